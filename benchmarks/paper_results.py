@@ -44,7 +44,7 @@ def main() -> None:
     names = [entry.name for entry in list_experiments([]) if entry.name.startswith(f"{options.paper}/")]
     said: set[str] = set()
     for name in sorted(names, key=_place):
-        text = "\n\n".join(_describe(name, folder, said) for folder in _find(options.folder, name))
+        text = "\n\n".join(describe_results(name, folder, said) for folder in _find(options.folder, name))
         if not text:
             print(f"{name}: not run")
         elif options.write:
@@ -76,7 +76,7 @@ def _find(folder: Path, name: str) -> Iterator[Path]:
             yield path
 
 
-def _describe(name: str, folder: Path, said: set[str]) -> str:
+def describe_results(name: str, folder: Path, said: set[str]) -> str:
     """The results in a folder; of what was ``said`` before, nothing, and what is new is added to it."""
     record = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     if "pool" in record:

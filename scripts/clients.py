@@ -29,7 +29,7 @@ def main(folder: Path, names: list[str]) -> int:
     pythons = {script: environment(folder, script) for script in scripts}
     failed = []
     with tempfile.TemporaryDirectory() as models:
-        from running import listening
+        from small_service import listening
 
         settings, expected = service(Path(models))
         with listening(settings) as address:

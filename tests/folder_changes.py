@@ -140,27 +140,13 @@ def train(folder: Path, version: str) -> None:
     if version == OLD:
         small_place(folder)
     else:
-        config = training(folder, dev={"split": "dev", "every": 2}, checkpoint_every=3, keep=2)
+        shorter = {"optimisation": {"steps": 5}, "dev": {"split": "dev", "every": 2}}
+        config = training(folder, **shorter, checkpoint_every=2, keep=2)
         train_bi_encoder(config, folder / "out", resume=True)
 
 
-CHANGES = {
-    change.__name__: change
-    for change in (
-        encode,
-        approximate,
-        docstore,
-        features,
-        model,
-        checkpoints,
-        ranking_set,
-        conversion,
-        run,
-        results,
-        update_files,
-        train,
-    )
-}
+_STORED = (encode, approximate, docstore, features, model, checkpoints, ranking_set, conversion, run, results)
+CHANGES = {change.__name__: change for change in (*_STORED, update_files, train)}
 
 
 def main() -> None:

@@ -1,9 +1,13 @@
-"""A folder of MS MARCO's layout, small enough to index in no time, for experiments."""
+"""The packaged experiments of the papers, and a folder of MS MARCO's layout, small enough to index in no time."""
 
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
+
+from telerank.experiments.packaged import FOLDER
+from telerank.experiments.schema import Experiment, merge, read_experiment
 
 WORDS = [f"{kind}{number}" for kind in "qdx" for number in range(40)]  # those that small encoders know
 
@@ -31,3 +35,21 @@ def small_msmarco(folder: Path, *, queries: int = 24, passages: int = 120) -> Pa
     for name, lines in write.items():
         (folder / name).write_text("".join(lines), encoding="utf-8")
     return folder
+
+
+@cache
+def read_paper(name: str, *, small: bool = False) -> Experiment:
+    return read_experiment(FOLDER / f"{name}.yaml", small=small)
+
+
+def training(experiment: Experiment, model: str):
+    """The settings of a training, from the first of the models that it may start from."""
+    from telerank.training.bi_encoder.config import BiEncoderTraining
+    from telerank.training.reranker.config import RerankerTraining
+
+    kind = experiment.trained[model].train
+    settings = merge(experiment.training if kind == "reranker" else {}, experiment.trained[model].settings)
+    start = settings["model"]["start"]
+    settings["model"]["start"] = start if isinstance(start, str) else start[0]
+    settings_class = {"reranker": RerankerTraining, "bi-encoder": BiEncoderTraining}[kind]
+    return settings_class.model_validate(merge(settings, {"data": {"collection": "the data"}}))

@@ -21,35 +21,6 @@ def random_features(pairs=5, width=12, sentences=6, words=7, seed=0):
     return PairFeatures(cls, *side(words), *side(sentences))
 
 
-def rows_of(features, rows):
-    """The features of some pairs alone, as a batch of their own: no wider than it must be."""
-    from telerank.models.pairs.features import PairFeatures
-
-    most = [max(1, int(mask[rows].sum(1).max())) for mask in (features.query_mask, features.sentence_mask)]
-    return PairFeatures(
-        features.cls[rows],
-        features.query[rows, : most[0]],
-        features.query_mask[rows, : most[0]],
-        features.sentences[rows, : most[1]],
-        features.sentence_mask[rows, : most[1]],
-    )
-
-
-def wider(features, by=3):
-    """The same with more padding."""
-    from torch.nn.functional import pad
-
-    from telerank.models.pairs.features import PairFeatures
-
-    return PairFeatures(
-        features.cls,
-        pad(features.query, (0, 0, 0, by)),
-        pad(features.query_mask, (0, by)),
-        pad(features.sentences, (0, 0, 0, by)),
-        pad(features.sentence_mask, (0, by)),
-    )
-
-
 def random_word_pairs(pairs=6, vocabulary=20, width=8, seed=0):
     """The pairs of a batch and their word vectors: passages of one to four sentences, one without a word."""
     import numpy as np
@@ -59,13 +30,13 @@ def random_word_pairs(pairs=6, vocabulary=20, width=8, seed=0):
 
     draw = np.random.default_rng(seed)
     texts = Words([f"w{number}" for number in range(vocabulary)], max_query=8, max_length=40)
-    made = []
+    drawn = []
     for number in range(pairs):
         query = draw.integers(1, SPECIAL + vocabulary, draw.integers(1, 6)).astype(np.int32)
         counts = draw.integers(1, 6, 1 + number % 4) if number else []
         sentences = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
         rows = draw.integers(1, SPECIAL + vocabulary, len(sentences)).astype(np.int32)
-        made.append(texts.pair(query, type(texts.passages([""])[0])(rows, sentences)))
+        drawn.append(texts.pair(query, type(texts.passages([""])[0])(rows, sentences)))
     table = torch.from_numpy(draw.normal(0, 1, (SPECIAL + vocabulary, width)).astype(np.float32))
     table[0] = 0
-    return made, table
+    return drawn, table

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import httpx
+
+from forked import free_ports
+from small_service import wait_until
 
 ROOT = Path(__file__).parent.parent
 
@@ -22,7 +25,7 @@ class ServedProcess:
     """A running service; ``lines`` are those of its log so far."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
-        self.port = free_port()
+        self.port = free_ports(1)[0]
         command = [sys.executable, "-m", "telerank", "serve", *arguments, "--port", str(self.port)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -38,19 +41,15 @@ class ServedProcess:
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in list(self.lines) if line.startswith("{")]
 
-    def wait_until_ready(self, seconds: float = 120) -> None:
-        import httpx
-
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def wait_until_ready(self) -> None:
+        def is_ready() -> bool:
             assert self.process.poll() is None, "\n".join(self.lines)
             try:
-                if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
-                    return
+                return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
             except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError("\n".join(self.lines))
+                return False
+
+        wait_until(is_ready)
 
     def end(self, number: int = signal.SIGTERM, seconds: float = 60) -> int:
         if self.process.poll() is None:
@@ -76,9 +75,3 @@ def served_process(*arguments: Any, **environment: str) -> Iterator[ServedProces
         yield service
     finally:
         service.end()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from telerank.models.e5.folder import WEIGHTS, _tensors
+from telerank.models.e5.folder import WEIGHTS
 from telerank.models.e5.packed import Header
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", *[f"▁{kind}{n}" for kind in "qdx" for n in range(15)]]
@@ -49,12 +49,19 @@ def packed_file(header: Header = HEADER, *, seed: int = 0) -> bytes:
 
 
 def pack_tensors(header: Header, random):
-    for ours, theirs, shape in _tensors(header):
-        count = int(np.prod(shape))
-        if len(shape) == 2 and "position" not in ours and "token_type" not in ours:
-            scales = random.uniform(0.01, 0.1, (count // 32, 1)).astype("<f2").view(np.uint8)
-            codes = random.integers(0, 256, (count // 32, 16), np.uint8)
-            yield theirs, count, np.concatenate([scales, codes], 1).tobytes()
-        else:
-            ones = "LayerNorm.weight" in ours
-            yield theirs, count, (random.normal(0, 0.1, count) + ones).astype("<f4").tobytes()
+    """The word vectors and the matrices of layers are in blocks, other numbers in float32."""
+    width, inner = header.width, header.inner
+    rows = {"q": width, "k": width, "v": width, "ao": width, "fi": inner, "fo": width}
+    blocks = {"emb.word": header.vocabulary * width}
+    numbers = {"emb.pos": header.positions * width, "emb.type": header.types * width}
+    numbers |= {"emb.ln.w": width, "emb.ln.b": width}
+    for layer in range(header.layers):
+        blocks |= {f"l{layer}.{name}.w": width * (inner if "f" in name else width) for name in rows}
+        numbers |= {f"l{layer}.{name}.b": count for name, count in rows.items()}
+        numbers |= {f"l{layer}.{name}": width for name in ("aln.w", "aln.b", "oln.w", "oln.b")}
+    for name, count in blocks.items():
+        scales = random.uniform(0.01, 0.1, (count // 32, 1)).astype("<f2").view(np.uint8)
+        codes = random.integers(0, 256, (count // 32, 16), np.uint8)
+        yield name, count, np.concatenate([scales, codes], 1).tobytes()
+    for name, count in numbers.items():
+        yield name, count, (random.normal(0, 0.1, count) + ("ln.w" in name)).astype("<f4").tobytes()

@@ -1,16 +1,14 @@
-"""A service with a page over French documents, as a client in this process or at an address for a browser."""
+"""A service with a page over French documents, and what a page of HTML has."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
+from small_service import serving, settings_of
 from telerank.types import Doc
 
 DOCS = [
@@ -54,65 +52,14 @@ def hostile_docs() -> list[Doc]:
     ]
 
 
-def make_index(folder: Path, docs: list[Doc] = DOCS, analyzer: str = "french") -> Path:
-    import telerank as tr
-
-    tr.index(docs, folder, workers=1, analyzer=analyzer)
-    return folder
-
-
 def page_settings(folder: Path, **more: Any):
-    from telerank.service.settings import make_settings
-
-    served = {"indexes": {folder.name: folder}, "title": "Fiches", "allowed_hosts": ["testserver"]}
-    return make_settings({**served, **more})
+    return settings_of(folder, **{"title": "Fiches", **more})
 
 
-@contextmanager
-def page_client(settings: Any, language: str = "en") -> Iterator[Any]:
+def page_client(settings: Any, language: str = "en"):
     """A client of a service in this process, as a browser of that language."""
-    from fastapi.testclient import TestClient
-
-    from telerank.service.app import create_app
-
     headers = {"Accept": "text/html", "Accept-Language": language}
-    with TestClient(create_app(settings), headers=headers, follow_redirects=False) as client:
-        end = time.monotonic() + 120
-        while client.get("/health").status_code != 200 and time.monotonic() < end:
-            time.sleep(0.02)
-        yield client
-
-
-@contextmanager
-def page_address(settings: Any) -> Iterator[str]:
-    """The address of a service that listens on this machine until the block ends."""
-    import uvicorn
-
-    from telerank.service.app import create_app
-
-    config = uvicorn.Config(create_app(settings), host="127.0.0.1", port=0, log_config=None)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        end = time.monotonic() + 120
-        while not server.started and time.monotonic() < end:
-            time.sleep(0.02)
-        address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        while not _is_ready(address) and time.monotonic() < end:
-            time.sleep(0.05)
-        yield address
-    finally:
-        server.should_exit = True
-        thread.join(30)
-
-
-def _is_ready(address: str) -> bool:
-    try:
-        with urlopen(f"{address}/health", timeout=10) as reply:
-            return reply.status == 200
-    except OSError:
-        return False
+    return serving(settings, headers=headers, follow_redirects=False)
 
 
 class Outline(HTMLParser):
@@ -139,3 +86,73 @@ class Outline(HTMLParser):
 
     def values(self, tag: str, name: str) -> list[str]:
         return [value for element, attribute, value in self.attributes if (element, attribute) == (tag, name)]
+
+
+ROLES = {("form", "search"), ("div", "group"), ("ol", "list")}
+ROLES |= {(tag, "status") for tag in ("div", "span", "p")}
+"""Roles by their elements, which ARIA in HTML allows there."""
+
+
+def check_page(reply: Any, language: str) -> None:
+    """Check that a page is kept to itself, and can be read by a screen reader."""
+    policy = reply.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["referrer-policy"] == "same-origin"
+    page = Outline(reply.text)
+    names = {name for _, attributes in page.elements for name in attributes}
+    assert not {name for name in names if name.startswith("on") or name == "style"}
+    assert not [tag for tag, names in page.elements if tag == "script" and "src" not in names]
+    loaded = [
+        page.values(tag, name) for tag, name in (("link", "href"), ("script", "src"), ("form", "action"))
+    ]
+    assert all(value.startswith("/") and not value.startswith("//") for values in loaded for value in values)
+
+    tags = [tag for tag, _ in page.elements]
+    assert page.values("html", "lang") == [language]
+    assert [tags.count(tag) for tag in ("style", "main", "header", "footer", "title")] == [0, 1, 1, 1, 1]
+    headings = [int(tag[1]) for tag in tags if re.fullmatch(r"h[1-6]", tag)]
+    assert headings[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    references = ("aria-labelledby", "aria-describedby", "for")
+    assert {value for _, name, value in page.attributes if name in references} <= {*ids}
+    assert {(tag, value) for tag, name, value in page.attributes if name == "role"} <= ROLES
+    assert page.values("a", "href")[0] == "#content"
+
+
+CONTRAST = """
+() => {
+  const channel = value => { value /= 255; return value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4 };
+  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const parse = color => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const ground = element => {
+    for (let each = element; each; each = each.parentElement) {
+      const color = parse(getComputedStyle(each).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return [255, 255, 255];
+  };
+  const faults = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.getClientRects().length || element.closest('.hidden, .skip')) continue;
+    const style = getComputedStyle(element);
+    const [ink, paper] = [light(parse(style.color)), light(ground(element))];
+    const ratio = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
+    const size = parseFloat(style.fontSize), bold = parseInt(style.fontWeight) >= 700;
+    if (ratio < (size >= 24 || (bold && size >= 18.66) ? 3 : 4.5)) {
+      faults.push(`${ratio.toFixed(2)} ${element.className} ${node.data.trim().slice(0, 40)}`);
+    }
+  }
+  return faults;
+}
+"""
+"""A function of JavaScript: the texts of a page whose contrast is less than that of WCAG AA."""

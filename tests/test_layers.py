@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from source_files import check_offences, source_files
+from source_files import check_offences, imported_parts, source_files
 
 MAP = Path(__file__).parent.parent / "ARCHITECTURE.md"
 LOW = set(re.findall(r"`(\w+)`", MAP.read_text(encoding="utf-8").split("*low* are")[1].split("\n\n")[0]))
@@ -44,10 +43,7 @@ def test_a_part_imports_only_what_the_table_names():
             offences.append(f"{file.name}: {part} is not in the table")
             continue
         for node in file.nodes:
-            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            imported = {name.split(".")[1] for name in names if name.startswith("telerank.")}
-            wrong = imported - table()[part] - {part}
+            wrong = imported_parts(node) - table()[part] - {part}
             offences += [f"{file.at(node.lineno)}: {part} imports {other}" for other in sorted(wrong)]
     check_offences(offences, "a part imports only what its row in ARCHITECTURE.md names")
 

@@ -1,5 +1,3 @@
-"""Records and their invariants."""
-
 from __future__ import annotations
 
 import copy
@@ -33,13 +31,6 @@ def test_a_ranking_is_in_order_of_score_then_docno_whatever_the_order_before(sco
         assert hash(again) == hash(found)
 
 
-def test_scores_are_compared_as_float64():
-    found = Ranking.ranked(QUERY, ("a", "b"), [21.4567891234, 21.4567891230])
-    assert list(found) == [("a", 21.4567891234), ("b", 21.4567891230)]
-    assert list(Ranking(QUERY, ("a",), [1e39])) == [("a", 1e39)]
-    assert Ranking.ranked(QUERY, ("a", "b"), [0.0, -0.0]).docnos == ("b", "a")
-
-
 @pytest.mark.parametrize(
     ("docnos", "scores", "message"),
     [
@@ -60,16 +51,17 @@ def test_a_list_that_breaks_an_invariant_is_refused(docnos, scores, message):
             Ranking.ranked(QUERY, docnos, scores)
 
 
-def test_a_ranking_keeps_nothing_of_its_makers_array():
+def test_a_ranking_holds_float64_of_its_own_and_may_be_a_bare_query():
+    close = Ranking.ranked(QUERY, ("a", "b"), [21.4567891234, 21.4567891230])
+    assert list(close) == [("a", 21.4567891234), ("b", 21.4567891230)]
+    assert list(Ranking(QUERY, ("a",), [1e39])) == [("a", 1e39)]
+    assert Ranking.ranked(QUERY, ("a", "b"), [0.0, -0.0]).docnos == ("b", "a")
     scores = np.array([2.0, 1.0])
-    found = Ranking(QUERY, ("a", "b"), scores)
+    ranking = Ranking(QUERY, ("a", "b"), scores)
     scores[0] = -1.0
-    assert list(found) == [("a", 2.0), ("b", 1.0)]
+    assert list(ranking) == [("a", 2.0), ("b", 1.0)]
     with pytest.raises(ValueError, match="read-only"):
-        found.scores[0] = 0.0
-
-
-def test_a_ranking_of_no_documents_is_a_bare_query():
+        ranking.scores[0] = 0.0
     assert len(Ranking(QUERY)) == 0
     assert list(Ranking(QUERY)) == []
     with pytest.raises(ValueError, match="must not be negative, got -1"):
@@ -77,22 +69,19 @@ def test_a_ranking_of_no_documents_is_a_bare_query():
 
 
 def test_rankings_of_other_queries_documents_or_scores_differ_and_the_first_three_are_printed():
-    one = Ranking(QUERY, ("a", "b"), [2.0, 1.0])
-    assert one != Ranking(Query("8", "black bear"), ("a", "b"), [2.0, 1.0])
-    assert one != Ranking(QUERY, ("a", "c"), [2.0, 1.0])
-    assert one != Ranking(QUERY, ("a", "b"), [2.0, 1.5])
-    assert one != "a ranking"
-    found = Ranking(QUERY, ("a", "b", "c", "d"), [4.0, 3.0, 2.0, 1.0])
-    assert repr(found) == "Ranking('7', 4 documents: a: 4.0000, b: 3.0000, c: 2.0000 …)"
+    ranking = Ranking(QUERY, ("a", "b"), [2.0, 1.0])
+    assert ranking != Ranking(Query("8", "black bear"), ("a", "b"), [2.0, 1.0])
+    assert ranking != Ranking(QUERY, ("a", "c"), [2.0, 1.0])
+    assert ranking != Ranking(QUERY, ("a", "b"), [2.0, 1.5])
+    assert ranking != "a ranking"
+    long = Ranking(QUERY, ("a", "b", "c", "d"), [4.0, 3.0, 2.0, 1.0])
+    assert repr(long) == "Ranking('7', 4 documents: a: 4.0000, b: 3.0000, c: 2.0000 …)"
 
 
-def test_the_full_text_begins_with_the_title_and_an_answer_ends_where_its_text_ends():
+def test_texts_of_documents_answers_and_explanations():
     assert Doc("1", "attacks", "Bears").full_text == "Bears attacks"
     assert Doc("1", "attacks").full_text == "attacks"
     assert Answer("1", "d", "bear", 10).end == 14
-
-
-def test_an_explanation_is_an_indented_tree():
     said = Explanation(3.0, "sum of", (Explanation(1.0, "bear"), Explanation(2.0, "attack")))
     assert str(said) == "3  sum of\n  1  bear\n  2  attack"
 
@@ -121,12 +110,10 @@ def test_characters_of_a_document_lead_to_its_file_and_pages(span, expected, pri
     assert str(expected) == printed
 
 
-def test_pages_are_in_order_even_if_a_note_follows_the_next_page():
-    doc = Doc("d", "0123456789", file="a.pdf", marks=(Mark(0, 1), Mark(3, 2), Mark(5, 1), Mark(7, 2)))
+def test_pages_are_in_order_and_a_file_may_have_none_and_a_document_no_file():
+    note = (Mark(0, 1), Mark(3, 2), Mark(5, 1), Mark(7, 2))  # it follows the next page
+    doc = Doc("d", "0123456789", file="a.pdf", marks=note)
     assert doc.locate(3, 6) == Location("a.pdf", 1, 2)
-
-
-def test_a_file_may_have_no_pages_and_a_document_no_file():
     assert str(Doc("d", "x", file="a.md").locate()) == "a.md"
     assert str(Doc("d", "x", file="a.md", marks=(Mark(0, 0, "A"),)).locate()) == "a.md"
     assert Doc("d", "x").locate() is None

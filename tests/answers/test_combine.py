@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers, scale
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers, scale
 from telerank.answers.explain import explain_answer
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
@@ -69,11 +69,6 @@ def test_without_a_ranking_the_text_of_the_best_span_decides():
     assert choose_answers(QUERY, texts, AnswerRules()).no_answer == 1.0 - 3.0
     assert len(choose_answers(QUERY, texts, AnswerRules(threshold=-2.0))) == 2
     assert choose_answers(QUERY, texts, AnswerRules(threshold=-2.1)).answers == ()
-
-
-def test_of_one_text_no_answer_is_that_of_its_best_span():
-    texts = [text_of("a", "red blue", {"red": 1, "blue": 4}, null=2.5)]
-    assert choose_answers(QUERY, texts, AnswerRules()).no_answer == 2.5 - 4.0
 
 
 @pytest.mark.parametrize("scores", [(0.0, 0.0), (2.5, 2.5), (1.0,)])
@@ -246,7 +241,3 @@ def test_answers_rise_nowhere_and_name_themselves():
     assert first.end == 1
     with pytest.raises(ValueError, match="k must not be negative"):
         answers.cut(-1)
-
-
-def test_candidates_of_no_text_have_an_infinite_no_answer():
-    assert SpanTable.of([], 0.5).no_answer == math.inf

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ pytest.importorskip("transformers")
 
 from small_models import WORDS  # noqa: E402
 from small_readers import TOKENIZERS, reader_with, small_reader  # noqa: E402
-from telerank.answers import scorer  # noqa: E402
 from telerank.answers.scorer import SpanReader  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.evaluation.answers.words import answer_words  # noqa: E402
@@ -111,28 +109,15 @@ def test_answers_do_not_depend_on_the_batch_or_its_order(loaded, tokens, order):
     same([shuffled[order.index(n)] for n in range(len(PAIRS))], SpanReader(loaded).read(PAIRS))
 
 
-def test_groups_come_back_as_they_went_in_however_chunks_cut_them(loaded, monkeypatch):
-    monkeypatch.setattr(scorer, "_WINDOW", replace(scorer._WINDOW, items=4))
-    sizes = [0, 3, 9, 0, 4, 1, 0]
-    texts = iter(PAIRS)
-    groups = [[next(texts) for _ in range(size)] for size in sizes]
-    readings = list(SpanReader(loaded).stream(groups))
+def test_groups_come_back_as_they_went_in_however_chunks_cut_them(loaded):
+    """Of no group, many groups and many pairs of one at most a part is in memory."""
+    sizes = [0, 3, 9, 0, 2500, 1, 0, *[1] * 70]
+    texts = pairs(sum(sizes), longest=9, seed=1)
+    given_groups = [[texts.pop() for _ in range(size)] for size in sizes]
+    readings = list(SpanReader(loaded).stream(given_groups))
     assert [len(group) for group in readings] == sizes
-    same([reading for group in readings for reading in group], SpanReader(loaded).read(PAIRS[: sum(sizes)]))
-
-
-def test_no_more_than_three_chunks_are_read_before_the_first_answer(loaded, monkeypatch):
-    monkeypatch.setattr(scorer, "_WINDOW", replace(scorer._WINDOW, size=100))
-    read = 0
-
-    def endless():
-        nonlocal read
-        while True:
-            read += 1
-            yield [("q1", "d1 " * 40)]
-
-    next(SpanReader(loaded).stream(endless()))
-    assert read <= 3
+    flat = [pair for group in given_groups for pair in group]
+    same([reading for group in readings for reading in group], SpanReader(loaded).read(flat))
 
 
 @pytest.mark.parametrize("backend", ["openvino", "onnx"])
@@ -148,17 +133,14 @@ def test_bfloat16_rounds_the_encoder_and_not_the_last_layer(loaded):
     assert (scores == scores.bfloat16().float()).float().mean() < 0.5
 
 
-def test_a_text_without_a_token_has_no_span(loaded):
+def test_a_text_without_a_token_has_no_span_and_a_question_may_be_empty(loaded):
     reader = SpanReader(loaded)
     for text in ("", "   ", "\n\t\u00a0"):
         answers = reader.answer("q1", text)
         assert (answers.answers, answers.no_answer) == ((), math.inf)
     assert reader.answer("q1", []).answers == ()
     assert len(reader.answer("q1", ["", "d1 d2"], k=1)) == 1
-
-
-def test_a_question_may_be_empty(loaded):
-    assert len(SpanReader(loaded).answer("", "d1 d2 d3")) > 0
+    assert len(reader.answer("", "d1 d2 d3")) > 0
 
 
 def test_a_long_question_is_cut_and_said_once(loaded):
@@ -170,11 +152,11 @@ def test_a_long_question_is_cut_and_said_once(loaded):
     assert SpanReader(loaded).describe_cut() == ""
 
 
-def test_a_text_of_a_megabyte_is_read_to_its_end(tmp_path):
+def test_a_text_longer_than_what_is_in_memory_of_others_is_read_to_its_end(tmp_path):
     """The only word that the layer marks stands at the end, behind thousands of windows."""
     reader = small_reader(tmp_path, max_length=60, stride=8)
-    text = "d1 " * 350_000 + "x7"
-    assert len(text) > 1_000_000
+    text = "d1 " * 170_000 + "x7"
+    assert len(text) > 500_000
     with torch.no_grad():
         model = reader.model
         model.bert.encoder.layer = torch.nn.ModuleList()  # embeddings alone: a second instead of minutes
@@ -189,57 +171,37 @@ def test_a_text_of_a_megabyte_is_read_to_its_end(tmp_path):
     assert (answer.text, answer.start) == ("x7", len(text) - 2)
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ligne une\nligne deux\r\nligne trois",
-        "e\u0301te\u0301 a\u0300 la cafe\u0301te\u0301ria",
-        "la ﬁn du ﬁlm, œuvre",
-        "שלום לכם, ابجد هوز",
-        "漢字 and 字漢",
-        "x" * 300,
-        "👩\u200d👧 a 🇫🇷 b",
-        "« l’an 2000 »",
-    ],
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tokenizers")
+    return {name: reader_with(root, name, max_answer=12) for name in TOKENIZERS}
+
+
+HARD = (
+    "ligne une\nligne deux\r\nligne trois",
+    "e\u0301te\u0301 a\u0300 la cafe\u0301te\u0301ria",
+    "la ﬁn du ﬁlm, œuvre",
+    "שלום לכם, ابجد هوز",
+    "漢字 and 字漢",
+    "x" * 300,
+    "👩\u200d👧 a 🇫🇷 b",
+    "« l’an 2000 »",
 )
-def test_answers_of_hard_texts_are_the_texts_own_characters(tmp_path_factory, tokenizer, text):
-    reader = readers_of(tmp_path_factory)[tokenizer]
-    texts = [text, f"a {text} b"]
-    answers = SpanReader(reader).answer("l'an ?", texts)
-    assert {docno for answer in answers for docno, _ in answer.sources} >= {"1"}
-    for answer in answers:
-        assert answer.text == texts[int(answer.docno)][answer.start : answer.end]
-        words = answer_words(answer.text)
-        for docno, start in answer.sources:
-            source = texts[int(docno)]
-            assert any(answer_words(source[start:end]) == words for end in range(len(source), start, -1))
-
-
-_READERS: dict = {}
-
-
-def readers_of(tmp_path_factory):
-    if not _READERS:
-        root = tmp_path_factory.mktemp("tokenizers")
-        _READERS.update({name: reader_with(root, name, max_answer=12) for name in TOKENIZERS})
-    return _READERS
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
-@settings(max_examples=25)
-@given(
-    texts=st.lists(st.text(st.sampled_from("aél’ \nﬁ漢\u0301ש.😀"), max_size=120), max_size=4),
-    question=st.text(st.sampled_from("aé ?"), max_size=30),
-)
-def test_every_answer_is_a_substring_at_its_offset(tmp_path_factory, tokenizer, texts, question):
-    answers = SpanReader(readers_of(tmp_path_factory)[tokenizer]).answer(question, texts)
-    for answer in answers:
-        assert answer.text
-        assert answer.text == texts[int(answer.docno)][answer.start : answer.end]
-        assert 0 <= answer.confidence <= 1
-        assert answer.sources[0] == (answer.docno, answer.start)
-    assert sum(answer.confidence for answer in answers) <= 1 + 1e-9
+def test_answers_of_hard_texts_are_the_texts_own_characters(readers, tokenizer):
+    for text in HARD:
+        texts = [text, f"a {text} b"]
+        answers = SpanReader(readers[tokenizer]).answer("l'an ?", texts)
+        assert {docno for answer in answers for docno, _ in answer.sources} >= {"1"}
+        for answer in answers:
+            assert answer.text == texts[int(answer.docno)][answer.start : answer.end]
+            assert answer.sources[0] == (answer.docno, answer.start)
+            words = answer_words(answer.text)
+            for docno, start in answer.sources:
+                source = texts[int(docno)]
+                assert any(answer_words(source[start:end]) == words for end in range(len(source), start, -1))
 
 
 def test_half_of_a_surrogate_pair_is_refused_in_one_line(loaded):

@@ -5,28 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from telerank.cli.main import app
-
-FRENCH = "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)"
-
-
-def analyze(*arguments: str, stdin: str = "") -> str:
-    result = CliRunner().invoke(app, ["analyze-text", *arguments], input=stdin, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def command(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    program = "from telerank.cli.main import main; main()"
-    run = [sys.executable, "-c", program, "analyze-text", *arguments]
-    return subprocess.run(run, input=stdin, capture_output=True, check=False)
+from commands import ok, refusal
 
 
 def test_each_step_is_a_row_with_its_output():
-    shown = analyze("--analyzer", "french", "L'État d'aujourd'hui")
-    assert FRENCH in shown
+    shown = ok("analyze-text --analyzer french", "L'État d'aujourd'hui").stdout
+    assert "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)" in shown
     rows = [
         [cell.strip() for cell in line.split("│")[1:-1]]
         for line in shown.splitlines()
@@ -45,19 +30,17 @@ def test_each_step_is_a_row_with_its_output():
 
 
 def test_json_has_the_terms_and_every_step():
-    made = json.loads(analyze("-a", "english", "--json", "The cats’ [b]tails[/b]"))
-    assert made["text"] == "The cats’ [b]tails[/b]"
-    assert made["analyzer"] == "nfkc|casefold|words|possessive|stop(english)|snowball(porter)"
-    assert made["terms"] == ["cat", "b", "tail", "b"]
-    assert made["steps"][2] == {"step": "words", "output": ["the", "cats", "b", "tails", "b"]}
-    assert made["steps"][-1]["output"] == made["terms"]
+    record = json.loads(ok("analyze-text -a english --json", "The cats’ [b]tails[/b]").stdout)
+    assert record["text"] == "The cats’ [b]tails[/b]"
+    assert record["analyzer"] == "nfkc|casefold|words|possessive|stop(english)|snowball(porter)"
+    assert record["terms"] == ["cat", "b", "tail", "b"]
+    assert record["steps"][2] == {"step": "words", "output": ["the", "cats", "b", "tails", "b"]}
+    assert record["steps"][-1]["output"] == record["terms"]
 
 
 def test_a_dash_reads_lines_of_standard_input():
-    made = [
-        json.loads(line) for line in analyze("--json", "-", "Last", stdin="One\n\nTwo words\r\n").splitlines()
-    ]
-    assert [(record["text"], record["terms"]) for record in made] == [
+    lines = ok("analyze-text --json - Last", stdin=b"One\n\nTwo words\r\n").stdout.splitlines()
+    assert [(record["text"], record["terms"]) for record in map(json.loads, lines)] == [
         ("One", ["one"]),
         ("", []),
         ("Two words", ["two", "words"]),
@@ -66,33 +49,17 @@ def test_a_dash_reads_lines_of_standard_input():
 
 
 def test_markup_in_a_text_is_text():
-    assert "[red]alarm[/red]" in analyze("[red]alarm[/red]", "-a", "none")
+    assert "[red]alarm[/red]" in ok("analyze-text [red]alarm[/red] -a none").stdout
 
 
-def test_an_unknown_analyzer_is_one_line_and_status_2():
-    done = command("-a", "frensh", "texte")
-    assert done.returncode == 2
-    assert done.stdout == b""
-    assert done.stderr.decode().startswith("telerank: unknown step 'frensh'; known: nfc, nfkc")
-    assert done.stderr.count(b"\n") == 1
+def test_an_unknown_analyzer_is_refused():
+    assert refusal("analyze-text -a frensh texte").startswith(
+        "telerank: unknown step 'frensh'; known: nfc, nfkc"
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="arguments are no bytes there")
 def test_an_argument_that_is_no_utf8_is_shown_escaped():
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from telerank.cli.main import main; main()",
-            b"analyze-text",
-            b"--json",
-            b"caf\xe9",
-        ],
-        capture_output=True,
-        check=True,
-    )
-    assert json.loads(done.stdout)["text"] == "caf\\udce9"
-
-
-def test_help_has_an_example():
-    assert "telerank analyze-text --analyzer french" in analyze("--help")
+    command = [sys.executable, "-m", "telerank", "analyze-text", "--json", b"caf\xe9"]
+    printed = subprocess.run(command, capture_output=True, check=True).stdout
+    assert json.loads(printed)["text"] == "caf\\udce9"

@@ -7,11 +7,9 @@ from importlib.util import find_spec
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 import telerank
-from documents import DEMO, ROOT, is_shown, steps
-from telerank.cli.main import app
+from commands import ok
 from telerank.experiments import packaged
 from telerank.experiments.schema import merge
 
@@ -39,26 +37,20 @@ def shown(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaged, "FOLDER", folder / "packaged")
         patch.setenv("HF_HUB_OFFLINE", "1")
-        result = CliRunner().invoke(app, ["demo", "--output", str(folder / "out")], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result, folder / "out"
+        return ok("demo --output", folder / "out").stdout, folder / "out"
 
 
-def test_it_shows_its_tables_and_what_was_measured(shown):
-    text = " ".join(shown[0].stdout.split())
+def test_it_shows_its_tables_what_was_measured_and_what_is_not_installed(shown):
+    text = " ".join(shown[0].split())
     assert "First stages and a re-ranker on PIAF" in text
     assert "With and without preprocessing, at defaults and tuned" in text
     assert "(1,518 documents, 60 judged queries, 20 queries that choose" in text
     if NEURAL:
         assert "reciprocal ranks" in text
         assert "BERT-DMN-lite" in text
-
-
-def test_what_is_not_installed_is_left_out_with_the_reason(shown):
-    if NEURAL:
-        assert "pip install" not in shown[0].stdout
+        assert "pip install" not in text
     else:
-        assert "pip install 'telerank[neural]'" in shown[0].stdout
+        assert "pip install 'telerank[neural]'" in text
 
 
 def test_the_report_its_values_and_the_resolved_experiment_are_written(shown):
@@ -68,14 +60,6 @@ def test_the_report_its_values_and_the_resolved_experiment_are_written(shown):
 
 
 def test_the_index_that_it_names_is_there(shown):
-    commands = [line.strip() for line in shown[0].stdout.splitlines() if line.startswith("  telerank search")]
+    commands = [line.strip() for line in shown[0].splitlines() if line.startswith("  telerank search")]
     index = telerank.open(shlex.split(commands[0])[2])
     assert "Gutenberg" in index.docs[index.bm25().search("Qui a invent\u00e9 l'imprimerie ?").docnos[0]].text
-
-
-def test_the_readme_shows_the_output_of_the_demo():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    (step,) = (step for step in steps(readme, needing=DEMO) if step.code == "telerank demo")
-    lines = readme[step.shown]
-    assert is_shown(lines, lines)
-    assert any("First stages and a re-ranker on PIAF" in line for line in lines)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("pypdfium2")
 pytest.importorskip("docx")
@@ -16,19 +15,18 @@ pytest.importorskip("trafilatura")
 pytest.importorskip("markdown_it")
 
 import telerank as tr
-from telerank.cli.main import app, main
-from telerank.corpus.readers.files import kinds
+from commands import ok, refusal
 
 pytestmark = pytest.mark.filterwarnings("default::telerank.errors.UnreadFiles")
 MADE = Path(__file__).parent.parent / "corpus/made_documents"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
     """A folder ``documents`` in the working folder."""
     monkeypatch.chdir(tmp_path)
     Path("documents/sub").mkdir(parents=True)
-    for name in (
+    names = (
         "eaux.pdf",
         "ecole.pdf",
         "ecole.docx",
@@ -36,84 +34,54 @@ def folder(tmp_path, monkeypatch) -> Path:
         "budget.md",
         "chiffre.pdf",
         "numerise.pdf",
-    ):
+    )
+    for name in names:
         shutil.copy(MADE / name, "documents")
     shutil.copy(MADE / "avis.pdf", "documents/sub/avis 1.pdf")
     return tmp_path
 
 
-def said(capsys, monkeypatch, *arguments: str) -> tuple[list[str], str]:
-    """The lines of standard error, and standard output, of a command as it is typed."""
-    monkeypatch.setattr(sys, "argv", ["telerank", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 0
-    printed = capsys.readouterr()
-    return printed.err.splitlines(), printed.out
-
-
-def test_one_command_indexes_a_folder_and_hits_say_file_and_page(folder, capsys, monkeypatch):
-    errors, _ = said(capsys, monkeypatch, "index", "documents", "idx", "--analyzer", "french", "-j", "1")
+def test_one_command_indexes_a_folder_and_hits_say_file_and_page():
+    errors = ok("index documents idx --analyzer french -j 1").stderr.splitlines()
     assert errors[0] == "1 not read, encrypted: chiffre.pdf"
     assert errors[1] == "1 not read, scanned, without text: numerise.pdf"
     assert errors[-1].startswith("indexed 8 documents of documents into idx")
-    _, shown = said(
-        capsys, monkeypatch, "search", "idx", "--query", "saisir le médiateur de l'eau", "-k", "1"
-    )
+    shown = ok("search idx -k 1 --query", "saisir le médiateur de l'eau").stdout
     assert "eaux.pdf#3" in shown
     assert "[eaux.pdf, page 2]" in " ".join(shown.split())
-    _, shown = said(capsys, monkeypatch, "search", "idx", "--query", "rue des Tilleuls", "-k", "1", "--json")
-    hit = json.loads(shown)["ranking"][0]
-    assert (hit["docno"], hit["file"], hit["page"], hit["last_page"]) == (
-        "sub/avis%201.pdf",
-        "sub/avis 1.pdf",
-        1,
-        1,
-    )
+    hit = json.loads(ok("search idx --query 'rue des Tilleuls' -k 1 --json").stdout)["ranking"][0]
+    where = tuple(hit[name] for name in ("docno", "file", "page", "last_page"))
+    assert where == ("sub/avis%201.pdf", "sub/avis 1.pdf", 1, 1)
     assert hit["heading"] == "Avis de travaux › 1. Rue des Tilleuls"
     assert "marks" not in hit
+    shown = ok("data show documents eaux.pdf#3").stdout.splitlines()
+    assert shown[:3] == ["document eaux.pdf#3", "Règlement du service des eaux", "eaux.pdf, pages 2–3"]
 
 
-def test_an_update_prints_its_counts_and_info_names_what_is_not_read(folder, capsys, monkeypatch):
-    said(capsys, monkeypatch, "index", "documents", "idx", "-j", "1")
+def test_an_update_prints_its_counts_and_info_names_what_is_not_read():
+    ok("index documents idx -j 1")
     Path("documents/ecole.docx").unlink()
     Path("documents/budget.md").write_text("# Budget\n\nnouveau")
     Path("documents/dechets.html").rename("documents/déchets.html")
     Path("documents/new.md").write_text("neuf")
-    errors, _ = said(capsys, monkeypatch, "index", "update", "documents", "idx", "-j", "1")
+    errors = ok("index update documents idx -j 1").stderr.splitlines()
     assert errors[-1] == "idx: files of documents: 1 added, 1 changed, 1 moved, 1 gone, 5 unchanged"
     assert errors[0] == "1 not read, encrypted: chiffre.pdf"
-    _, shown = said(capsys, monkeypatch, "index", "update", "documents", "idx", "--json")
-    assert len(json.loads(shown)["unchanged"]) == 8
-    _, shown = said(capsys, monkeypatch, "index", "info", "idx")
+    assert len(json.loads(ok("index update documents idx --json").stdout)["unchanged"]) == 8
+    shown = ok("index info idx").stdout
     assert "files not read           chiffre.pdf: encrypted" in shown
     assert "files not read           numerise.pdf: scanned, without text" in shown
 
 
-def test_data_show_prints_the_pages(folder):
-    result = CliRunner().invoke(app, ["data", "show", "documents", "eaux.pdf#3"], catch_exceptions=False)
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[:3] == [
-        "document eaux.pdf#3",
-        "Règlement du service des eaux",
-        "eaux.pdf, pages 2–3",
-    ]
-
-
-def test_a_conversion_says_that_pages_are_lost(folder):
+def test_a_conversion_says_that_pages_are_lost():
     shutil.rmtree("documents/sub")
-    result = CliRunner().invoke(app, ["data", "convert", "documents", "out", "--to", "jsonl"])
-    assert result.exit_code == 0, result.output
-    assert "documents lose the pages and headings of their files" in result.output
+    printed = ok("data convert documents out --to jsonl")
+    assert "documents lose the pages and headings of their files" in printed.stdout + printed.stderr
 
 
-def test_a_missing_package_is_named_with_its_extra(folder, capsys, monkeypatch):
-    monkeypatch.setattr(kinds, "find_spec", lambda _: None)
-    monkeypatch.setattr(sys, "argv", ["telerank", "index", "documents", "idx"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "pip install 'telerank[files]'" in capsys.readouterr().err.splitlines()[-1]
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    assert "pip install 'telerank[files]'" in refusal("index documents idx")
     assert not Path("idx/manifest.json").exists()
 
 
@@ -127,19 +95,16 @@ def test_segments_and_answers_of_whole_documents_say_their_pages(folder):
     save_reranker(small_reranker(folder), folder / "mono")
     save_reader(reader_with(folder, "word pieces", threshold=1e9), folder / "reader")
     tr.index(tr.collection("documents", format="whole-documents"), "idx", analyzer="french", workers=1)
-    model = "bm25 % 1 >> maxp(rerank('mono'), window=best)"
-    search = ["search", "idx", "--query", "Litiges médiateur", "--model", model, "--show-segment", "--json"]
-    record = json.loads(CliRunner().invoke(app, search, catch_exceptions=False).stdout)["ranking"][0]
+    search = "search idx --query 'Litiges médiateur' --show-segment --json --model"
+    shown = ok(search, "bm25 % 1 >> maxp(rerank('mono'), window=best)").stdout
+    record = json.loads(shown)["ranking"][0]
     index = tr.open("idx")
     assert record["docno"] == "eaux.pdf"
     location = index.locate("eaux.pdf", *record["segment"]["span"])
     assert record["segment"]["page"] == location.page
     assert record["segment"]["file"] == "eaux.pdf"
-    ask = ["answer", "idx", "--query", "Litiges médiateur", "--reader", "reader", "--depth", "1"]
-    (answer, *_) = json.loads(CliRunner().invoke(app, [*ask, "--json"], catch_exceptions=False).stdout)[
-        "answers"
-    ]
+    ask = "answer idx --query 'Litiges médiateur' --reader reader --depth 1"
+    (answer, *_) = json.loads(ok(f"{ask} --json").stdout)["answers"]
     page = index.locate("eaux.pdf", answer["start"], answer["start"] + len(answer["text"])).page
     assert answer["page"] == page
-    shown = CliRunner().invoke(app, ask, catch_exceptions=False).stdout
-    assert f"document eaux.pdf [eaux.pdf, page {page}]" in shown
+    assert f"document eaux.pdf [eaux.pdf, page {page}]" in ok(ask).stdout

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import telerank as tr
-from telerank.cli.main import app, main
+from commands import ok, refusal
 from telerank.corpus.predictions import (
     is_predictions_file,
     read_no_answer,
@@ -28,7 +27,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """gold.json, two files of predictions, values of no-answer, in the working folder."""
     monkeypatch.chdir(tmp_path)
@@ -37,26 +36,11 @@ def folder(tmp_path, monkeypatch):
     write_predictions("good.json", {"q1": "Le roi", "q2": "« l'an 2000 »", "q3": ""})
     write_predictions("bad.json.gz", {"q1": "rit", "q2": "", "q3": "x"})
     write_no_answer("none.json", {"q1": 0.1, "q2": 0.2, "q3": 0.9})
-    return tmp_path
 
 
-def run(*arguments):
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refusal(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["telerank", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    return capsys.readouterr().err.splitlines()[0]
-
-
-def test_predictions_are_measured(folder):
-    shown = run("evaluate", "gold.json", "good.json", "bad.json.gz", "--json", "--groups", "--per-query")
-    record = json.loads(shown.stdout)
+def test_predictions_are_measured():
+    command = "evaluate gold.json good.json bad.json.gz --json --groups --per-query"
+    record = json.loads(ok(command).stdout)
     good, bad = record["systems"]
     assert (record["questions"], record["unanswerable"]) == (3, 1)
     assert good["mean"]["EM"] == pytest.approx(2 / 3)  # SQuAD's does not know the quotation marks
@@ -67,28 +51,28 @@ def test_predictions_are_measured(folder):
     assert good["squad2"]["has_answer"]["questions"] == 2
 
 
-def test_tables_name_each_measure(folder):
-    shown = run("evaluate", "gold.json", "good.json", "--groups").stdout
+def test_tables_name_each_measure():
+    shown = ok("evaluate gold.json good.json --groups").stdout
     for words in ("F1(characters): of characters", "HasAns", "By question word", "no answer"):
         assert words in shown
 
 
-def test_chosen_measures(folder):
-    record = json.loads(run("evaluate", "gold.json", "good.json", "-m", "F1(fr) EM", "--json").stdout)
+def test_chosen_measures():
+    record = json.loads(ok("evaluate gold.json good.json -m 'F1(fr) EM' --json").stdout)
     assert list(record["systems"][0]["mean"]) == ["F1(fr)", "EM"]
 
 
-def test_values_of_no_answer(folder):
+def test_values_of_no_answer():
     write_predictions("all.json", {"q1": "le roi", "q2": "l’an 2000", "q3": "x"})
-    options = ("--no-answer", "none.json", "--threshold", "0.5", "--json", "-m", "EM")
-    system = json.loads(run("evaluate", "gold.json", "all.json", *options).stdout)["systems"][0]
+    command = "evaluate gold.json all.json --no-answer none.json --threshold 0.5 --json -m EM"
+    system = json.loads(ok(command).stdout)["systems"][0]
     assert system["mean"]["EM"] == 1
     assert system["squad2"]["best"]["EM"] == {"mean": 1, "threshold": 0.2}
 
 
-def test_predictions_are_compared(folder):
-    shown = run("compare", "gold.json", "bad.json.gz", "good.json", "--baseline", "bad.json.gz", "--json")
-    rows = json.loads(shown.stdout)["differences"]
+def test_predictions_are_compared():
+    shown = ok("compare gold.json bad.json.gz good.json --baseline bad.json.gz --json").stdout
+    rows = json.loads(shown)["differences"]
     assert [(row["system"], row["baseline"]) for row in rows] == [("good", "bad")] * 5
     with pytest.raises(CollectionError, match="nothing to compare"):
         compare_answers(evaluate_answers(["good.json"], "gold.json"))
@@ -97,29 +81,29 @@ def test_predictions_are_compared(folder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("words", "message"),
     [
-        (("evaluate", "gold.json", "good.json", "run.txt"), "run.txt holds no predictions, good.json does"),
-        (("evaluate", "gold.json", "good.json", "--depths", "1,2"), "--depths is for runs"),
-        (("evaluate", "gold.json", "good.json", "--strict"), "--strict is for runs"),
-        (("evaluate", "gold.json", "run.txt", "--groups"), "are for predicted answers, and these are runs"),
-        (("evaluate", "gold.json", "good.json", "-m", "AP"), "'AP' is not a measure of answers"),
-        (("evaluate", "gold.json", "good.json", "good.json"), "given twice"),
-        (("evaluate", "gold.json", "other.json"), "it answers no question of these (its first is 'q9')"),
-        (("evaluate", "gold.json", "good.json", "bad.json.gz", "--no-answer", "none.json"), "one by one"),
-        (("evaluate", "gold.json", "good.json", "--no-answer", "few.json"), "2 questions, as 'q2', have no"),
-        (("evaluate", "gold.json", "good.json", "--split", "dev"), "has no split 'dev'"),
+        ("good.json run.txt", "run.txt holds no predictions, good.json does"),
+        ("good.json --depths 1,2", "--depths is for runs"),
+        ("good.json --strict", "--strict is for runs"),
+        ("run.txt --groups", "are for predicted answers, and these are runs"),
+        ("good.json -m AP", "'AP' is not a measure of answers"),
+        ("good.json good.json", "given twice"),
+        ("other.json", "it answers no question of these (its first is 'q9')"),
+        ("good.json bad.json.gz --no-answer none.json", "one by one"),
+        ("good.json --no-answer few.json", "2 questions, as 'q2', have no"),
+        ("good.json --split dev", "has no split 'dev'"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_line(folder, monkeypatch, capsys, arguments, words):
-    (folder / "run.txt").write_text("q1 Q0 0-0 1 1.0 tag\n")
+def test_what_does_not_fit_is_refused(words, message):
+    Path("run.txt").write_text("q1 Q0 0-0 1 1.0 tag\n")
     write_predictions("other.json", {"q9": "x"})
     write_no_answer("few.json", {"q1": 0.5})
-    assert words in refusal(monkeypatch, capsys, *arguments)
+    assert message in refusal(f"evaluate gold.json {words}")
 
 
-def test_a_collection_without_answers_is_refused(folder):
-    (folder / "set.jsonl").write_text('{"id": "d", "text": "x"}\n')
+def test_a_collection_without_answers_is_refused():
+    Path("set.jsonl").write_text('{"id": "d", "text": "x"}\n')
     with pytest.raises(CollectionError, match=r"no queries|has no answers"):
         read_gold("set.jsonl")
 
@@ -128,7 +112,7 @@ def test_a_public_verb():
     assert tr.evaluate_answers is evaluate_answers
 
 
-def test_files_are_read_as_they_were_written(folder):
+def test_files_are_read_as_they_were_written():
     texts = {"q1": "«\u202foui\u202f»\n non", "q2": "", "q3": "ﬁ שלום"}
     for name in ("a.json", "a.json.gz", "a.json.xz"):
         write_predictions(name, texts)
@@ -137,21 +121,21 @@ def test_files_are_read_as_they_were_written(folder):
     assert read_no_answer("none.json") == {"q1": 0.1, "q2": 0.2, "q3": 0.9}
 
 
-def test_lines_are_read_and_the_first_of_a_question_counts(folder):
+def test_lines_are_read_and_the_first_of_a_question_counts():
     lines = [
         {"query-id": "q1", "corpus-id": "d", "text": "un", "start": 3},
         {"query-id": "q1", "text": "deux"},
         {"query-id": "q2", "text": ""},
     ]
-    (folder / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path("p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert read_predictions("p.jsonl") == {"q1": "un", "q2": ""}
     lists = [
         {"query-id": "q1", "answers": [{"text": "un"}, {"text": "x"}]},
         {"query-id": "q2", "answers": []},
     ]
-    (folder / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lists))
+    Path("p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lists))
     assert read_predictions("p.jsonl") == {"q1": "un", "q2": ""}
-    (folder / "p.jsonl").write_text(json.dumps(lines[0]))
+    Path("p.jsonl").write_text(json.dumps(lines[0]))
     assert read_predictions("p.jsonl") == {"q1": "un"}
 
 
@@ -169,21 +153,21 @@ def test_lines_are_read_and_the_first_of_a_question_counts(folder):
         ('{"query-id": "q1", "text": "x"}\nx', "p.json:2: expected a JSON object"),
     ],
 )
-def test_files_that_hold_no_predictions(folder, text, words):
-    (folder / "p.json").write_text(text)
+def test_files_that_hold_no_predictions(text, words):
+    Path("p.json").write_text(text)
     with pytest.raises(FormatError, match=r"\w") as error:
         read_predictions("p.json")
     assert words in str(error.value)
 
 
 @pytest.mark.parametrize("text", ['{"q1": "x"}', '{"q1": true}', '{"q1": NaN}', "[]", ""])
-def test_values_of_no_answer_are_numbers(folder, text):
-    (folder / "n.json").write_text(text)
+def test_values_of_no_answer_are_numbers(text):
+    Path("n.json").write_text(text)
     with pytest.raises(FormatError):
         read_no_answer("n.json")
 
 
-def test_what_is_no_file_of_predictions(folder):
-    (folder / "run.txt").write_text("q1 Q0 0-0 1 1.0 tag\n")
-    (folder / "broken.json.gz").write_bytes(gzip.compress(b"{}")[:8])
+def test_what_is_no_file_of_predictions():
+    Path("run.txt").write_text("q1 Q0 0-0 1 1.0 tag\n")
+    Path("broken.json.gz").write_bytes(gzip.compress(b"{}")[:8])
     assert not any(map(is_predictions_file, ["run.txt", "-", "absent.json", "broken.json.gz"]))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
-import time
+from itertools import count
 
 import psutil
 import pytest
@@ -13,15 +14,12 @@ import pytest
 pytestmark = pytest.mark.process
 
 PATIENCE = 60
-ENDLESS = """
-import itertools, signal, sys
+BUILD = """
+import signal, sys
 from telerank.cli.main import main
-from telerank.corpus.readers import jsonl
-from telerank.types import Doc
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs are born deaf to it
-jsonl.read_docs = lambda *_: (Doc(f"d{n}", "some words " * 100_000) for n in itertools.count())
-sys.argv = ["telerank", "index", "docs.jsonl", "idx", "--workers", "2"]
+sys.argv = ["telerank", "index", "-", "idx", "--workers", "2"]
 main()
 """
 EARLY = """
@@ -38,13 +36,13 @@ main.main()
 
 @pytest.fixture
 def building(tmp_path):
-    """An endless ``telerank index`` and its two processes, at work."""
-    (tmp_path / "docs.jsonl").write_text('{"docno": "d", "text": "t"}\n')
-    command = [sys.executable, "-c", ENDLESS]
-    parent = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    until = time.monotonic() + PATIENCE
-    while len(list(tmp_path.glob("idx/segments/*/runs/*.run"))) < 3 and time.monotonic() < until:
-        time.sleep(0.05)
+    """A ``telerank index`` that waits for more documents, and its two processes, at work."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    parent = subprocess.Popen([sys.executable, "-c", BUILD], cwd=tmp_path, **pipes)
+    numbers = count()
+    while len(list(tmp_path.glob("idx/segments/*/runs/*.run"))) < 3:
+        doc = {"docno": f"d{next(numbers)}", "text": "some words " * 100_000}
+        parent.stdin.write(json.dumps(doc).encode() + b"\n")
     yield parent, psutil.Process(parent.pid).children()
     parent.kill()
     parent.communicate()

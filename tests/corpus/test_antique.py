@@ -39,33 +39,22 @@ def test_the_files_become_documents_queries_and_qrels_by_split(small):
         Qrel("3097310", "2020338_0", 4),
         Qrel("3097310", "1908421_2", 2),
     ]
-
-
-def test_grades_stand_as_in_the_files_and_three_is_the_first_that_is_relevant(small):
-    collection = ANTIQUE.open(small, "utf-8")
-    assert collection.relevant_from == 3
     assert [qrel.grade for qrel in collection.split_qrels("test")] == [3, 1]
+    assert collection.relevant_from == 3
 
 
 @pytest.mark.parametrize(
     ("file", "line", "message"),
     [
-        (
-            "antique-collection.txt",
-            "no tab",
-            r"collection\.txt:4: expected 2 columns with a tab between: docno text",
-        ),
-        ("antique-test-queries.txt", "a b\ttext", r"queries\.txt:2: expected a qid that is not empty"),
-        (
-            "antique-test.qrel",
-            "1908421 Q0 2020338_0 5",
-            r"expected a grade from 1 to 4 .* query 1908421, got '5'",
-        ),
-        ("antique-test.qrel", "1908421 Q0 2020338_0", r"antique-test\.qrel:3: expected 4 columns"),
+        ("-collection.txt", "no tab", "collection.txt:4: expected 2 columns with a tab between: docno text"),
+        ("-test-queries.txt", "a b\ttext", "queries.txt:2: expected a qid that is not empty"),
+        ("-test.qrel", "1908421 Q0 2020338_0 5", "expected a grade from 1 to 4 .* query 1908421, got '5'"),
+        ("-test.qrel", "1908421 Q0 2020338_0 0", "expected a grade from 1 to 4 .* query 1908421, got '0'"),
+        ("-test.qrel", "1908421 Q0 2020338_0", "antique-test.qrel:3: expected 4 columns"),
     ],
 )
 def test_a_line_that_does_not_follow_the_format_is_named(small, file, line, message):
-    with (small / file).open("a") as opened:
+    with (small / f"antique{file}").open("a") as opened:
         opened.write(line + "\n")
     collection = ANTIQUE.open(small, "utf-8")
     with pytest.raises(FormatError, match=message):

@@ -1,5 +1,3 @@
-"""The collection that is installed: PIAF v1.1, whole."""
-
 from __future__ import annotations
 
 import gzip

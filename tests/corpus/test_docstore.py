@@ -1,5 +1,3 @@
-"""The docstore: every text comes back as it went in, by docno and by row, or is refused by name."""
-
 from __future__ import annotations
 
 import pickle
@@ -14,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telerank.corpus import docstore as module
 from telerank.corpus.docstore import FILES, TEXTS, Docstore, DocstoreWriter
 from telerank.corpus.formats import open_collection
 from telerank.errors import DocumentError, IndexDamaged
@@ -30,10 +27,16 @@ def stored(folder: Path, docs) -> Docstore:
     return Docstore(folder)
 
 
+MARKS = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), TEXT), max_size=3)
+
+
 @settings(deadline=None, max_examples=50)  # the first loads Arrow
-@given(st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=20))
-def test_texts_come_back_character_for_character(texts):
-    docs = [Doc(f"d{row}", *parts) for row, parts in enumerate(texts)]
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT, MARKS), max_size=9))
+def test_texts_files_and_marks_come_back_character_for_character(texts):
+    docs = [
+        Doc(f"d{row}", text, title, url, file, tuple(Mark(*mark) for mark in marks) if file else ())
+        for row, (text, title, url, file, marks) in enumerate(texts)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         store = stored(Path(folder), docs)
         assert list(store) == docs
@@ -41,9 +44,8 @@ def test_texts_come_back_character_for_character(texts):
         assert [store[doc.docno] for doc in docs] == docs
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_odd_characters_are_kept(tmp_path):
+    odd = (
         "",
         "\0",
         "a\0b\0",
@@ -54,17 +56,16 @@ def test_texts_come_back_character_for_character(texts):
         "e\u0301",
         "\ufffd",
         "\uffff",
-    ],
-)
-def test_odd_characters_are_kept(tmp_path, text):
-    assert stored(tmp_path, [Doc("d", text, text, text)])["d"] == Doc("d", text, text, text)
+    )
+    docs = [Doc(f"d{row}", text, text, text) for row, text in enumerate(odd)]
+    assert list(stored(tmp_path, docs)) == docs
 
 
-def test_documents_of_a_megabyte_and_empty_ones_stand_side_by_side(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_BATCH", 100_000)
-    docs = [Doc(f"d{i}", "" if i % 3 else f"{i}é" * 500_000) for i in range(10)] + [Doc("last", "")]
+def test_documents_of_a_megabyte_and_empty_ones_stand_side_by_side(tmp_path):
+    """More characters than are held before they are written."""
+    docs = [Doc(f"d{i}", "" if i % 3 else f"{i}é" * 500_000) for i in range(16)] + [Doc("last", "")]
     store = stored(tmp_path, docs)
-    assert [store[doc.docno] == doc for doc in docs] == [True] * 11
+    assert all(store[doc.docno] == doc for doc in docs)
     assert list(store) == docs
 
 
@@ -77,19 +78,6 @@ def test_half_of_a_surrogate_pair_is_refused_by_document_and_place(tmp_path, par
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(st.tuples(TEXT, st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), TEXT))), max_size=9)
-)
-def test_files_and_marks_come_back(texts):
-    docs = [
-        Doc(f"d{row}", "x", file=file, marks=tuple(Mark(*mark) for mark in marks) if file else ())
-        for row, (file, marks) in enumerate(texts)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        assert list(stored(Path(folder), docs)) == docs
-
-
 def test_a_store_written_before_there_were_files_is_read(tmp_path):
     docs = [Doc("a", "one", "t", "u"), Doc("b", "two")]
     stored(tmp_path, docs)
@@ -99,10 +87,6 @@ def test_a_store_written_before_there_were_files_is_read(tmp_path):
         file.write_table(table.cast(schema))
     assert list(Docstore(tmp_path)) == docs
     assert Docstore(tmp_path)["a"].locate() is None
-
-
-def test_the_mending_that_the_message_names_mends():
-    assert "a\ud83d b".encode("utf-16", "surrogatepass").decode("utf-16", "replace") == "a\ufffd b"
 
 
 def test_docnos_are_checked(tmp_path):
@@ -124,11 +108,8 @@ def test_a_document_that_is_not_there_is_an_error(tmp_path):
             store.get_row(row)
 
 
-def test_an_empty_store_opens(tmp_path):
+def test_a_store_pickles_as_its_path_and_may_be_empty(tmp_path):
     assert list(stored(tmp_path, [])) == []
-
-
-def test_a_store_pickles_as_its_path(tmp_path):
     docs = [Doc("a", "x" * 10_000)]
     store = stored(tmp_path, docs)
     assert len(pickle.dumps(store)) < 300
@@ -142,29 +123,21 @@ def test_threads_may_read_at_once(tmp_path):
         assert list(pool.map(store.__getitem__, (doc.docno for doc in docs))) == docs
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_named(tmp_path, name):
-    stored(tmp_path, [Doc("a", "x")])
-    (tmp_path / name).unlink()
-    with pytest.raises(IndexDamaged, match=name):
-        Docstore(tmp_path)
-
-
-def test_a_cut_file_is_named(tmp_path):
-    stored(tmp_path, [Doc("a", "x" * 1000)])
-    whole = (tmp_path / TEXTS).read_bytes()
-    for size in (0, 7, len(whole) // 2, len(whole) - 1):
-        (tmp_path / TEXTS).write_bytes(whole[:size])
-        with pytest.raises(IndexDamaged, match=TEXTS):
-            Docstore(tmp_path)
-
-
-def test_texts_of_another_store_do_not_open(tmp_path):
-    stored(tmp_path / "one", [Doc("a", "x")])
-    stored(tmp_path / "two", [Doc("a", "x"), Doc("b", "y")])
-    (tmp_path / "one" / TEXTS).write_bytes((tmp_path / "two" / TEXTS).read_bytes())
-    with pytest.raises(IndexDamaged, match="2 texts but 1 docnos"):
-        Docstore(tmp_path / "one")
+def test_files_that_are_missing_cut_or_of_another_store_are_named(tmp_path):
+    docs = [Doc("a", "x" * 1000)]
+    stored(tmp_path / "two", [*docs, Doc("b", "y")])
+    for name in FILES:
+        stored(tmp_path / "x", docs)
+        (tmp_path / "x" / name).unlink()
+        with pytest.raises(IndexDamaged, match=name):
+            Docstore(tmp_path / "x")
+    stored(tmp_path / "x", docs)
+    whole = (tmp_path / "x" / TEXTS).read_bytes()
+    cut = [(whole[:size], TEXTS) for size in (0, 7, len(whole) // 2, len(whole) - 1)]
+    for content, said in (*cut, ((tmp_path / "two" / TEXTS).read_bytes(), "2 texts but 1 docnos")):
+        (tmp_path / "x" / TEXTS).write_bytes(content)
+        with pytest.raises(IndexDamaged, match=said):
+            Docstore(tmp_path / "x")
 
 
 def test_a_failing_writer_leaves_the_store_that_was_there(tmp_path):
@@ -177,14 +150,10 @@ def test_a_failing_writer_leaves_the_store_that_was_there(tmp_path):
 
 
 def test_the_texts_are_a_file_that_arrow_reads(tmp_path):
-    stored(
-        tmp_path,
-        [Doc("a", "x", "t", "u"), Doc("b", "y"), Doc("c", "z", file="c.pdf", marks=(Mark(0, 1, "é"),))],
-    )
+    stored(tmp_path, [Doc("a", "x", "t", "u"), Doc("c", "z", file="c.pdf", marks=(Mark(0, 1, "é"),))])
     table = pyarrow.feather.read_table(tmp_path / TEXTS)
     assert table.to_pylist() == [
         {"text": "x", "title": "t", "url": "u", "file": "", "marks": ""},
-        {"text": "y", "title": "", "url": "", "file": "", "marks": ""},
         {"text": "z", "title": "", "url": "", "file": "c.pdf", "marks": '[[0, 1, "é"]]'},
     ]
 

@@ -35,7 +35,7 @@ def write(folder, collection, **settings):
     return open_collection(folder), written
 
 
-def test_the_relevant_passage_begins_beyond_the_limit_at_places_that_differ(tmp_path):
+def test_the_relevant_passage_begins_beyond_the_limit_after_filler_that_is_relevant_to_no_query(tmp_path):
     made, written = write(tmp_path / "far", passages())
     docs = {doc.docno: doc for doc in made.docs()}
     originals = {doc.docno: doc.text for doc in passages().docs()}
@@ -51,16 +51,11 @@ def test_the_relevant_passage_begins_beyond_the_limit_at_places_that_differ(tmp_
             assert answer.text == originals[answer.docno.removeprefix(PREFIX)]
             assert docs[answer.docno].text[answer.start : answer.end] == answer.text
     assert written.counts["dev"] == {"queries": 4, "relevant": 4, "answers": 4}
-
-
-def test_filler_is_relevant_to_no_query_and_comes_once_in_a_document(tmp_path):
-    made, _ = write(tmp_path / "far", passages())
-    texts = {doc.text: doc.docno for doc in passages().docs()}
-    for doc in made.docs():
-        parts = [texts[part] for part in doc.text.split("\n\n")]
+    names = {text: docno for docno, text in originals.items()}
+    for doc in docs.values():
+        parts = [names[part] for part in doc.text.split("\n\n")]
         assert len(set(parts)) == len(parts)
-        judged = [part for part in parts if int(part[1:]) < 20]
-        assert [f"{PREFIX}{part}" for part in judged] == [doc.docno]
+        assert [f"{PREFIX}{part}" for part in parts if int(part[1:]) < 20] == [doc.docno]
         assert doc.title == ""
 
 
@@ -108,26 +103,20 @@ def test_without_filler_a_share_of_the_articles_must_be_given_up(tmp_path):
     assert written.manifest["filler"] == {"passages": 20, "of_which_given_up": 20}
     assert written.manifest["left_out"]["queries_of_filler"] == 20
     assert len(list(made.docs())) == 20
-
-
-def test_too_little_filler_is_refused(tmp_path):
     with pytest.raises(CollectionError, match=r"too little filler for \d+ tokens before"):
-        write(tmp_path / "far", passages(relevant=3, others=1))
+        write(tmp_path / "few", passages(relevant=3, others=1))
 
 
-def test_queries_whose_passage_is_missing_are_left_out_and_counted(tmp_path):
+def test_queries_whose_passage_is_missing_are_left_out_and_folds_have_documents_of_their_own(tmp_path):
     plain = passages()
     docs = [doc for doc in plain.docs() if doc.docno != "p3"]
     made, written = write(tmp_path / "far", replace(plain, docs=lambda: iter(docs)))
     assert written.manifest["left_out"]["queries_whose_passage_is_missing"] == 1
     assert len(list(made.docs())) == 19
-
-
-def test_folds_have_documents_of_their_own(tmp_path):
-    made, _ = write(tmp_path / "far", passages(), folds=4)
+    made, _ = write(tmp_path / "folds", plain, folds=4)
     assert made.splits == ("fold1", "fold2", "fold3", "fold4")
     homes = [{qrel.docno for qrel in made.split_qrels(split)} for split in made.splits]
-    assert [len(own) for own in homes] == [5] * 4
+    assert [len(docnos) for docnos in homes] == [5] * 4
     assert len(set().union(*homes)) == 20
 
 
@@ -144,26 +133,20 @@ def test_one_split_can_be_halved_and_the_others_stay(tmp_path):
 
 
 def test_a_half_does_not_take_the_name_of_another_split(tmp_path):
-    texts = {f"p{n}": f"passage number{n} is colour{n % 5} with some words" for n in range(60)}
-    asked = [(f"about {n}", f"p{n}", "") for n in range(20)]
-    both = qa_set("passages", texts, {"dev": asked[:10], "dev-1": asked[10:]})
+    plain = passages()
+    members = {name: getattr(plain, name) for name in ("queries", "qrels", "answers")}
+    both = replace(
+        plain, **{name: {"dev": own["dev"], "dev-1": own["train"]} for name, own in members.items()}
+    )
     with pytest.raises(CollectionError, match="'dev' cannot be halved: there is a split 'dev-1'"):
         write(tmp_path / "far", both, halved="dev")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--halve", "dev", "--folds", "2"], "'dev' cannot be halved"),
-        (["--beyond", "60", "--length", "60"], "beyond from 0 to below the length"),
-        (["--filler", "1"], "filler is a share below 1"),
-    ],
-)
-def test_options_that_do_not_go_together_are_one_line(tmp_path, options, message):
-    asked = ["data", "make-far-relevant", str(tmp_path / "far"), "nowhere", *options]
+def test_an_option_that_makes_no_sense_is_one_line(tmp_path):
+    asked = ["data", "make-far-relevant", str(tmp_path / "far"), "nowhere", "--halve", "dev", "--folds", "2"]
     shown = CliRunner().invoke(app, asked)
     assert isinstance(shown.exception, CollectionError)
-    assert message in str(shown.exception)
+    assert "'dev' cannot be halved" in str(shown.exception)
 
 
 def test_tokens_are_counted_once_more_where_texts_meet(tmp_path):
@@ -184,18 +167,18 @@ def test_tokens_are_counted_once_more_where_texts_meet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "message"),
     [
-        {"beyond": 60},
-        {"beyond": -1},
-        {"filler": 1.0},
-        {"folds": 1},
-        {"queries": 0},
-        {"folds": 2, "halved": "dev"},
+        ({"beyond": 60}, "beyond from 0 to below the length"),
+        ({"beyond": -1}, "beyond from 0 to below the length"),
+        ({"filler": 1.0}, "filler is a share below 1"),
+        ({"folds": 1}, "folds"),
+        ({"queries": 0}, "queries"),
+        ({"folds": 2, "halved": "dev"}, "folds"),
     ],
 )
-def test_far_settings_without_sense_are_refused(settings):
-    with pytest.raises(ValueError, match=r"beyond|filler|queries|folds"):
+def test_far_settings_without_sense_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
         FarSettings(**{**SHORT, **settings})
 
 

@@ -1,5 +1,3 @@
-"""Passages of files: nothing is lost, none is too long, and each knows its pages and headings."""
-
 from __future__ import annotations
 
 from hypothesis import given, settings
@@ -28,20 +26,14 @@ def made(paragraphs) -> FileText:
 
 @settings(deadline=None, max_examples=100)
 @given(PARAGRAPHS, st.integers(5, 60))
-def test_nothing_is_lost_and_no_passage_is_longer(paragraphs, words):
+def test_nothing_is_lost_no_passage_is_longer_and_marks_say_what_those_of_the_file_say(paragraphs, words):
     file = made(paragraphs)
     passages = cut_passages(file, words)
     assert " ".join(passage.text for passage in passages).split() == file.text.split()
     assert all(0 < len(passage.text.split()) <= words for passage in passages)
-
-
-@settings(deadline=None, max_examples=100)
-@given(PARAGRAPHS, st.integers(5, 60))
-def test_marks_of_passages_say_what_those_of_the_file_say(paragraphs, words):
-    file = made(paragraphs)
     (whole,) = cut_passages(file, None)
     position = 0
-    for passage in cut_passages(file, words):
+    for passage in passages:
         start = file.text.index(passage.text, position)
         position = start + len(passage.text)
         assert passage.marks[0].start == 0
@@ -53,21 +45,19 @@ def at(marks: tuple[Mark, ...], position: int) -> tuple[int, str]:
     return [mark[1:] for mark in marks if mark.start <= position][-1]
 
 
-def test_a_short_file_is_one_passage_with_every_character():
-    text = "  un\r\n\r\ndeux \n"
-    (passage,) = cut_passages(read_plain(text))
-    assert passage == ("", text, ())
-
-
-def test_a_long_paragraph_is_cut_between_sentences():
+def test_a_paragraph_is_cut_between_sentences_and_before_headings_or_else_between_words():
+    (passage,) = cut_passages(read_plain("  un\r\n\r\ndeux \n"))
+    assert passage == ("", "  un\r\n\r\ndeux \n", ())
     passages = cut_passages(join_paragraphs([Paragraph(SENTENCE * 100)]))
     assert [len(passage.text.split()) for passage in passages][:-1] == [196] * 3
     assert all(passage.text.endswith("habitants.") for passage in passages)
-
-
-def test_a_sentence_beyond_the_limit_is_cut_between_words():
     passages = cut_passages(join_paragraphs([Paragraph("mot " * 450)]))
     assert [len(passage.text.split()) for passage in passages] == [200, 200, 50]
+    file = join_paragraphs([Paragraph("mot " * 195), Paragraph("Titre", 1), Paragraph("mot " * 20)])
+    assert [passage.text.split()[0] for passage in cut_passages(file)] == ["mot", "Titre"]
+    passages = cut_passages(join_paragraphs([Paragraph("Un titre de cinq mots", 1)] * 100))
+    assert all(len(passage.text.split()) <= PASSAGE_WORDS for passage in passages)
+    assert len(passages) > 2
 
 
 def test_a_passage_ends_at_a_heading_once_it_is_half_full_and_its_title_has_the_headings_above():
@@ -85,27 +75,13 @@ def test_a_passage_ends_at_a_heading_once_it_is_half_full_and_its_title_has_the_
         ("Guide", "Fin"),
     ]
     assert passages[0].marks == (Mark(0, 0, "Un"), Mark(passages[0].text.index("Court"), 0, "Un › Court"))
-
-
-def test_a_passage_in_a_section_is_titled_with_its_heading():
     file = join_paragraphs(
-        [Paragraph("Guide", 1), Paragraph("Eau", 2), *[Paragraph(SENTENCE * 20)] * 3], "Guide"
+        [*section("Guide", 1, 0), *section("Eau", 2, 0), *[Paragraph(SENTENCE * 20)] * 3], "Guide"
     )
     assert [passage.title for passage in cut_passages(file)] == ["Guide", "Guide › Eau", "Guide › Eau"]
-
-
-def test_a_heading_is_not_left_at_the_end_of_a_passage():
-    file = join_paragraphs([Paragraph("mot " * 195), Paragraph("Titre", 1), Paragraph("mot " * 20)])
-    assert [passage.text.split()[0] for passage in cut_passages(file)] == ["mot", "Titre"]
 
 
 def test_slides_are_passages_of_few_pages():
     slides = [Paragraph("mot " * 30, 0, ((0, page),)) for page in range(1, 13)]
     pages = [{mark.page for mark in passage.marks} for passage in cut_passages(join_paragraphs(slides))]
     assert pages == [{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}]
-
-
-def test_headings_alone_are_cut_too():
-    passages = cut_passages(join_paragraphs([Paragraph("Un titre de cinq mots", 1)] * 100))
-    assert all(len(passage.text.split()) <= PASSAGE_WORDS for passage in passages)
-    assert len(passages) > 2

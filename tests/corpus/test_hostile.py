@@ -16,8 +16,8 @@ from telerank.corpus.formats import open_collection, recognise_formats
 from telerank.corpus.readers.squad import locate_answer
 from telerank.errors import FormatError, TelerankError
 
-SIZE = 1_000_000  # bytes
-SECONDS = 30  # a reader of quadratic cost would take hours
+SIZE = 500_000  # bytes
+SECONDS = 10  # of the processor: a reader of quadratic cost would take minutes to hours
 
 
 @contextmanager
@@ -25,13 +25,13 @@ def time_limit() -> Iterator[None]:
     def stop(*_: object) -> None:
         raise AssertionError(f"longer than {SECONDS} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 SCRAPS = (
@@ -91,7 +91,7 @@ def refusal(path: Path, form: str | None = None) -> str:
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", READERS)
-def test_a_megabyte_of_anything_is_read_or_refused_in_linear_time(tmp_path, name):
+def test_half_a_megabyte_of_anything_is_read_or_refused_in_linear_time(tmp_path, name):
     file, *beginnings = READERS[name]
     form = {"tsv": "csv", "qrels": "topics"}.get(name.split()[0], name.split()[0])
     path = tmp_path / file
@@ -107,23 +107,23 @@ def test_a_megabyte_of_anything_is_read_or_refused_in_linear_time(tmp_path, name
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "head", "scrap", "tail"),
     [
-        ("topics.x.txt", "<top><num>1<title>" + "a" * SIZE),
-        ("topics.x.txt", "<top><num>1<title>" + "<aaa" * (SIZE // 4)),
-        ("topics.x.txt", "<top><num>1<" + "a" * SIZE),
-        ("topics.x.txt", "<top><num>1<title>" + "<b>" * (SIZE // 3) + "</top>"),
-        ("topics.x.txt", "<topic number=" + " " * SIZE + ">"),
-        ("x.trec", "<DOC><DOCNO>1</DOCNO>" + "<!-- " * (SIZE // 5) + "</DOC>"),
-        ("x.trec", "<!---->" * (SIZE // 7) + "<DOC><DOCNO>1</DOCNO></DOC>"),
-        ("x.trec", "<DOC><DOCNO>1</DOCNO></DOC>" + "<!---->" * (SIZE // 7) + "lost"),
-        ("x.trec", "<DOC><DOCNO>1</DOCNO>" + "<text>" * (SIZE // 6) + "</DOC>"),
-        ("x.json", '{"data": [' * (SIZE // 10)),
-        ("x.json", '{"' + '\\"' * (SIZE // 2)),
+        ("topics.x.txt", "<top><num>1<title>", "a", ""),
+        ("topics.x.txt", "<top><num>1<title>", "<aaa", ""),
+        ("topics.x.txt", "<top><num>1<", "a", ""),
+        ("topics.x.txt", "<top><num>1<title>", "<b>", "</top>"),
+        ("topics.x.txt", "<topic number=", " ", ">"),
+        ("x.trec", "<DOC><DOCNO>1</DOCNO>", "<!-- ", "</DOC>"),
+        ("x.trec", "", "<!---->", "<DOC><DOCNO>1</DOCNO></DOC>"),
+        ("x.trec", "<DOC><DOCNO>1</DOCNO></DOC>", "<!---->", "lost"),
+        ("x.trec", "<DOC><DOCNO>1</DOCNO>", "<text>", "</DOC>"),
+        ("x.json", "", '{"data": [', ""),
+        ("x.json", '{"', '\\"', ""),
     ],
-)  # fmt: skip
-def test_what_took_minutes_takes_seconds(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
+)
+def test_what_took_minutes_takes_seconds(tmp_path, name, head, scrap, tail):
+    (tmp_path / name).write_text(head + scrap * (SIZE // len(scrap)) + tail)
     with time_limit():
         recognise_formats(tmp_path / name)
         with suppress(TelerankError):
@@ -136,12 +136,11 @@ def test_an_answer_is_found_in_linear_time():
         assert locate_answer("a" * SIZE, "b" + "a" * (SIZE // 2), 3) == (3, "absent")
 
 
-DEEP, LONG = 100_000, "9" * 5000
-NESTED = ("[" * DEEP, "[" * DEEP + "]" * DEEP, '{"a":' * DEEP + "1" + "}" * DEEP, LONG)
+DEEP = 100_000
+NESTED = ("[" * DEEP, "[" * DEEP + "]" * DEEP, '{"a":' * DEEP + "1" + "}" * DEEP, "9" * 5000)
 SQUAD_ID = '{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": %s, "question": "a"}]}]}]}'
 
 
-@pytest.mark.parametrize("value", NESTED, ids=["open", "list", "object", "number"])
 @pytest.mark.parametrize(
     ("name", "form", "text"),
     [
@@ -155,11 +154,12 @@ SQUAD_ID = '{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": %s, "quest
         ("x.json", "selqa", '[{"question": "a", "candidates": %s, "answers": []}]'),
     ],
 )
-def test_deep_json_and_long_numbers_are_one_line(tmp_path, name, form, text, value):
-    (tmp_path / name).write_text(text % value)
-    message = refusal(tmp_path / name, form)
-    assert message.startswith(f"{tmp_path / name}:1: expected ")
-    assert len(message) < 600
+def test_deep_json_and_long_numbers_are_one_line(tmp_path, name, form, text):
+    for value in NESTED:
+        (tmp_path / name).write_text(text % value)
+        message = refusal(tmp_path / name, form)
+        assert message.startswith(f"{tmp_path / name}:1: expected ")
+        assert len(message) < 600
 
 
 def test_a_depth_that_can_be_parsed_is_described(tmp_path):
@@ -182,43 +182,38 @@ def test_a_depth_that_can_be_parsed_is_described(tmp_path):
         ("LISA0", b"Document 1\n"),
         ("x.cbor", b"\x83\x00\x41a\x80\x83\x00\x41a\x81\x82\x00\x7b\x00\x00\x00\xff\xff\xff\xff\xff"),
         ("WikiQA.tsv", "\t".join(WIKIQA).encode() + b"\n"),
-        ("dev.json", b'{"data": [{"paragraphs": [{"context": "'),
+        ("dev.json", SQUAD.encode()),
     ],
 )
 def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, name, head):
-    path = tmp_path / f"{name}.gz"
+    path = bomb(tmp_path / f"{name}.gz", head, b"0" * (1 << 20))
     form = "trec-car" if ".cbor" in name else None
-    assert "does not unpack to more than 200 times its size" in refusal(
-        bomb(path, head, b"0" * (1 << 20)), form
-    )
+    assert MUCH in refusal(path, form)
 
 
 def test_so_is_one_of_many_documents(tmp_path):
     path = bomb(tmp_path / "collection.tsv.gz", b"", b"1\t" + b"0" * (1 << 20) + b"\n")
     docs = open_collection(path).docs()
     assert len(next(docs).text) == 1 << 20
-    with pytest.raises(FormatError, match="does not unpack to more than 200 times its size"):
+    with pytest.raises(FormatError, match=MUCH):
         list(docs)
 
 
+MUCH = "does not unpack to more than 200 times its size"
+
+
 def bomb(path: Path, head: bytes, filling: bytes) -> Path:
-    with gzip.open(path, "wb") as file:
-        file.write(head)
-        for _ in range(100):
-            file.write(filling)
+    path.write_bytes(gzip.compress(head) + 70 * gzip.compress(filling))  # 64 MiB may be unpacked of any file
     return path
 
 
-def test_a_large_file_that_compresses_as_texts_do_is_read(tmp_path):
+def test_a_large_file_that_compresses_as_texts_do_is_read_and_a_zip_archive_is_not_unpacked(tmp_path):
     path = tmp_path / "x.jsonl.gz"
     words = " ".join(f"word{n}" for n in range(1000))
     with gzip.open(path, "wt", compresslevel=1) as file:
         for n in range(10_000):
             file.write(json.dumps({"id": n, "text": f"{n} {words}"}) + "\n")
     assert sum(1 for _ in open_collection(path).docs()) == 10_000
-
-
-def test_a_zip_archive_is_not_unpacked(tmp_path):
-    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x.jsonl", b"0" * 100_000_000)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("x.jsonl", b"0" * 1000)
     assert "a zip archive: unpack it" in refusal(tmp_path / "x.zip")

@@ -1,12 +1,10 @@
-"""InsuranceQA v2 in its official layout: the real set as facts, a small one for every rule."""
-
 from __future__ import annotations
 
 import pytest
 
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.errors import CollectionError, FormatError
-from telerank.types import Doc, Qrel, Query
+from telerank.types import Doc, Query
 
 ANSWERS = "InsuranceQA.label2answer.{}.encoded"
 QUESTIONS = "InsuranceQA.question.anslabel.{}.{}.pool.solr.{}.encoded"
@@ -22,29 +20,17 @@ def small(tmp_path):
     return tmp_path
 
 
-def test_texts_are_the_words_of_their_numbers_and_a_label_is_a_docno(small):
+def test_texts_are_the_words_of_their_numbers_a_label_is_a_docno_and_every_pool_size_a_pool(small):
     collection = INSURANCEQA.open(small, "utf-8")
     assert list(collection.docs()) == [Doc("1", "Yes, life"), Doc("2", "Yes, odd")]
-    assert list(collection.split_queries("test")) == [
-        Query("test-1", "life insurance?"),
-        Query("test-2", "insurance?"),
-    ]
-    assert list(collection.split_qrels()) == [
-        Qrel("test-1", "2", 1),
-        Qrel("test-2", "1", 1),
-        Qrel("test-2", "2", 1),
-    ]
-
-
-def test_every_pool_size_is_a_pool_in_the_order_of_its_file(small):
-    pools = INSURANCEQA.open(small, "utf-8").pools
+    queries = [Query("test-1", "life insurance?"), Query("test-2", "insurance?")]
+    assert list(collection.split_queries("test")) == queries
+    assert collection.judged() == {"test-1": {"2": 1}, "test-2": {"1": 1, "2": 1}}
+    pools = collection.pools
     assert list(pools) == ["test/2", "test/10"]
     assert [pool.docnos for pool in pools["test/2"]()] == [("1", "2"), ("2", "1")]
     assert [pool.docnos for pool in pools["test/10"]()] == [("2", "1"), ("2", "1")]
     assert next(pools["test/2"]()).scores.tolist() == [2.0, 1.0]
-
-
-def test_a_pool_file_with_other_questions_is_an_error(small):
     file = small / QUESTIONS.format("raw", 10, "test")
     file.write_text(file.read_text().replace("idx_1 idx_2", "idx_1"))
     with pytest.raises(FormatError, match=r"10\.pool.*the questions of the smallest pool; see test-1"):
@@ -52,23 +38,18 @@ def test_a_pool_file_with_other_questions_is_an_error(small):
 
 
 def test_the_raw_variety_is_taken_where_both_are_there_and_the_other_can_be_forced(small):
-    for raw in list(small.glob("*.raw.*")):
+    raws = list(small.glob("*.raw.*"))
+    for raw in raws:
         (small / raw.name.replace(".raw.", ".token.")).write_text(raw.read_text().replace("idx_3", "yes"))
     assert INSURANCEQA.recognises(small)
     assert not INSURANCEQA_TOKEN.recognises(small)
     assert next(INSURANCEQA_TOKEN.open(small, "utf-8").docs()).text == "yes life"
-
-
-def test_the_token_variety_alone_is_recognised(small):
-    for raw in list(small.glob("*.raw.*")):
-        raw.rename(small / raw.name.replace(".raw.", ".token."))
+    for raw in raws:
+        raw.unlink()
     assert INSURANCEQA_TOKEN.recognises(small)
     assert not INSURANCEQA.recognises(small)
-
-
-def test_a_folder_without_its_files_cannot_be_forced(tmp_path):
     with pytest.raises(CollectionError, match=r"vocabulary and InsuranceQA\.label2answer\.raw\.encoded"):
-        INSURANCEQA.open(tmp_path, "utf-8")
+        INSURANCEQA.open(small, "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -92,10 +73,8 @@ def test_a_line_that_does_not_follow_the_format_is_named(small, file, line, mess
 
 
 @pytest.mark.data
-def test_the_real_set_has_the_counts_of_its_makers(data):
-    folder = data / "insuranceqa-v2"
-    assert INSURANCEQA.recognises(folder)
-    collection = INSURANCEQA.open(folder, "utf-8")
+def test_the_real_set_has_the_counts_of_its_makers_and_the_ground_truths_of_its_readme(data):
+    collection = INSURANCEQA.open(data / "insuranceqa-v2", "utf-8")
     docs = list(collection.docs())
     assert len(docs) == 27_413
     assert collection.notes() == {"tokens_that_stand_for_themselves": 6}
@@ -106,20 +85,13 @@ def test_the_real_set_has_the_counts_of_its_makers(data):
         for split in collection.splits
     }
     assert counts == {"train": (12_889, 21_325), "valid": (2_000, 3_354), "test": (2_000, 3_308)}
-
-
-@pytest.mark.data
-def test_the_real_pools_hold_as_many_ground_truths_as_their_readme_says(data):
-    collection = INSURANCEQA.open(data / "insuranceqa-v2", "utf-8")
     assert list(collection.pools) == ["train/100", "valid/100", "valid/500", "test/100", "test/500"]
     queries = list(collection.split_queries("test"))
     assert queries[0] == Query("test-1", "What Happens When Term Life Insurance Is Paid Up?")
     assert queries[-1] == Query("test-2000", "How Can I Get Auto Insurance With A Suspended License?")
-    relevant: dict[str, set[str]] = {}
-    for qrel in collection.split_qrels("test"):
-        relevant.setdefault(qrel.qid, set()).add(qrel.docno)
+    relevant = collection.judged("test")
     for size, hits in ((100, 1323), (500, 1625)):
         pools = list(collection.pools[f"test/{size}"]())
         assert [pool.query for pool in pools] == queries
         assert {len(pool) for pool in pools} == {size}
-        assert sum(not relevant[pool.query.qid].isdisjoint(pool.docnos) for pool in pools) == hits
+        assert sum(not relevant[pool.query.qid].keys().isdisjoint(pool.docnos) for pool in pools) == hits

@@ -52,10 +52,13 @@ class Scored(NamedTuple):
 
 
 class Dataset:
-    """What of the package's datasets is used."""
+    """What of the package's datasets is used: ``has_docs``, ``docs_iter`` and so on."""
 
-    def __init__(self, docs=None, queries=None, qrels=None, scored=None):
-        self.docs, self.queries, self.qrels, self.scored = docs, queries, qrels, scored
+    def __init__(self, docs=None, queries=None, qrels=None, scoreddocs=None):
+        self.docs = docs
+        for name, records in zip(KINDS, (docs, queries, qrels, scoreddocs), strict=True):
+            setattr(self, f"has_{name}", lambda records=records: records is not None)
+            setattr(self, f"{name}_iter", lambda records=records: iter(records))
 
     def docs_handler(self):
         return self.docs
@@ -63,29 +66,8 @@ class Dataset:
     def docs_metadata(self):
         return {"count": len(self.docs)} if len(self.docs) > 1 else {}
 
-    def has_docs(self):
-        return self.docs is not None
 
-    def has_queries(self):
-        return self.queries is not None
-
-    def has_qrels(self):
-        return self.qrels is not None
-
-    def has_scoreddocs(self):
-        return self.scored is not None
-
-    def docs_iter(self):
-        return iter(self.docs)
-
-    def queries_iter(self):
-        return iter(self.queries)
-
-    def qrels_iter(self):
-        return iter(self.qrels)
-
-    def scoreddocs_iter(self):
-        return iter(self.scored)
+KINDS = ("docs", "queries", "qrels", "scoreddocs")
 
 
 DOCS = [Text("a", "one", "Title", "http://a"), Parts("b", "Head", b"two"), Text("c", "three")]
@@ -110,7 +92,7 @@ def test_an_id_with_qrels_is_the_split_at_its_end():
     assert list(collection.split_qrels()) == [Qrel("1", "b", 2)]
 
 
-def test_an_id_of_documents_has_the_splits_below_it():
+def test_an_id_of_documents_has_the_splits_below_it_or_is_one():
     ids = package(
         set=Dataset(DOCS),
         set__train=Dataset(DOCS, QUERIES, []),
@@ -119,9 +101,6 @@ def test_an_id_of_documents_has_the_splits_below_it():
         settle__x=Dataset(DOCS, QUERIES, []),
     )
     assert open_id("set", ids).splits == ("train", "dev/small")
-
-
-def test_an_id_of_documents_and_queries_with_nothing_below_is_one_split():
     collection = open_id("set", package(set=Dataset(DOCS[:1], QUERIES)))
     assert (collection.splits, collection.size) == (("set",), None)
     assert list(collection.split_queries())[1] == Query("2", "second")
@@ -131,11 +110,8 @@ def test_scored_documents_are_a_pool():
     scored = [Scored("2", "a", 1.5), Scored("1", "c", 1), Scored("2", "b", 2.5)]
     collection = open_id("set/dev", package(set__dev=Dataset(DOCS, QUERIES, [], scored)))
     assert list(collection.pools["dev/scoreddocs"]()) == [
-        Ranking(QUERY, docnos, scores)
-        for QUERY, docnos, scores in (
-            (Query("1", "first"), ("c",), [1]),
-            (Query("2", "second"), ("b", "a"), [2.5, 1.5]),
-        )
+        Ranking(Query("1", "first"), ("c",), [1]),
+        Ranking(Query("2", "second"), ("b", "a"), [2.5, 1.5]),
     ]
 
 
@@ -149,40 +125,35 @@ def test_an_unknown_id_and_one_without_documents_are_errors():
 def test_without_the_package_an_id_asks_for_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
     extra = r"pip install 'telerank\[ir-datasets\]'"
-    with pytest.raises(
-        CollectionError, match=rf"test: no such file or folder; if it is an ir_datasets id: {extra}"
-    ):
+    said = f"test: no such file or folder; if it is an ir_datasets id: {extra}"
+    with pytest.raises(CollectionError, match=said):
         open_collection("beir/scifact/test")
     with pytest.raises(MissingExtra, match=extra):
         open_collection("beir/scifact/test", format="ir_datasets")
 
 
-PATHS = ("nosuch/docs.jsonl", "docs.tsv.gz", "./scifcat", "../data/scifact", "/data/scifact", "my docs")
-
-
 @pytest.mark.parametrize("installed", [True, False])
-@pytest.mark.parametrize("path", PATHS)
-def test_what_can_only_be_a_path_is_a_missing_file(monkeypatch, path, installed):
+def test_what_can_only_be_a_path_is_a_missing_file(monkeypatch, installed):
     if not installed:
         monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(CollectionError) as refused:
-        open_collection(path)
-    assert str(refused.value) == f"{path}: no such file or folder"
-
-
-class Offline(Dataset):
-    """A dataset whose files cannot be downloaded."""
-
-    def docs_iter(self):
-        errors = [("first mirror", OSError("no route")), ("second", ConnectionError("refused\nby the host"))]
-        raise RuntimeError("All download sources failed", errors)
-
-    def queries_iter(self):
-        raise ConnectionError("timed out")
+    paths = ("nosuch/docs.jsonl", "docs.tsv.gz", "./scifcat", "../data/scifact", "/data/scifact", "my docs")
+    for path in paths:
+        with pytest.raises(CollectionError) as refused:
+            open_collection(path)
+        assert str(refused.value) == f"{path}: no such file or folder"
 
 
 def test_a_failed_download_is_one_line():
-    collection = open_id("set", package(set=Offline(DOCS, QUERIES)))
+    def no_docs():
+        errors = [("first mirror", OSError("no route")), ("second", ConnectionError("refused\nby the host"))]
+        raise RuntimeError("All download sources failed", errors)
+
+    def no_queries():
+        raise ConnectionError("timed out")
+
+    offline = Dataset(DOCS, QUERIES)
+    offline.docs_iter, offline.queries_iter = no_docs, no_queries
+    collection = open_id("set", package(set=offline))
     what = "set: ir_datasets cannot download or read its files: ConnectionError"
     with pytest.raises(CollectionError) as refused:
         list(collection.docs())

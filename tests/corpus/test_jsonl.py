@@ -1,23 +1,16 @@
-"""JSON lines: documents as they stand, and lines that are no documents named."""
-
 from __future__ import annotations
 
 import gzip
 import json
 import lzma
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.jsonl import read_docs
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
-
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 
 
 def lines(path: Path, *records: object) -> Path:
@@ -25,29 +18,13 @@ def lines(path: Path, *records: object) -> Path:
     return path
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT), max_size=10), st.booleans())
-def test_what_json_holds_is_read_back(records, escaped):
-    docs = [Doc(*record) for record in records]
-    text = "".join(
-        json.dumps({"docno": d.docno, "text": d.text, "title": d.title, "url": d.url}, ensure_ascii=escaped)
-        + "\n"
-        for d in docs
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "docs.jsonl"
-        path.write_text(text, encoding="utf-8", newline="\n")
-        assert list(read_docs(path)) == docs
-
-
-@pytest.mark.parametrize("docno", ["docno", "_id", "id", "doc_id", "docid"])
-@pytest.mark.parametrize("text", ["text", "contents", "content", "body"])
-def test_docno_and_text_have_several_names(tmp_path, docno, text):
-    path = lines(
-        tmp_path / "x.jsonl", {docno: "7", text: "words", "title": None, "other": [1]}, {docno: 8, text: ""}
-    )
-    assert list(read_docs(path)) == [Doc("7", "words"), Doc("8", "")]
-    assert open_collection(path).format == "jsonl"
+def test_docno_and_text_have_several_names(tmp_path):
+    for docno in ("docno", "_id", "id", "doc_id", "docid"):
+        for text in ("text", "contents", "content", "body"):
+            first = {docno: "7", text: "words", "title": None, "other": [1]}
+            path = lines(tmp_path / "x.jsonl", first, {docno: 8, text: ""})
+            assert list(read_docs(path)) == [Doc("7", "words"), Doc("8", "")]
+            assert open_collection(path).format == "jsonl"
 
 
 @pytest.mark.parametrize(
@@ -61,10 +38,9 @@ def test_docno_and_text_have_several_names(tmp_path, docno, text):
         ('{"id": "a"}', "a string as text or contents"),
         ('{"id": "a", "text": null}', "a string as text or contents"),
         ('{"id": "a", "text": "x", "title": 3}', "a string as title"),
-        (
-            '{"id": "a", "text": "smile \\ud83d"}',
-            r"whole characters, got 'half of a surrogate pair, U\+D83D'",
-        ),
+        ('{"id": "a", "text": "smile \\ud83d"}', r"whole characters, got 'half of a surr.* U\+D83D'"),
+        ('{"id": "a", "text": "x", "text": "y"}', "a JSON object .the key 'text' comes twice"),
+        ('{"id": "a", "text": "x", "o": [{"k": 1, "k": 1}]}', "a JSON object .the key 'k' comes twice"),
         ("[" * 100_000, "a JSON object"),
     ],
 )
@@ -90,27 +66,17 @@ def test_packed_files_are_read_and_damaged_ones_named(tmp_path, pack):
         list(read_docs(path))
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"id": "a", "text": "x"}\r\n{"id": "b", "text": "y"}\r\n')
-    assert list(open_collection(path).docs()) == [Doc("a", "x"), Doc("b", "y")]
-
-
 def test_other_encodings_must_be_named(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes('{"id": "a", "text": "plain"}\n{"id": "b", "text": "été"}\n'.encode("latin-1"))
-    with pytest.raises(
-        FormatError,
-        match=r"x\.jsonl:2: expected utf-8 text .*--encoding latin-1\), got 'byte 0xe9 at position 22",
-    ):
+    said = r"x\.jsonl:2: expected utf-8 text .*--encoding latin-1\), got 'byte 0xe9 at position 22"
+    with pytest.raises(FormatError, match=said):
         list(open_collection(path).docs())
     assert [doc.text for doc in open_collection(path, encoding="latin-1").docs()] == ["plain", "été"]
-    for wrong, message in (
-        ("utf-16", "convert the files to UTF-8 first"),
-        ("klingon", "unknown encoding 'klingon'"),
-    ):
+    wrong = {"utf-16": "convert the files to UTF-8 first", "klingon": "unknown encoding 'klingon'"}
+    for encoding, message in wrong.items():
         with pytest.raises(CollectionError, match=message):
-            list(open_collection(path, encoding=wrong).docs())
+            list(open_collection(path, encoding=encoding).docs())
 
 
 def test_a_folder_may_hold_queries_and_qrels_beside_the_documents(tmp_path):
@@ -120,50 +86,25 @@ def test_a_folder_may_hold_queries_and_qrels_beside_the_documents(tmp_path):
     (tmp_path / "qrels.dev.tsv").write_text("query-id\tcorpus-id\tscore\nq\t2\t1\n")
     collection = open_collection(tmp_path)
     assert (collection.format, collection.splits) == ("jsonl", ("dev",))
-    assert [doc.docno for doc in collection.docs()] == ["1", "2"]
+    for _ in range(2):  # each reading begins anew
+        assert [doc.docno for doc in collection.docs()] == ["1", "2"]
     assert list(collection.split_queries()) == [Query("q", "which")]
     assert list(collection.split_qrels()) == [Qrel("q", "2", 1)]
 
 
-def test_a_collection_can_be_read_again_from_its_beginning(tmp_path):
-    collection = open_collection(lines(tmp_path / "x.jsonl", {"id": "1", "text": "x"}))
-    assert list(collection.docs()) == list(collection.docs()) == [Doc("1", "x")]
-
-
-def test_queries_and_qrels_without_a_split_are_one(tmp_path):
+def test_queries_and_qrels_without_a_split_are_one_and_one_file_of_queries_serves_all_splits(tmp_path):
+    path = lines(tmp_path / "queries.jsonl", {"_id": "a", "text": "which"}, {"_id": "b", "text": "what"})
+    assert open_collection(path).splits == open_collection(tmp_path).splits == ("all",)
     lines(tmp_path / "docs.jsonl", {"id": "1", "text": "x"})
-    lines(tmp_path / "queries.jsonl", {"_id": "q", "text": "which"})
-    (tmp_path / "qrels.tsv").write_text("q\t1\t1\n")
+    (tmp_path / "qrels.tsv").write_text("a\t1\t1\n")
     collection = open_collection(tmp_path)
     assert (collection.format, collection.splits) == ("jsonl", ("all",))
-    assert list(collection.split_queries()) == [Query("q", "which")]
-    assert list(collection.split_qrels()) == [Qrel("q", "1", 1)]
-    assert [doc.docno for doc in collection.docs()] == ["1"]
-
-
-def test_one_file_of_queries_serves_all_splits(tmp_path):
-    lines(tmp_path / "docs.jsonl", {"id": "1", "text": "x"})
-    lines(tmp_path / "queries.jsonl", {"_id": "a", "text": "which"}, {"_id": "b", "text": "what"})
+    assert list(collection.split_queries()) == [Query("a", "which"), Query("b", "what")]
+    assert list(collection.split_qrels()) == [Qrel("a", "1", 1)]
+    assert list(collection.docs()) == [Doc("1", "x")]
+    (tmp_path / "qrels.tsv").unlink()
     for split, qid in (("dev", "a"), ("test", "b")):
         (tmp_path / f"qrels.{split}.tsv").write_text(f"{qid}\t1\t1\n")
     collection = open_collection(tmp_path)
     assert list(collection.split_queries("dev")) == [Query("a", "which")]
     assert list(collection.split_queries("test")) == [Query("b", "what")]
-
-
-def test_queries_alone_have_the_split_all(tmp_path):
-    path = lines(tmp_path / "queries.jsonl", {"_id": "q", "text": "which"})
-    assert open_collection(path).splits == ("all",)
-    assert open_collection(tmp_path).splits == ("all",)
-
-
-def test_a_repeated_key_is_refused_at_any_depth(tmp_path):
-    for record in (
-        '{"id": "a", "text": "x", "text": "y"}',
-        '{"id": "a", "text": "x", "o": [{"k": 1, "k": 1}]}',
-    ):
-        (tmp_path / "x.jsonl").write_text(record)
-        with pytest.raises(
-            FormatError, match=r"x\.jsonl:1: expected a JSON object .the key '(text|k)' comes twice"
-        ):
-            list(read_docs(tmp_path / "x.jsonl"))

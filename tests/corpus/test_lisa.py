@@ -1,5 +1,3 @@
-"""LISA: documents in several files, queries that end with #, judgments in two forms."""
-
 from __future__ import annotations
 
 import shutil
@@ -12,6 +10,7 @@ from telerank.errors import FormatError
 from telerank.types import Doc, Qrel, Query
 
 SAMPLE = Path(__file__).parent / "samples" / "lisa"
+REFS = "Query 1\n2 Relevant Refs:\n"
 
 
 @pytest.fixture
@@ -60,57 +59,39 @@ def test_files_are_told_by_their_content(folder):
     assert list(collection.split_qrels()) == [Qrel("1", "1", 1), Qrel("1", "2", 1), Qrel("2", "2", 1)]
 
 
-def test_qrels_of_trec_are_not_taken_for_judgments_in_numbers(folder):
-    (folder / "LISA.REL").unlink()
-    (folder / "qrels.txt").write_text("1 0 12 1\n")
-    collection = open_collection(folder)
-    assert collection.unread == ("qrels.txt",)
-    assert list(collection.split_qrels()) == [Qrel("1", "1", 1), Qrel("2", "2", 1)]
-
-
-def test_the_format_chooses_among_judgments(folder):
+def test_the_format_chooses_among_judgments_and_qrels_of_trec_are_none_in_numbers(folder):
     (folder / "LISARJ.NUM").write_text("1 1 2\n")
     collection = open_collection(folder, format="lisa(judgments=LISARJ.NUM)")
     assert (collection.unread, list(collection.split_qrels())) == (("LISA.REL",), [Qrel("1", "2", 1)])
+    (folder / "LISA.REL").unlink()
+    (folder / "qrels.txt").write_text("1 0 12 1\n")
+    collection = open_collection(folder)
+    assert (collection.unread, list(collection.split_qrels())) == (("qrels.txt",), [Qrel("1", "2", 1)])
 
 
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("LISA0.001", "Document 1\nA\n", r"LISA0.001:1: expected a line of asterisks"),
+        ("LISA0.001", "Document 1\nA\n", "LISA0.001:1: expected a line of asterisks"),
+        ("LISA0.001", f"Document 1\nA\n{'*' * 20}\nlost\n", "LISA0.001:4: expected Document and a number"),
+        ("LISA.QUE", "1\nA\n", "LISA.QUE: expected # at the end of query 1"),
+        ("LISA.QUE", "lost #\n", "LISA.QUE:1: expected the number of a query"),
+        ("LISA.REL", f"{REFS}1 -1\n", "LISA.REL:3: expected 2 docnos of query 1, got '1'"),
+        ("LISA.REL", f"{REFS}1\n".replace("2 R", "1 R"), "LISA.REL: expected -1 after"),
+        ("LISA.REL", "lost\n", "LISA.REL:1: expected Query, Relevant Refs"),
+        ("LISARJ.NUM", "1 2 1\n", "LISARJ.NUM: expected 2 docnos of query 1, got '1'"),
+        ("LISARJ.NUM", "1 1 2 3\n", "LISARJ.NUM:1: expected 1 docnos of query 1, got '2 3'"),
         (
-            "LISA0.001",
-            "Document 1\nA\n" + "*" * 20 + "\nlost\n",
-            r"LISA0.001:4: expected Document and a number",
+            "LISARJ.NUM",
+            "1\n2 1 2\nx 1 2\n",
+            "NUM:3: expected query, number of documents, docnos, got 'x 1 2'",
         ),
-        ("LISA.QUE", "1\nA\n", r"LISA.QUE: expected # at the end of query 1"),
-        ("LISA.QUE", "lost #\n", r"LISA.QUE:1: expected the number of a query"),
-        (
-            "LISA.REL",
-            "Query 1\n2 Relevant Refs:\n1 -1\n",
-            r"LISA.REL:3: expected 2 docnos of query 1, got '1'",
-        ),
-        ("LISA.REL", "Query 1\n1 Relevant Refs:\n1\n", r"LISA.REL: expected -1 after"),
-        ("LISA.REL", "lost\n", r"LISA.REL:1: expected Query, Relevant Refs"),
     ],
 )
 def test_a_mistake_is_named(folder, file, content, message):
+    if file == "LISARJ.NUM":
+        (folder / "LISA.REL").unlink()
     (folder / file).write_text(content)
     collection = open_collection(folder)
     with pytest.raises(FormatError, match=message):
         list(collection.docs()) + list(collection.split_queries()) + list(collection.split_qrels())
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1 2 1\n", r"LISARJ.NUM: expected 2 docnos of query 1, got '1'"),
-        ("1 1 2 3\n", r"LISARJ.NUM:1: expected 1 docnos of query 1, got '2 3'"),
-        ("1\n2 1 2\nx 1 2\n", r"LISARJ.NUM:3: expected query, number of documents, docnos, got 'x 1 2'"),
-    ],
-)
-def test_a_mistake_in_numbers_is_named(folder, content, message):
-    (folder / "LISA.REL").unlink()
-    (folder / "LISARJ.NUM").write_text(content)
-    with pytest.raises(FormatError, match=message):
-        list(open_collection(folder).split_qrels())

@@ -24,24 +24,19 @@ from telerank.types import Answer
 
 def article(title: str, *paragraphs: tuple[str, ...]) -> dict:
     """A SQuAD article; a paragraph is its text, and the words that are asked for (``?x`` cannot be answered)."""
+
+    def question(text: str, word: str) -> dict:
+        return {
+            "id": f"{title}-{word}".replace(" ", "_"),
+            "question": f"where is {word} of {title}",
+            "answers": [] if word[0] == "?" else [{"text": word, "answer_start": text.index(word)}],
+            "is_impossible": word[0] == "?",
+        }
+
     return {
         "title": title,
         "paragraphs": [
-            {
-                "context": text,
-                "qas": [
-                    {
-                        "id": f"{title}-{word}".replace(" ", "_"),
-                        "question": f"where is {word} of {title}",
-                        "answers": []
-                        if word[0] == "?"
-                        else [{"text": word, "answer_start": text.index(word)}],
-                        "is_impossible": word[0] == "?",
-                    }
-                    for word in asked
-                ],
-            }
-            for text, *asked in paragraphs
+            {"context": text, "qas": [question(text, word) for word in asked]} for text, *asked in paragraphs
         ],
     }
 
@@ -103,18 +98,13 @@ def test_a_fold_has_articles_of_its_own_and_all_questions_that_have_an_answer(to
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_other_folds(towns, tmp_path):
+    content = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         write(tmp_path / name, towns, folds=3, seed=seed)
-    content = {
-        name: {
-            file.relative_to(tmp_path / name): file.read_bytes()
-            for file in (tmp_path / name).rglob("*")
-            if file.is_file()
-        }
-        for name in "abc"
-    }
-    assert content["a"] == content["b"]
-    assert content["a"] != content["c"]
+        files = [file for file in (tmp_path / name).rglob("*") if file.is_file()]
+        content.append({file.relative_to(tmp_path / name): file.read_bytes() for file in files})
+    assert content[0] == content[1]
+    assert content[0] != content[2]
 
 
 def test_short_articles_are_distractors_without_questions(towns, tmp_path):
@@ -122,9 +112,8 @@ def test_short_articles_are_distractors_without_questions(towns, tmp_path):
     written = write(tmp_path / "long", towns, long, least_words=20, folds=1)
     assert written.manifest["documents"] == {"distractors": 12, "relevant": 1}
     assert written.manifest["left_out"]["questions_of_short_articles"] == 24
-    assert [query.text for query in open_collection(tmp_path / "long").split_queries()] == [
-        "where is here of Long"
-    ]
+    (query,) = open_collection(tmp_path / "long").split_queries()
+    assert query.text == "where is here of Long"
 
 
 def test_an_article_of_an_earlier_set_is_left_out_with_its_questions(towns, tmp_path):
@@ -148,25 +137,15 @@ def test_an_article_of_an_earlier_set_is_left_out_with_its_questions(towns, tmp_
     assert "mill3" not in (tmp_path / "long" / "corpus.jsonl").read_text(encoding="utf-8")
 
 
-def test_more_folds_than_articles_are_refused(towns):
+def test_articles_that_cannot_be_joined_are_refused(towns, tmp_path):
     with pytest.raises(CollectionError, match="12 articles with questions cannot be dealt into 13 folds"):
         join_articles([open_collection(towns)], ArticleSettings(folds=13))
-
-
-def test_only_squad_style_sets_have_articles(towns, tmp_path):
+    for settings in ({"least_words": -1}, {"folds": 0}):
+        with pytest.raises(ValueError, match="least_words from 0 on and folds from 1 on"):
+            ArticleSettings(**settings)
     write(tmp_path / "long", towns)
     with pytest.raises(CollectionError, match="long is of the format beir: only squad has articles"):
         join_articles([open_collection(tmp_path / "long")], ArticleSettings())
-
-
-@pytest.mark.parametrize("settings", [{"least_words": -1}, {"folds": 0}])
-def test_settings_without_sense_are_refused(settings):
-    with pytest.raises(ValueError, match="least_words from 0 on and folds from 1 on"):
-        ArticleSettings(**settings)
-
-
-def test_only_a_folder_of_long_documents_is_replaced(towns, tmp_path):
-    write(tmp_path / "long", towns)
     with pytest.raises(CollectionError, match="already exists"):
         check_target(tmp_path / "long")
     check_target(tmp_path / "long", overwrite=True)
@@ -175,17 +154,13 @@ def test_only_a_folder_of_long_documents_is_replaced(towns, tmp_path):
     assert (tmp_path / "long" / MANIFEST).is_file()
 
 
-def test_an_answer_that_the_document_does_not_have_is_refused(towns, tmp_path):
+def test_answers_that_no_document_has_are_refused(towns, tmp_path):
     write(tmp_path / "long", towns, folds=1)
     file = tmp_path / "long" / "answers" / "all.jsonl"
     file.write_text(file.read_text(encoding="utf-8").replace('"river3"', '"rover3"'), encoding="utf-8")
     with pytest.raises(CollectionError, match=r"'towns-3' does not have the answer of query .*: 'rover3'"):
         list(find_positions(open_collection(tmp_path / "long")))
-
-
-def test_answers_of_documents_that_are_not_there_are_refused(towns, tmp_path):
-    write(tmp_path / "long", towns, folds=1)
-    write_answers(tmp_path / "long" / "answers" / "all.jsonl", [Answer("q", "nowhere", "x", 0)])
+    write_answers(file, [Answer("q", "nowhere", "x", 0)])
     with pytest.raises(CollectionError, match="has answers in 'nowhere', but no such document"):
         list(find_positions(open_collection(tmp_path / "long")))
     with pytest.raises(CollectionError, match="has no answers in all"):
@@ -205,14 +180,11 @@ def test_positions_are_counted_in_tokens_up_to_the_answer_that_ends_first(towns,
     assert len(again) == 24
 
 
-def test_words_are_what_stands_between_blanks():
-    assert word_spans("a bc-def\n\ng") == [(0, 1), (2, 8), (10, 11)]
-
-
 def test_the_share_beyond_a_limit_is_of_pairs_whose_text_does_not_end_before_it():
     positions = [RelevantPosition("q", str(end), end - 2, end, 900) for end in (10, 512, 513, 800)]
     assert share_beyond(positions, [9, 10, 512, 800]) == {9: 1.0, 10: 0.75, 512: 0.5, 800: 0.0}
     assert share_beyond([], [9])[9] != share_beyond([], [9])[9]
+    assert word_spans("a bc-def\n\ng") == [(0, 1), (2, 8), (10, 11)]
 
 
 def test_tokens_of_a_tokenizer_are_counted_as_the_model_reads_them(tmp_path):
@@ -230,46 +202,27 @@ def test_tokens_of_a_tokenizer_are_counted_as_the_model_reads_them(tmp_path):
         tokenizer_spans(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"query-id": "q", "corpus-id": "d", "text": "x"}',
-        '{"query-id": "q", "corpus-id": "d", "text": "", "start": 0}',
-        '{"query-id": "q", "corpus-id": "d", "text": "x", "start": -1}',
-        '{"query-id": "q", "corpus-id": "d", "text": "x", "start": true}',
-        '{"query-id": 1, "corpus-id": "d", "text": "x", "start": 0}',
-    ],
-)
-def test_a_line_that_is_no_answer_is_named(tmp_path, line):
-    (tmp_path / "answers.jsonl").write_text(f"\n{line}\n")
-    with pytest.raises(FormatError, match=r"answers\.jsonl.*2.*query-id, corpus-id, text and start"):
-        list(read_answers(tmp_path / "answers.jsonl"))
-
-
-def test_answers_are_read_as_they_were_written(tmp_path):
+def test_answers_are_read_as_they_were_written_and_a_line_that_is_none_is_named(tmp_path):
     answers = [Answer("q1", "d1", "l'été", 7), Answer("q1", "d1", 'a "b"\n', 0)]
     write_answers(tmp_path / "answers.jsonl.gz", answers)
     assert list(read_answers(tmp_path / "answers.jsonl.gz")) == answers
+    good = {"query-id": "q", "corpus-id": "d", "text": "x", "start": 0}
+    for wrong in ({"start": None}, {"text": ""}, {"start": -1}, {"start": True}, {"query-id": 1}):
+        record = {name: value for name, value in {**good, **wrong}.items() if value is not None}
+        (tmp_path / "answers.jsonl").write_text(f"\n{json.dumps(record)}\n")
+        with pytest.raises(FormatError, match=r"answers\.jsonl.*2.*query-id, corpus-id, text and start"):
+            list(read_answers(tmp_path / "answers.jsonl"))
 
 
 @pytest.mark.data
-def test_the_english_pool_has_each_article_once(data, tmp_path):
+def test_the_english_pool_has_each_article_once_and_the_french_asks_about_long_ones_only(data, tmp_path):
     sets = [data / name for name in ("covid-qa", "squad2-dev-half", "xquad-en")]
     written = write(tmp_path / "english", *sets)
     assert written.manifest["documents"] == {"relevant": 146}
     assert written.manifest["left_out"]["articles_of_an_earlier_set"] == 16
-    assert written.manifest["offsets"] == {
-        "answers": 12_622,
-        "exact": 12_388,
-        "moved": 227,
-        "nearest": 7,
-        "absent": 0,
-    }
+    offsets = {"answers": 12_622, "exact": 12_388, "moved": 227, "nearest": 7, "absent": 0}
+    assert written.manifest["offsets"] == offsets
     assert sum(counts["queries"] for counts in written.counts.values()) == 5_097
-
-
-@pytest.mark.data
-def test_the_french_pool_asks_about_long_articles_only(data, tmp_path):
     written = write(tmp_path / "french", data / "fquad", data / "piaf", least_words=400)
     assert written.manifest["documents"] == {"distractors": 331, "relevant": 18 + 149}
     assert [counts["queries"] for counts in written.counts.values()] == [1656, 1623, 1631, 1648, 1612]

@@ -1,23 +1,15 @@
-"""MS MARCO: a real slice as facts; the layouts of passages, documents, lists and triples in small files."""
-
 from __future__ import annotations
 
 import gzip
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.msmarco import Triple, read_documents, read_passages, read_pool, read_triples
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import FormatError
 from telerank.trec import write_run
 from telerank.types import Doc, Qrel, Query, Ranking
-
-FIELD = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=("Cs",)), max_size=12)
-ID = st.integers(0, 10**7).map(str)
 
 
 def write(folder: Path, name: str, *lines: str) -> Path:
@@ -25,32 +17,6 @@ def write(folder: Path, name: str, *lines: str) -> Path:
     text = "".join(f"{line}\n" for line in lines).encode()
     path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     return path
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(ID, FIELD), max_size=10))
-def test_passages_are_read_as_they_were_written(records):
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder), "collection.tsv", *("\t".join(record) for record in records))
-        assert list(read_passages(path)) == [Doc(docno, text) for docno, text in records]
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(ID, FIELD, FIELD, FIELD), max_size=10))
-def test_documents_are_read_as_they_were_written(records):
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder), "msmarco-docs.tsv", *("\t".join(record) for record in records))
-        assert list(read_documents(path)) == [
-            Doc(docno, body, title, url) for docno, url, title, body in records
-        ]
-
-
-def test_lists_of_eval_are_of_its_small_part(tmp_path):
-    write(tmp_path, "collection.tsv", "0\tone")
-    write(tmp_path, "queries.eval.tsv", "9\twho", "8\twhy")
-    write(tmp_path, "queries.eval.small.tsv", "9\twho")
-    write(tmp_path, "top1000.eval.tsv", "9\t0\twho\tone")
-    assert list(open_collection(tmp_path).pools) == ["eval.small/top1000"]
 
 
 def test_the_layout_of_passage_ranking(tmp_path):
@@ -79,25 +45,29 @@ def test_the_layout_of_document_ranking(tmp_path):
     write(tmp_path, "msmarco-docdev-queries.tsv", "7\twhat is it")
     write(tmp_path, "msmarco-docdev-qrels.tsv", "7 0 D1 1")
     write(tmp_path, "docleaderboard-queries.tsv", "9\twho")
+    write(tmp_path, "msmarco-test2019-queries.tsv", "19\twhen")
+    write(tmp_path, "2019qrels-docs.txt", "19 Q0 D2 3", "19 Q0 D1 0")
+    write(tmp_path, "msmarco-doctest2019-top100", "19 Q0 D1 1 -5.0 x", "19 Q0 D2 2 -6.0 x")
     write_run(tmp_path / "msmarco-docdev-top100", [Ranking(Query("7", ""), ("D2", "D1"), [-1.5, -2.5])])
     collection = open_collection(tmp_path)
-    assert collection.splits == ("leaderboard", "dev")
+    assert (collection.splits, collection.unread) == (("leaderboard", "dev", "test2019"), ())
     assert list(collection.docs()) == [Doc("D1", "Body\twith a tab", "Title", "http://a"), Doc("D2", "")]
     assert list(collection.split_qrels("dev")) == [Qrel("7", "D1", 1)]
-    assert [ranking.docnos for ranking in collection.pools["dev/top100"]()] == [("D2", "D1")]
+    assert collection.judged("test2019") == {"19": {"D2": 3, "D1": 0}}
+    assert {name: [one.docnos for one in pool()] for name, pool in collection.pools.items()} == {
+        "dev/top100": [("D2", "D1")],
+        "test2019/top100": [("D1", "D2")],
+    }
 
 
-def test_a_single_file_is_a_collection_of_documents(tmp_path):
+def test_a_single_file_is_a_collection_of_documents_and_lists_of_eval_are_of_its_small_part(tmp_path):
     path = write(tmp_path, "collection.tsv", "0\tone")
     assert list(open_collection(path).docs()) == [Doc("0", "one")]
     assert open_collection(path).splits == ()
-
-
-def test_two_collections_in_one_folder_are_an_error(tmp_path):
-    write(tmp_path, "collection.tsv", "0\tone")
-    write(tmp_path, "msmarco-docs.tsv", "D1\t\t\t")
-    with pytest.raises(CollectionError, match=r"both collection\.tsv and msmarco-docs\.tsv"):
-        open_collection(tmp_path)
+    write(tmp_path, "queries.eval.tsv", "9\twho", "8\twhy")
+    write(tmp_path, "queries.eval.small.tsv", "9\twho")
+    write(tmp_path, "top1000.eval.tsv", "9\t0\twho\tone")
+    assert list(open_collection(tmp_path).pools) == ["eval.small/top1000"]
 
 
 def test_triples_of_texts_and_of_ids_stream(tmp_path):
@@ -123,9 +93,8 @@ def test_a_line_of_other_columns_is_named(tmp_path, read, line, columns):
 
 
 def test_a_list_that_names_a_document_twice_is_an_error(tmp_path):
-    path = write(tmp_path, "top2.dev.tsv", "7\t1\tq\tp", "7\t1\tq\tp")
     with pytest.raises(FormatError, match="each document once in the list of query 7"):
-        list(read_pool(path))
+        list(read_pool(write(tmp_path, "top2.dev.tsv", *["7\t1\tq\tp"] * 2)))
 
 
 @pytest.mark.data

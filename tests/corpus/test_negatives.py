@@ -1,7 +1,6 @@
-"""Negatives: what may be one, and where the three strategies take them from."""
-
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -68,14 +67,10 @@ class Fixed(Stage):
     ],
 )
 def test_a_document_that_holds_the_words_of_the_answer_in_a_row_is_refused(text, answer, passes):
-    screen = Screen(docs({"p": "positive", "d": text}))
-    assert screen.passes(question("q", ("p",), answer), "d") is passes
-    assert screen.refused["holds the answer"] == (not passes)
-
-
-def test_the_answer_in_the_title_counts_since_a_ranker_reads_it():
-    screen = Screen({"p": Doc("p", "positive"), "d": Doc("d", "text", title="France")})
-    assert not screen.passes(question("q", ("p",), "France"), "d")
+    """In its title as well: a ranker reads it."""
+    screen = Screen({"p": Doc("p", "positive"), "d": Doc("d", text), "e": Doc("e", "text", title=text)})
+    assert [screen.passes(question("q", ("p",), answer), docno) for docno in "de"] == [passes] * 2
+    assert screen.refused["holds the answer"] == 2 * (not passes)
 
 
 def test_a_positive_and_a_document_of_another_part_are_refused():
@@ -87,11 +82,9 @@ def test_a_positive_and_a_document_of_another_part_are_refused():
 
 def test_ranked_negatives_are_the_first_that_pass_with_the_scores_of_the_stage():
     screen = Screen(docs({"a": "France", "b": "x", "c": "y", "d": "z"}))
-    (ranking,) = search_negatives(
-        [question("q", ("c",), "France")], screen, Fixed(("a", "b", "c", "d"), []), depth=2
-    )
-    assert ranking.docnos == ("b", "d")
-    assert ranking.scores.tolist() == [3.0, 1.0]
+    asked = [question("q", ("c",), "France")]
+    (ranking,) = search_negatives(asked, screen, Fixed(("a", "b", "c", "d"), []), depth=2)
+    assert list(ranking) == [("b", 3.0), ("d", 1.0)]
     assert ranking.query.text == "question q"
 
 
@@ -118,51 +111,37 @@ def test_random_negatives_are_drawn_without_replacement_and_again_alike():
     assert all(one.positives[0] not in ranking.docnos for one, ranking in zip(questions, found, strict=True))
 
 
-def test_random_negatives_reach_every_candidate_alike():
+def test_random_negatives_reach_every_candidate_alike_and_all_where_too_few_pass():
     candidates = tuple(f"d{n}" for n in range(10))
     screen = Screen(docs({docno: docno for docno in candidates} | {"p": "p"}))
     questions = [question(f"q{n}", ("p",)) for n in range(2000)]
-    drawn = [
+    drawn = Counter(
         docno
         for one in draw_random_negatives(questions, screen, candidates, depth=3, seed=0)
         for docno in one.docnos
-    ]
-    assert all(500 < drawn.count(docno) < 700 for docno in candidates)
-
-
-def test_where_too_few_candidates_pass_all_of_them_are_taken():
-    screen = Screen(docs({"p": "positive", "a": "France", "b": "x"}))
-    (ranking,) = draw_random_negatives(
-        [question("q", ("p",), "France")], screen, ("p", "a", "b"), depth=10, seed=0
     )
-    assert ranking.docnos == ("b",)
+    assert all(500 < drawn[docno] < 700 for docno in candidates)
+    asked = [question("q", ("p",), "d3")]
+    (ranking,) = draw_random_negatives(asked, screen, ("p", "d3", "d4"), depth=10, seed=0)
+    assert ranking.docnos == ("d4",)
 
 
 def test_batch_negatives_are_the_first_positives_of_the_other_questions_of_the_batch():
-    questions = [question(f"q{n}", (f"d{n}", "shared")) for n in range(6)]
-    screen = Screen(docs({docno: docno for n in range(6) for docno in (f"d{n}", "shared")}))
-    order = [one.query.qid for one in shuffle(questions, lambda one: one.query.qid, seed=5)]
-    batches = [order[:3], order[3:]]
-    found = {one.query.qid: one.docnos for one in take_batch_negatives(questions, screen, depth=2, seed=5)}
-    for batch in batches:
-        for qid in batch:
-            assert found[qid] == tuple(f"d{other[1:]}" for other in batch if other != qid)
-
-
-def test_the_last_batch_is_filled_up_with_the_first_questions():
-    questions = [question(f"q{n}", (f"d{n}",)) for n in range(7)]
-    screen = Screen(docs({f"d{n}": f"d{n}" for n in range(7)}))
-    order = [one.query.qid for one in shuffle(questions, lambda one: one.query.qid, seed=0)]
-    found = {one.query.qid: one.docnos for one in take_batch_negatives(questions, screen, depth=2, seed=0)}
-    assert found[order[6]] == tuple(f"d{qid[1:]}" for qid in order[:2])
-    assert all(len(negatives) == 2 for negatives in found.values())
-
-
-def test_questions_of_one_paragraph_in_a_batch_are_no_negatives_of_each_other():
-    questions = [question(f"q{n}", ("d",)) for n in range(4)]
-    assert [
-        one.docnos for one in take_batch_negatives(questions, Screen(docs({"d": "d"})), depth=3, seed=0)
-    ] == [()] * 4
+    """The last batch is filled up with the first questions."""
+    for count in (6, 7):
+        questions = [question(f"q{n}", (f"d{n}", "shared")) for n in range(count)]
+        screen = Screen(docs({docno: docno for n in range(count) for docno in (f"d{n}", "shared")}))
+        order = [one.query.qid for one in shuffle(questions, lambda one: one.query.qid, seed=5)]
+        taken = take_batch_negatives(questions, screen, depth=2, seed=5)
+        negatives = {one.query.qid: one.docnos for one in taken}
+        for batch in (order[:3], order[3:6]):
+            for qid in batch:
+                assert negatives[qid] == tuple(f"d{other[1:]}" for other in batch if other != qid)
+        for qid in order[6:]:
+            assert negatives[qid] == tuple(f"d{other[1:]}" for other in order[:2])
+    same = [question(f"q{n}", ("d",)) for n in range(4)]  # none is a negative of another
+    taken = take_batch_negatives(same, Screen(docs({"d": "d"})), depth=3, seed=0)
+    assert [one.docnos for one in taken] == [()] * 4
 
 
 @given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 2), st.sampled_from(["bm25", "random", "gold"]))

@@ -1,5 +1,3 @@
-"""Lines of PDF pages: what repeats, what is a paragraph, what continues, what is a heading."""
-
 from __future__ import annotations
 
 from telerank.corpus.readers.files.pdf.headings import Bookmark
@@ -37,23 +35,17 @@ def test_heads_and_feet_repeat_and_page_numbers_grow():
     assert all([own.text for own in rest[n]] == [own.text for own in body(n)] for n in pages)
 
 
-def test_headings_whose_numbers_grow_are_no_heads():
-    pages = {n: [line(f"Article {n}", 780, size=14, bold=True), *body(n)] for n in range(1, 6)}
-    assert split_repeated(pages)[0] == pages
-    uneven = {n: [line(f"Annexe {n * n}", 780), *body(n)] for n in range(1, 6)}
-    assert split_repeated(uneven)[0] == uneven
-
-
-def test_a_line_at_another_height_or_in_the_middle_is_text():
-    moved = {n: [line("Signature du maire", 780 - 20 * n), *body(n)] for n in range(1, 6)}
-    assert split_repeated(moved)[0] == moved
+def test_headings_whose_numbers_grow_and_lines_at_another_height_or_in_the_middle_are_no_heads():
+    texts = (
+        {n: [line(f"Article {n}", 780, size=14, bold=True), *body(n)] for n in range(1, 6)},
+        {n: [line(f"Annexe {n * n}", 780), *body(n)] for n in range(1, 6)},
+        {n: [line("Signature du maire", 780 - 20 * n), *body(n)] for n in range(1, 6)},
+        {1: page("Un", "deux", "trois")},
+    )
+    for pages in texts:
+        assert split_repeated(pages) == (pages, [], 0)
     inside = {n: [*body(n), line("Total", 500), *page(*"abcd", top=400)] for n in range(1, 6)}
     assert all("Total" in [own.text for own in lines] for lines in split_repeated(inside)[0].values())
-
-
-def test_one_page_has_no_heads():
-    pages = {1: page("Un", "deux", "trois")}
-    assert split_repeated(pages) == (pages, [], 0)
 
 
 def test_paragraphs_end_at_gaps_at_indents_and_at_other_sizes():
@@ -89,24 +81,15 @@ def test_lines_that_end_early_and_items_stay_lines():
 
 
 def test_a_sentence_continues_over_a_page_and_the_note_at_its_foot():
+    first = page("Une phrase commence sur cette", "page et continue adminis-")
     pages = {
-        1: [
-            *page("Une phrase commence sur cette", "page et continue adminis-"),
-            *page("1 Une note.", top=60, size=7),
-        ],
+        1: [*first, *page("1 Une note.", top=60, size=7)],
         2: page("tration sur la suivante. Puis une autre", "phrase."),
     }
     (title, paragraphs, _) = lay_out(pages, (), "Titre")
-    assert title == "Titre"
-    assert [paragraph.text for paragraph in paragraphs] == [
-        "Une phrase commence sur cette page et continue administration sur la suivante. Puis une autre phrase.",
-        "1 Une note.",
-    ]
-    joined = paragraphs[0]
-    assert [(joined.text[start : start + 3], number) for start, number in joined.pages] == [
-        ("Une", 1),
-        ("sur", 2),
-    ]
+    joined = "Une phrase commence sur cette page et continue administration sur la suivante. Puis une autre phrase."
+    assert (title, [paragraph.text for paragraph in paragraphs]) == ("Titre", [joined, "1 Une note."])
+    assert paragraphs[0].pages == ((0, 1), (joined.index("sur la"), 2))
 
 
 def test_sentences_that_end_and_headings_do_not_continue():
@@ -115,11 +98,8 @@ def test_sentences_that_end_and_headings_do_not_continue():
         3: page("une autre page"),
         4: page("Autre phrase"),
     }
-    assert [own for _, own in text(pages)] == [
-        "Une phrase finit. Une ligne sans point",
-        "une autre page",
-        "Autre phrase",
-    ]
+    whole = "Une phrase finit. Une ligne sans point"
+    assert [own for _, own in text(pages)] == [whole, "une autre page", "Autre phrase"]
 
 
 def test_bookmarks_find_their_headings_with_and_without_numbers():

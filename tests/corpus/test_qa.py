@@ -1,5 +1,3 @@
-"""Merging question-answering sets."""
-
 from __future__ import annotations
 
 import pytest
@@ -14,18 +12,52 @@ from telerank.types import Answer, Doc
 TEXTS = {"a": "Paris is in France.", "b": "Rome is in Italy."}
 
 
-def test_ids_get_the_name_of_their_set():
-    merged = merge([qa_set("one", TEXTS, {"all": [("Where is Paris?", "a", "France")]})])
-    assert list(merged.docs.values()) == [Doc("one-a", TEXTS["a"]), Doc("one-b", TEXTS["b"])]
-    (question,) = merged.questions
-    assert question.query.qid == "one-q1"
-    assert question.positives == ("one-a",)
-    assert question.answers == (Answer("one-q1", "one-a", "France", 12),)
-
-
-def test_all_splits_come_together():
+def test_ids_get_the_name_of_their_set_without_its_blanks_and_all_splits_come_together():
     asked = {"train": [("Where is Paris?", "a", "France")], "dev": [("Where is Rome?", "b", "Italy")]}
-    assert [one.query.qid for one in merge([qa_set("one", TEXTS, asked)]).questions] == ["one-q1", "one-q2"]
+    merged = merge([qa_set("my set", TEXTS, asked)])
+    assert list(merged.docs.values()) == [Doc("my_set-a", TEXTS["a"]), Doc("my_set-b", TEXTS["b"])]
+    first, second = merged.questions
+    assert (first.query.qid, second.query.qid) == ("my_set-q1", "my_set-q2")
+    assert first.positives == ("my_set-a",)
+    assert first.answers == (Answer("my_set-q1", "my_set-a", "France", 12),)
+
+
+def test_a_question_without_a_document_of_the_sets_first_relevant_grade_is_left_out_and_counted():
+    asked = {"all": [("Where is Bonn?", "", ""), ("Where is Rome?", "b", "Italy")]}
+    merged = merge([qa_set("one", TEXTS, asked)])
+    assert [one.query.text for one in merged.questions] == ["Where is Rome?"]
+    assert merged.tally.without_positive == 1
+    assert merge([qa_set("one", TEXTS, asked, relevant_from=3)]).tally.without_positive == 2
+
+
+@pytest.mark.parametrize(
+    ("sets", "error", "message"),
+    [
+        ([qa_set("one", TEXTS, {"all": []})] * 2, CollectionError, "two of the sets are named 'one'"),
+        ([qa_set("one", TEXTS, {})], CollectionError, "one has no questions"),
+        (
+            [qa_set("one", TEXTS, {"all": [("?", "z", "")]})],
+            CollectionError,
+            "one: judgments name document 'z'",
+        ),
+        (
+            [qa_set("one", {"a b": ""}, {"all": []})],
+            FormatError,
+            "one: expected a docno .* no blank, got 'a b'",
+        ),
+    ],
+)
+def test_sets_that_cannot_be_merged_are_refused(sets, error, message):
+    with pytest.raises(error, match=message):
+        merge(sets)
+
+
+def test_questions_are_alike_whatever_apostrophe_and_blank_but_not_whatever_accents_they_have():
+    alike = {normalise(text) for text in ("Qui est l’architecte\xa0?", "qui est l'architecte ?")}
+    assert alike == {"qui est l architecte"}
+    assert normalise("Où va-t-il ?") != normalise("Ou va-t-il ?")
+    for text in ("?", " € ", "…"):
+        assert normalise(text) == text.strip()
 
 
 def test_documents_of_the_same_text_are_one_and_questions_of_both_point_there():
@@ -53,63 +85,6 @@ def test_the_same_question_twice_is_one_with_the_paragraphs_and_answers_of_both(
     assert merged.tally.duplicate_questions == 2
 
 
-def test_a_question_without_a_relevant_document_is_left_out_and_counted():
-    merged = merge(
-        [qa_set("one", TEXTS, {"all": [("Where is Bonn?", "", ""), ("Where is Rome?", "b", "Italy")]})]
-    )
-    assert [one.query.text for one in merged.questions] == ["Where is Rome?"]
-    assert merged.tally.without_positive == 1
-
-
-def test_a_document_is_positive_from_the_grade_that_the_collection_names():
-    one = qa_set("one", TEXTS, {"all": [("Where is Paris?", "a", "France")]}, relevant_from=3)
-    assert merge([one]).tally.without_positive == 1
-
-
-def test_two_sets_of_one_name_are_refused():
-    with pytest.raises(CollectionError, match="two of the sets are named 'one'"):
-        merge([qa_set("one", TEXTS, {"all": []}), qa_set("one", TEXTS, {"all": []})])
-
-
-def test_a_set_of_documents_alone_is_refused():
-    with pytest.raises(CollectionError, match="one has no questions"):
-        merge([qa_set("one", TEXTS, {})])
-
-
-def test_a_judgment_on_a_document_that_is_not_there_is_an_error():
-    with pytest.raises(CollectionError, match="one: judgments name document 'z'"):
-        merge([qa_set("one", TEXTS, {"all": [("Where?", "z", "")]})])
-
-
-def test_a_blank_in_the_name_of_a_set_does_not_come_into_its_ids():
-    merged = merge([qa_set("my set", TEXTS, {"all": [("Where is Paris?", "a", "France")]})])
-    assert list(merged.docs) == ["my_set-a", "my_set-b"]
-
-
-def test_an_id_with_a_blank_is_an_error_that_names_the_set():
-    with pytest.raises(
-        FormatError, match="one: expected a docno that is not empty and has no blank, got 'a b'"
-    ):
-        merge([qa_set("one", {"a b": "x"}, {"all": []})])
-
-
-def test_french_questions_are_alike_whatever_apostrophe_and_blank_they_have():
-    assert (
-        normalise("Qui est l’architecte\xa0?")
-        == normalise("qui est l'architecte ?")
-        == "qui est l architecte"
-    )
-
-
-def test_accents_tell_questions_apart():
-    assert normalise("Où va-t-il ?") != normalise("Ou va-t-il ?")
-
-
 @given(st.text(max_size=30))
 def test_the_normal_form_of_a_normal_form_is_itself(text):
     assert normalise(normalise(text)) == normalise(text)
-
-
-@pytest.mark.parametrize("text", ["?", " € ", "…"])
-def test_a_text_without_words_is_its_own_normal_form(text):
-    assert normalise(text) == text.strip()

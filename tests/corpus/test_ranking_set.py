@@ -1,8 +1,5 @@
-"""From question-answering sets to a ranking set in a folder, and back."""
-
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -72,20 +69,19 @@ def pairs(folder: Path, part: str) -> tuple[dict[str, set[str]], dict[str, list[
     }
 
 
-@pytest.fixture(params=["bm25", "random", "gold"])
-def strategy(request):
-    return request.param
-
-
+@pytest.mark.parametrize("strategy", ["bm25", "random", "gold"])
 @pytest.mark.parametrize("split_by", ["question", "paragraph"])
-def test_no_document_is_positive_and_negative_and_none_holds_the_answer(tmp_path, strategy, split_by):
+def test_no_document_is_positive_and_negative_none_holds_the_answer_and_none_is_in_two_parts(
+    tmp_path, strategy, split_by
+):
     made = make_ranking_set([towns()], RankingSetSettings(strategy, 4, split_by), first_stage=overlap)
     write_ranking_set(tmp_path / "set", made)
     opened = open_collection(tmp_path / "set")
     texts = {doc.docno: doc.text for doc in opened.docs()}
-    seen = 0
+    seen, used = 0, {}
     for part in PARTS:
         positives, negatives = pairs(tmp_path / "set", part)
+        used[part] = set().union(*positives.values(), *negatives.values())
         answers = {answer.qid: answer.text for answer in opened.answers[part]()}
         for qid, docnos in negatives.items():
             seen += len(docnos)
@@ -93,22 +89,9 @@ def test_no_document_is_positive_and_negative_and_none_holds_the_answer(tmp_path
             assert not positives[qid] & set(docnos)
             assert not any(answers[qid] in texts[docno].split() for docno in docnos)
     assert seen > 200
-
-
-def test_split_by_paragraph_no_document_is_in_two_parts(tmp_path, strategy):
-    write_ranking_set(
-        tmp_path / "set",
-        make_ranking_set([towns()], RankingSetSettings(strategy, 4, "paragraph"), first_stage=overlap),
-    )
-    used: dict[str, set[str]] = {}
-    for part in PARTS:
-        positives, negatives = pairs(tmp_path / "set", part)
-        used[part] = set().union(*positives.values(), *negatives.values())
-    assert not used["train"] & used["test"]
-    assert not used["train"] & used["dev"]
-    assert not used["dev"] & used["test"]
-    leak = json.loads((tmp_path / "set" / "ranking-set.json").read_text())["leak"]
-    assert leak["test"]["in_train"] == leak["dev"]["in_train"] == 0
+    if split_by == "paragraph":
+        assert sum(map(len, used.values())) == len(set().union(*used.values()))
+        assert [made.leaks[part].in_train for part in ("dev", "test")] == [0, 0]
 
 
 def test_split_by_question_the_leak_of_paragraphs_is_written_down(tmp_path):
@@ -119,16 +102,15 @@ def test_split_by_question_the_leak_of_paragraphs_is_written_down(tmp_path):
     assert leak["in_train"] > 0.9 * leak["documents"]
 
 
-def test_a_first_stages_negatives_are_its_best_in_its_order(tmp_path):
+def test_a_first_stages_negatives_are_its_best_in_its_order():
     made = make_ranking_set([towns()], RankingSetSettings("bm25", 3), first_stage=overlap)
     stage = Overlap(tuple(made.merged.docs.values()))
     for part, questions in made.split.parts.items():
         for one, ranking in zip(questions, made.negatives[part], strict=True):
-            whole = stage.search(one.query)
             river = one.answers[0].text
             passed = [
                 docno
-                for docno in whole.docnos
+                for docno in stage.search(one.query).docnos
                 if docno not in one.positives and river not in made.merged.docs[docno].text.split()
             ]
             assert list(ranking.docnos) == passed[:3]
@@ -157,19 +139,14 @@ def test_the_folder_reads_back_as_a_collection(tmp_path):
 
 def test_the_manifest_says_how_the_set_was_made(tmp_path):
     write_ranking_set(tmp_path / "set", make_ranking_set([towns()], RankingSetSettings("random", 5, seed=2)))
-    told = json.loads((tmp_path / "set" / "ranking-set.json").read_text())
-    assert told["recipe"] == {
-        "negatives": "random",
-        "depth": 5,
-        "split_by": "question",
-        "seed": 2,
-        "model": "",
-        "titles": True,
-    }
-    assert told["sources"] == [{"name": "towns", "format": "memory", "licence": "none", "notes": {}}]
-    assert told["merged"]["kept"] == 90
-    assert told["parts"]["test"] == {"questions": 9, "positives": 9, "negatives": 45, "short_of_negatives": 0}
-    assert "telerank" in told["versions"]
+    record = json.loads((tmp_path / "set" / "ranking-set.json").read_text())
+    recipe = {"negatives": "random", "depth": 5, "split_by": "question", "seed": 2}
+    assert record["recipe"] == {**recipe, "model": "", "titles": True}
+    assert record["sources"] == [{"name": "towns", "format": "memory", "licence": "none", "notes": {}}]
+    assert record["merged"]["kept"] == 90
+    test = {"questions": 9, "positives": 9, "negatives": 45, "short_of_negatives": 0}
+    assert record["parts"]["test"] == test
+    assert "telerank" in record["versions"]
 
 
 def test_without_titles_a_document_is_its_text_alone(tmp_path):
@@ -181,39 +158,33 @@ def test_without_titles_a_document_is_its_text_alone(tmp_path):
         assert texts == {f"{'r3 ' * titles}{doc.text}" for doc in towns().docs()}
 
 
-def digests(folder: Path) -> dict[str, str]:
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+PROGRAM = """
+import sys; sys.path.insert(0, sys.argv[1])
+from test_ranking_set import *
+for strategy, split_by, seed in (("bm25", "paragraph", 0), ("random", "question", 0), ("gold", "paragraph", 0), ("random", "question", 1)):
+    made = make_ranking_set([towns()], RankingSetSettings(strategy, 4, split_by, seed), first_stage=overlap)
+    write_ranking_set(f"{sys.argv[2]}/{strategy}-{seed}", made)
+"""
 
 
-def test_the_same_recipe_gives_the_same_bytes_in_every_process(tmp_path):
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from test_ranking_set import *; "
-        "[write_ranking_set(f'{sys.argv[2]}-{s}', make_ranking_set([towns()], RankingSetSettings(s, 4, p), first_stage=overlap)) "
-        "for s, p in (('bm25', 'paragraph'), ('random', 'question'), ('gold', 'paragraph'))]"
-    )
-    found = []
+def test_the_same_recipe_gives_the_same_bytes_in_every_process_and_another_seed_another_set(tmp_path):
+    contents = []
     for hash_seed in ("1", "2"):
-        place = tmp_path / hash_seed
+        folder = tmp_path / hash_seed
+        folder.mkdir()
         subprocess.run(
-            [sys.executable, "-c", program, str(Path(__file__).parent), str(place)],
+            [sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(folder)],
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             check=True,
         )
-        found.append([digests(tmp_path / f"{hash_seed}-{one}") for one in ("bm25", "random", "gold")])
-    assert found[0] == found[1]
-    assert all(len(one) == 12 for one in found[0])
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        contents.append({str(file.relative_to(folder)): file.read_bytes() for file in files})
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 4 * 12
+    assert contents[0]["random-0/qrels/test.tsv"] != contents[0]["random-1/qrels/test.tsv"]
 
 
-def test_another_seed_gives_another_set(tmp_path):
-    for seed in (0, 1):
-        write_ranking_set(
-            tmp_path / str(seed), make_ranking_set([towns()], RankingSetSettings("random", seed=seed))
-        )
-    assert digests(tmp_path / "0")["qrels/test.tsv"] != digests(tmp_path / "1")["qrels/test.tsv"]
-
-
-def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_asked_for(tmp_path):
+def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_it_is_to_be(tmp_path):
     made = make_ranking_set([towns()], RankingSetSettings("random"))
     write_ranking_set(tmp_path / "set", made)
     with pytest.raises(CollectionError, match="already exists"):
@@ -223,31 +194,21 @@ def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_ask
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     with pytest.raises(CollectionError, match="not a ranking set"):
         write_ranking_set(tmp_path / "mine", made, overwrite=True)
+    half = qa_set("half", {"d": "half a \ud800 character"}, {"all": [("q", "d", "half")]})
+    with pytest.raises(UnicodeEncodeError):
+        write_ranking_set(tmp_path / "new", make_ranking_set([half], RankingSetSettings("random")))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "set"]
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path):
-    half = qa_set("half", {"d": "half a \ud800 character"}, {"all": [("q", "d", "half")]})
-    made = make_ranking_set([half], RankingSetSettings("random"))
-    with pytest.raises(UnicodeEncodeError):
-        write_ranking_set(tmp_path / "set", made)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("change", [{"negatives": "hard"}, {"split_by": "article"}, {"depth": 0}])
-def test_a_recipe_that_cannot_be_followed_is_refused(change):
-    with pytest.raises(ValueError, match="must be"):
-        RankingSetSettings(**change)
-
-
-def test_negatives_of_a_first_stage_need_one():
+def test_a_recipe_that_cannot_be_followed_is_refused():
+    for change in ({"negatives": "hard"}, {"split_by": "article"}, {"depth": 0}):
+        with pytest.raises(ValueError, match="must be"):
+            RankingSetSettings(**change)
     with pytest.raises(ValueError, match="need a first stage"):
         make_ranking_set([towns()], RankingSetSettings("bm25"))
-
-
-def test_sets_without_any_positive_are_refused():
+    bare = qa_set("one", {"d": "x"}, {"all": [("q", "", "")]})
     with pytest.raises(CollectionError, match="no question of these sets has a relevant document"):
-        make_ranking_set([qa_set("one", {"d": "x"}, {"all": [("q", "", "")]})], RankingSetSettings("random"))
+        make_ranking_set([bare], RankingSetSettings("random"))
 
 
 @pytest.mark.data

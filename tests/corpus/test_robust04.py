@@ -1,5 +1,3 @@
-"""Robust04 and the documents of TREC DL, as made sets of their formats."""
-
 from __future__ import annotations
 
 import pytest
@@ -9,7 +7,6 @@ from telerank.errors import CollectionError
 from telerank.types import Doc, Qrel, Query
 
 TOPICS = """<top>
-
 <num> Number: 301
 <title> International Organized Crime
 
@@ -18,7 +15,6 @@ Identify organizations that participate in international criminal activity.
 
 <narr> Narrative:
 A relevant document must as a minimum identify the organization.
-
 </top>
 <top>
 <num> Number: 302
@@ -31,27 +27,22 @@ world?
 """
 
 
-def doc(docno: str, text: str, title: str = "") -> str:
-    head = f"<HEADLINE>\n{title}\n</HEADLINE>\n" if title else ""
-    return f"<DOC>\n<DOCNO> {docno} </DOCNO>\n{head}<TEXT>\n{text}\n</TEXT>\n</DOC>\n"
-
-
 @pytest.fixture
 def disks(tmp_path):
-    for folder, text in (
-        ("ft/ft911", doc("FT911-1", "crime &amp; gangs", "Mafia")),
-        ("latimes", doc("LA010189-0001", "polio is rare")),
-        ("CR", doc("CR93E-1", "the gentleman yields")),
+    for folder, docno, text in (
+        ("ft/ft911", "FT911-1", "<HEADLINE>\nMafia\n</HEADLINE>\n<TEXT>\ncrime &amp; gangs\n</TEXT>"),
+        ("latimes", "LA010189-0001", "<TEXT>\npolio is rare\n</TEXT>"),
+        ("CR", "CR93E-1", "<TEXT>\nthe gentleman yields\n</TEXT>"),
     ):
         path = tmp_path / "disks" / folder
         path.mkdir(parents=True)
-        (path / "1").write_text(text)
+        (path / "1").write_text(f"<DOC>\n<DOCNO> {docno} </DOCNO>\n{text}\n</DOC>\n")
     (tmp_path / "disks" / "topics.robust04.txt").write_text(TOPICS)
     (tmp_path / "disks" / "qrels.robust2004.txt").write_text("301 0 FT911-1 1\n302 0 LA010189-0001 2\n")
     return tmp_path / "disks"
 
 
-def test_the_queries_of_robust04_are_titles_or_descriptions(disks):
+def test_its_queries_are_titles_or_descriptions_and_the_congressional_record_is_no_part_of_it(disks):
     collection = open_collection(disks)
     assert collection.format == "robust04"
     assert collection.splits == ("title", "description")
@@ -64,10 +55,6 @@ def test_the_queries_of_robust04_are_titles_or_descriptions(disks):
     )
     for split in collection.splits:
         assert list(collection.split_qrels(split))[1] == Qrel("302", "LA010189-0001", 2)
-
-
-def test_the_congressional_record_is_not_part_of_robust04(disks):
-    collection = open_collection(disks)
     assert list(collection.docs()) == [
         Doc("FT911-1", "crime & gangs", "Mafia"),
         Doc("LA010189-0001", "polio is rare"),
@@ -75,37 +62,11 @@ def test_the_congressional_record_is_not_part_of_robust04(disks):
     assert collection.unread == ("CR",)
 
 
-def test_a_second_file_of_topics_is_refused(disks):
-    (disks / "topics.robust05.txt").write_text(TOPICS)
-    with pytest.raises(CollectionError, match="one file of topics and one of qrels, got topics"):
-        open_collection(disks)
-
-
-def test_topics_and_qrels_alone_are_no_robust04(disks, tmp_path):
+def test_topics_and_qrels_alone_are_no_robust04_and_a_second_file_of_topics_is_refused(disks, tmp_path):
     (tmp_path / "topics").mkdir()
     for file in disks.glob("*.txt"):
         (tmp_path / "topics" / file.name).write_text(file.read_text())
     assert open_collection(tmp_path / "topics").format == "topics"
-
-
-def test_documents_of_trec_dl_have_title_and_url_and_their_candidates(tmp_path):
-    text = "D1\thttps://a.org\tTitle\tbody one\tand more\nD2\t\t\tbody two\n"
-    (tmp_path / "msmarco-docs.tsv").write_text(text)
-    (tmp_path / "msmarco-docdev-queries.tsv").write_text("7\twhat is a\n")
-    (tmp_path / "msmarco-docdev-qrels.tsv").write_text("7 0 D1 1\n")
-    (tmp_path / "msmarco-docdev-top100").write_text("7 Q0 D2 1 -5.0 x\n7 Q0 D1 2 -6.0 x\n")
-    (tmp_path / "msmarco-test2019-queries.tsv").write_text("9\twhat is b\n")
-    (tmp_path / "2019qrels-docs.txt").write_text("9 Q0 D2 3\n9 Q0 D1 0\n")
-    (tmp_path / "msmarco-doctest2019-top100").write_text("9 Q0 D1 1 -5.0 x\n9 Q0 D2 2 -6.0 x\n")
-    collection = open_collection(tmp_path)
-    assert collection.unread == ()
-    assert list(collection.docs()) == [
-        Doc("D1", "body one\tand more", "Title", "https://a.org"),
-        Doc("D2", "body two"),
-    ]
-    assert {*collection.splits} == {"dev", "test2019"}
-    assert {name: next(iter(pool())).docnos for name, pool in collection.pools.items()} == {
-        "dev/top100": ("D2", "D1"),
-        "test2019/top100": ("D1", "D2"),
-    }
-    assert collection.judged("test2019") == {"9": {"D2": 3, "D1": 0}}
+    (disks / "topics.robust05.txt").write_text(TOPICS)
+    with pytest.raises(CollectionError, match="one file of topics and one of qrels, got topics"):
+        open_collection(disks)

@@ -1,5 +1,3 @@
-"""Statistics of a set: the tables and figures of the Piaf report."""
-
 from __future__ import annotations
 
 import re
@@ -45,13 +43,10 @@ def test_lengths_words_pairs_and_classes_of_a_set():
     assert {kind.name: kind.count for kind in one.question_words if kind.count} == {"Where": 2, "others": 1}
 
 
-def test_one_split_is_described_without_the_others():
+def test_one_split_is_described_without_the_others_and_grades_below_the_first_relevant_one_are_none():
     one = describe(pooled(), count=words, splits=["test"])
     assert (one.questions.total, one.positives, one.negatives) == (1, 1, 0)
     assert one.documents.total == 3
-
-
-def test_a_grade_below_the_collections_first_relevant_one_is_not_relevant():
     one = describe(pooled(relevant_from=2), count=words)
     assert (one.positives, one.negatives) == (0, 4)
 
@@ -62,49 +57,34 @@ def test_a_set_without_questions_is_described_by_its_documents():
     assert [kind.share for kind in one.question_words] == [0.0] * 9
 
 
-@pytest.mark.parametrize(
-    ("question", "kind"),
-    [
-        ("Que mange-t-il ?", "Que"),
-        ("Qu’est-ce qui brille ?", "Que"),
-        ("En quelle année ?", "Que"),
-        ("À laquelle des deux ?", "Que"),
-        ("À qui est-ce ?", "Qui"),
-        ("Depuis combien de temps ?", "Combien"),
-        ("QUAND part-il ?", "Quand"),
-        ("D'où vient-il ?", "Où"),
-        ("Comment va-t-il ?", "Comment"),
-        ("Pourquoi le zinc était-il rare ?", "Pourquoi"),
-        ("De quoi est composé l'air ?", "quoi"),
-        ("Le président de la Chambre que dit-il ?", "others"),
-        ("ou bien ?", "others"),
-        ("", "others"),
-    ],
-)
-def test_french_questions_have_the_question_words_of_the_report(question, kind):
-    kinds, language = count_question_words([question], "french")
-    assert language == "french"
-    assert [one.name for one in kinds if one.count] == [kind]
+FRENCH = {
+    "Que": ("Que mange-t-il ?", "Qu’est-ce qui brille ?", "En quelle année ?", "À laquelle des deux ?"),
+    "Qui": ("À qui est-ce ?",),
+    "Combien": ("Depuis combien de temps ?",),
+    "Quand": ("QUAND part-il ?",),
+    "Où": ("D'où vient-il ?",),
+    "Comment": ("Comment va-t-il ?",),
+    "Pourquoi": ("Pourquoi le zinc était-il rare ?",),
+    "quoi": ("De quoi est composé l'air ?",),
+    "others": ("Le président de la Chambre que dit-il ?", "ou bien ?", ""),
+}
+ENGLISH = {
+    "What": ("What is it?", "In what country?"),
+    "Who": ("Whose is it?",),
+    "How many": ("How many are there?", "By how much?"),
+    "How": ("How is it?", "Does it how?"),
+    "Which": ("From which countries did they come?",),
+    "others": ("Is it far?", "So it is how"),
+}
 
 
-@pytest.mark.parametrize(
-    ("question", "kind"),
-    [
-        ("What is it?", "What"),
-        ("In what country?", "What"),
-        ("Whose is it?", "Who"),
-        ("How many are there?", "How many"),
-        ("By how much?", "How many"),
-        ("How is it?", "How"),
-        ("From which countries did they come?", "Which"),
-        ("Does it how?", "How"),
-        ("Is it far?", "others"),
-        ("So it is how", "others"),
-    ],
-)
-def test_english_questions_have_question_words(question, kind):
-    kinds, _ = count_question_words([question], "english")
-    assert [one.name for one in kinds if one.count] == [kind]
+@pytest.mark.parametrize(("language", "kinds"), [("french", FRENCH), ("english", ENGLISH)])
+def test_questions_have_the_question_words_of_the_report(language, kinds):
+    for kind, questions in kinds.items():
+        for question in questions:
+            counted, read_as = count_question_words([question], language)
+            assert read_as == language
+            assert [one.name for one in counted if one.count] == [kind], question
 
 
 def test_shares_and_examples_come_with_the_question_words():
@@ -116,9 +96,6 @@ def test_shares_and_examples_come_with_the_question_words():
         "Où": (1, 0.25, "Où est-il ?"),
         "others": (1, 0.25, "Hein ?"),
     }
-
-
-def test_question_words_of_an_unknown_language_are_refused():
     with pytest.raises(ValueError, match="french, english, not in 'latin'"):
         count_question_words([], "latin")
 
@@ -129,11 +106,7 @@ def test_input_bins_are_those_of_the_report():
         ("[0,112[", 2), ("[112,212[", 1), ("[212,312[", 1), ("[312,412[", 2), ("[412,512]", 2), ("+512", 2),
     ]  # fmt: skip
     assert [round(one.cumulative, 3) for one in bins] == [0.2, 0.3, 0.4, 0.6, 0.8, 1.0]
-
-
-def test_the_reports_own_frequencies_have_its_cumulative_ones():
-    frequencies = {50: 206829, 150: 856903, 250: 254176, 350: 44382, 450: 11138, 600: 2262}
-    bins = bin_inputs(Lengths(frequencies))
+    bins = bin_inputs(Lengths({50: 206829, 150: 856903, 250: 254176, 350: 44382, 450: 11138, 600: 2262}))
     assert [round(one.cumulative, 3) for one in bins] == [0.150, 0.773, 0.958, 0.990, 0.998, 1.000]
     assert sum(one.count for one in bins) == 1_375_690
 
@@ -159,12 +132,8 @@ def test_quantiles_and_means_are_those_of_numpy(values, q):
 
 
 def test_lengths_of_nothing_are_zero():
-    assert (
-        Lengths.of([]).total,
-        Lengths.of([]).mean,
-        Lengths.of([]).quantile(0.5),
-        Lengths.of([]).bins(),
-    ) == (0, 0.0, 0, [])
+    none = Lengths.of([])
+    assert (none.total, none.mean, none.quantile(0.5), none.bins()) == (0, 0.0, 0, [])
 
 
 @pytest.mark.data
@@ -173,44 +142,26 @@ def test_half_of_the_real_french_questions_ask_que_as_in_the_report(data):
     for name in ("piaf", "fquad"):
         one = describe(SQUAD.open(data / name, "utf-8"), count=words)
         assert one.language == "french"
-        shares[name] = {kind.name: round(100 * kind.share, 1) for kind in one.question_words}
-    assert shares["piaf"] == {
-        "Que": 51.3, "Qui": 14.8, "Combien": 5.6, "Quand": 5.5, "Où": 4.7, "Comment": 5.6, "Pourquoi": 2.4, "quoi": 3.1, "others": 7.0,
-    }  # fmt: skip
-    assert shares["fquad"] == {
-        "Que": 52.0, "Qui": 14.8, "Combien": 5.6, "Quand": 6.7, "Où": 4.9, "Comment": 5.3, "Pourquoi": 2.0, "quoi": 5.3, "others": 3.5,
-    }  # fmt: skip
-
-
-@pytest.mark.data
-def test_the_language_of_the_real_sets_is_found(data):
-    found = {
-        name: describe(SQUAD.open(data / name, "utf-8"), count=words).language
-        for name in ("xquad-en", "fquad")
-    }
-    assert found == {"xquad-en": "english", "fquad": "french"}
+        shares[name] = [round(100 * kind.share, 1) for kind in one.question_words]
+    assert [kind.name for kind in one.question_words] == [*FRENCH]
+    assert shares["piaf"] == [51.3, 14.8, 5.6, 5.5, 4.7, 5.6, 2.4, 3.1, 7.0]
+    assert shares["fquad"] == [52.0, 14.8, 5.6, 6.7, 4.9, 5.3, 2.0, 5.3, 3.5]
+    assert describe(SQUAD.open(data / "xquad-en", "utf-8"), count=words).language == "english"
 
 
 def test_every_plot_that_has_data_is_drawn(tmp_path):
-    one = describe(pooled(), count=words)
-    files = save_plots(one, tmp_path / "plots")
+    files = save_plots(describe(pooled(), count=words), tmp_path / "plots")
     assert [file.name for file in files] == [
         "question-words.png", "question-lengths.png", "document-lengths.png", "input-lengths.png", "class-balance.png",
     ]  # fmt: skip
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
-
-
-def test_without_questions_only_documents_are_drawn(tmp_path):
-    one = describe(qa_set("bare", TEXTS, {}), count=words)
-    assert [file.name for file in save_plots(one, tmp_path)] == ["document-lengths.png"]
+    bare = describe(qa_set("bare", TEXTS, {}), count=words)
+    assert [file.name for file in save_plots(bare, tmp_path)] == ["document-lengths.png"]
+    with pytest.raises(FormatError, match=r"the name of a plot, ending in \.png, \.svg, \.pdf"):
+        save_plots(bare, tmp_path, format="bmp")
 
 
 def test_the_same_data_give_the_same_svg(tmp_path):
-    one = describe(pooled(), count=words)
-    first = [file.read_bytes() for file in save_plots(one, tmp_path / "1", format="svg")]
-    assert first == [file.read_bytes() for file in save_plots(one, tmp_path / "2", format="svg")]
-
-
-def test_a_format_of_plots_that_is_none_is_refused(tmp_path):
-    with pytest.raises(FormatError, match=r"the name of a plot, ending in \.png, \.svg, \.pdf"):
-        save_plots(describe(pooled(), count=words), tmp_path, format="bmp")
+    one = describe(qa_set("bare", TEXTS, {}), count=words)
+    (first,), (second,) = (save_plots(one, tmp_path / name, format="svg") for name in "ab")
+    assert first.read_bytes() == second.read_bytes()

@@ -1,5 +1,3 @@
-"""SMART files as Cranfield, ADI and CACM come: fields, numbers, and the three layouts of judgments."""
-
 from __future__ import annotations
 
 import shutil
@@ -13,6 +11,7 @@ from telerank.trec import read_qrels, read_topics
 from telerank.types import Doc, Qrel, Query
 
 SAMPLES = Path(__file__).parent / "samples"
+QRELS = [Qrel("1", "2", 1), Qrel("2", "1", 1)]
 
 
 def changed(tmp_path: Path, name: str, **files: str) -> Path:
@@ -36,46 +35,41 @@ def test_cranfield_counts_queries_by_position_and_its_best_grade_is_1():
     assert collection.notes()["documents_with_fields_left_out"] == 2
 
 
-def test_adi_has_windows_line_ends_and_judgments_with_two_zeros():
-    collection = open_collection(SAMPLES / "smart-adi")
+@pytest.mark.parametrize(
+    "judgments", ["", "1 0 2 1\n2 0 1 1\n", "1\t2\t1\n2\t1\t1\n", "1 2 0 0\n02 01 0 0.000\n"]
+)
+def test_adi_has_windows_line_ends_and_judgments_of_several_layouts(tmp_path, judgments):
+    collection = open_collection(
+        changed(tmp_path, "smart-adi", **({"ADI_REL": judgments} if judgments else {}))
+    )
     assert list(collection.docs())[1] == Doc("2", "titles are drawn from abstracts.", "automatic titles")
     assert list(collection.split_queries()) == [
         Query("1", "How are titles made?"),
         Query("2", "Where are reports kept?"),
     ]
-    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+    assert list(collection.split_qrels()) == QRELS
 
 
-def test_cacm_has_leading_zeros_and_documents_without_text():
-    collection = open_collection(SAMPLES / "smart-cacm")
+def test_cacm_has_leading_zeros_documents_without_text_and_files_beside(tmp_path):
+    folder = changed(tmp_path, "smart-cacm", common_words="a\nthe\n", README="CACM")
+    (folder / "common.words").rename(folder / "common_words")
+    collection = open_collection(folder)
+    assert collection.unread == ("common_words",)
     assert list(collection.docs()) == [
         Doc("1", "", "A Language for Lists"),
         Doc("2", "Tapes are merged in two passes.", "Sorting on Tapes"),
     ]
-    assert [query.text for query in collection.split_queries()] == [
-        "What is written on sorting with tapes?",
-        "Articles by Doe",
-    ]
-    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+    queries = ["What is written on sorting with tapes?", "Articles by Doe"]
+    assert [query.text for query in collection.split_queries()] == queries
+    assert list(collection.split_qrels()) == QRELS
 
 
-@pytest.mark.parametrize(
-    "judgments", ["1 0 2 1\n2 0 1 1\n", "1\t2\t1\n2\t1\t1\n", "1 2 0 0\n02 01 0 0.000\n"]
-)
-def test_other_layouts_of_judgments_mean_the_same(tmp_path, judgments):
-    collection = open_collection(changed(tmp_path, "smart-adi", ADI_REL=judgments))
-    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
-
-
-def test_a_line_before_the_first_document_is_skipped(tmp_path):
-    folder = changed(tmp_path, "smart-adi", ADI_ALL=".X\n.I 1\n.T\nA\n.W\ntext\n")
-    assert list(open_collection(folder).docs()) == [Doc("1", "text", "A")]
-
-
-def test_a_wrong_number_among_consecutive_ones_is_replaced_by_the_position(tmp_path):
-    documents = "".join(f".I {number}\n.T\ntitle {number}\n" for number in ("1", "2", "2", "4", "5"))
+def test_lines_before_the_first_document_are_skipped_and_a_wrong_number_is_replaced_by_the_position(tmp_path):
+    numbers = ("1", "2", "2", "4", "5")
+    documents = ".X\n" + "".join(f".I {number}\n.T\ntitle {number}\n" for number in numbers)
     collection = open_collection(changed(tmp_path, "smart-adi", ADI_ALL=documents))
-    assert [(doc.docno, doc.title) for doc in collection.docs()][2] == ("3", "title 2")
+    docs = [Doc(str(row + 1), "", f"title {number}") for row, number in enumerate(numbers)]
+    assert list(collection.docs()) == docs
     assert collection.notes()["documents_renumbered"] == 1
 
 
@@ -111,19 +105,17 @@ def test_two_files_of_documents_must_be_told_apart(tmp_path):
     assert len(list(collection.docs())) == len(list(collection.split_queries())) == 2
 
 
-def test_backups_are_left_out_and_named(tmp_path):
+def test_backups_are_left_out_unless_what_they_are_backups_of_is_missing(tmp_path):
     folder = changed(tmp_path, "smart-adi")
     for backup in ("ADI.REL.OLD", "ADI.REL~", "adi.rel.bak"):
         (folder / backup).write_text("1 1 0 0\n")
     collection = open_collection(folder)
     assert collection.unread == ("ADI.REL.OLD", "ADI.REL~", "adi.rel.bak")
-    assert list(collection.split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
-
-
-def test_a_file_without_the_one_that_it_is_a_backup_of_is_read(tmp_path):
-    folder = changed(tmp_path, "smart-adi")
+    assert list(collection.split_qrels()) == QRELS
+    for backup in collection.unread:
+        (folder / backup).unlink()
     (folder / "ADI.REL").rename(folder / "ADI.REL.OLD")
-    assert list(open_collection(folder).split_qrels()) == [Qrel("1", "2", 1), Qrel("2", "1", 1)]
+    assert list(open_collection(folder).split_qrels()) == QRELS
 
 
 def test_the_format_chooses_among_copies(tmp_path):
@@ -131,9 +123,8 @@ def test_the_format_chooses_among_copies(tmp_path):
     for copy in ("ADI-2.ALL", "ADI 3.ALL"):
         (folder / copy).write_text(".I 7\n.W\nanother copy\n")
     (folder / "ADI.REL2").write_text("1 1 0 0\n")
-    with pytest.raises(
-        CollectionError, match=r"ADI 3.ALL and ADI-2.ALL and ADI.ALL have documents; choose one"
-    ) as refused:
+    said = "ADI 3.ALL and ADI-2.ALL and ADI.ALL have documents; choose one"
+    with pytest.raises(CollectionError, match=said) as refused:
         open_collection(folder)
     assert str(refused.value).endswith('''--format "smart(documents='ADI 3.ALL')"''')
     collection = open_collection(folder, format="smart(documents='ADI 3.ALL', judgments=ADI.REL2)")
@@ -158,20 +149,10 @@ def test_a_choice_that_cannot_be_made_is_an_error(form, message):
         open_collection(SAMPLES / "smart-adi", format=form)
 
 
-def test_files_beside_are_named(tmp_path):
-    folder = changed(tmp_path, "smart-cacm")
-    (folder / "common_words").write_text("a\nthe\n")
-    (folder / "README").write_text("CACM")
-    assert open_collection(folder).unread == ("common_words",)
-
-
-def test_queries_alone_are_topics():
+def test_queries_alone_are_topics_and_qrels_of_smart_are_not_read_as_those_of_trec():
     file = SAMPLES / "smart-cacm" / "query.text"
     assert list(read_topics(file))[1] == Query("2", "Articles by Doe")
     assert [query.qid for query in open_collection(file).split_queries()] == ["1", "2"]
-
-
-def test_qrels_of_smart_are_not_read_as_those_of_trec():
     with pytest.raises(FormatError, match="qrels in a known format") as refused:
         list(read_qrels(SAMPLES / "smart-cacm" / "qrels.text"))
     assert "SMART's qrels: open their folder as a collection" in refused.value.__notes__[0]

@@ -1,5 +1,3 @@
-"""SQuAD-style JSON: real sets as facts, small files for every rule."""
-
 from __future__ import annotations
 
 import gzip
@@ -44,32 +42,26 @@ FACTS = {
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", FACTS)
-def test_a_real_set_has_the_counts_of_its_makers(data, name):
+def test_a_real_set_has_the_counts_of_its_makers_and_answers_begin_where_they_say(data, name):
     split, file, docs, queries, qrels, answers, notes = FACTS[name]
     for path in (data / name, data / name / file):
         assert SQUAD.recognises(path)
         collection = SQUAD.open(path, "utf-8")
         assert collection.splits == (split,)
-        assert len(list(collection.docs())) == docs
+        texts = {doc.docno: doc.text for doc in collection.docs()}
+        assert len(texts) == docs
         assert len(list(collection.split_queries())) == queries
         assert len(list(collection.split_qrels())) == qrels
-        assert len(list(collection.answers[collection.resolve_split()]())) == answers
+        spans = list(collection.answers[split]())
+        assert len(spans) == answers
+        assert all(texts[one.docno][one.start : one.end] == one.text for one in spans)
         known = {key: count for key, count in collection.notes().items() if count}
         rest = {"articles": known["articles"], "paragraphs": docs, "questions": queries, "answers": answers}
         assert known == rest | notes
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", FACTS)
-def test_every_answer_of_a_real_set_begins_where_it_says(data, name):
-    collection = SQUAD.open(data / name, "utf-8")
-    texts = {doc.docno: doc.text for doc in collection.docs()}
-    answers = list(collection.answers[collection.resolve_split()]())
-    assert all(texts[one.docno][one.start : one.end] == one.text for one in answers)
-
-
-@pytest.mark.data
-def test_the_first_and_the_last_record_of_piaf(data):
+def test_the_first_and_the_last_record_of_piaf_and_the_numbers_of_covid_qa(data):
     piaf = read_squad(data / "piaf" / "piaf-v1.1.json.gz")
     docs, queries = list(piaf.docs.values()), list(piaf.queries.values())
     assert docs[0].docno == "0-0"
@@ -81,10 +73,6 @@ def test_the_first_and_the_last_record_of_piaf(data):
     assert piaf.paragraphs[queries[-1].qid] == docs[-1].docno == "479-1"
     moved = next(one for one in piaf.answers if one.qid == "p140295202893328")
     assert (moved.text, moved.start) == ("sa voiture entre en collision avec un train", 89)
-
-
-@pytest.mark.data
-def test_questions_of_covid_qa_that_are_numbered_keep_their_numbers_as_text(data):
     covid = read_squad(data / "covid-qa" / "200423_covidQA.json.gz")
     assert all(isinstance(query.qid, str) and query.qid.isdecimal() for query in covid.queries.values())
     assert next(iter(covid.docs.values())).title == ""
@@ -105,33 +93,33 @@ def test_a_file_becomes_documents_queries_qrels_and_answers(tmp_path):
     assert counts == {"articles": 2, "paragraphs": 2, "questions": 2, "answers": 2, "exact": 2}
 
 
-def test_a_paragraph_that_stands_twice_is_one_document_for_the_questions_of_both(tmp_path):
+def test_what_stands_twice_is_one_paragraph_or_one_question_with_the_answers_of_both(tmp_path):
+    again = question(answers=[("It", 0)])
     path = written(
-        tmp_path, article(("It is Paris.", [question()]), ("Else.", []), ("It is Paris.", [question("q2")]))
+        tmp_path,
+        article(("It is Paris.", [question(), again]), ("Else.", []), ("It is Paris.", [question("q2")])),
     )
     qa = read_squad(path)
     assert [doc.docno for doc in qa.docs.values()] == ["0-0", "0-1"]
     assert qa.paragraphs == {"q1": "0-0", "q2": "0-0"}
-    assert qa.tally["merged_paragraphs"] == 1
+    assert [(answer.qid, answer.text) for answer in qa.answers] == [
+        ("q1", "Paris"),
+        ("q1", "It"),
+        ("q2", "Paris"),
+    ]
+    assert (qa.tally["merged_paragraphs"], qa.tally["merged_questions"]) == (1, 1)
 
 
-def test_an_unanswerable_question_is_a_query_without_qrel(tmp_path):
-    impossible = question(
-        "q2", answers=(), is_impossible=True, plausible_answers=[{"text": "It", "answer_start": 0}]
-    )
-    qa = read_squad(written(tmp_path, article(("It is Paris.", [question(), impossible]))))
-    assert list(qa.queries) == ["q1", "q2"]
-    assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
+def test_an_unanswerable_question_has_no_qrel_and_one_whose_answers_are_hidden_has_its_paragraph(tmp_path):
+    plausible = [{"text": "It", "answer_start": 0}]
+    impossible = question("q2", answers=(), is_impossible=True, plausible_answers=plausible)
+    hidden = {"id": "q3", "question": "Where is it?"}
+    qa = read_squad(written(tmp_path, article(("It is Paris.", [question(), impossible, hidden]))))
+    assert list(qa.queries) == ["q1", "q2", "q3"]
+    assert list(qa.qrels) == [Qrel("q1", "0-0", 1), Qrel("q3", "0-0", 1)]
     assert qa.unanswerable == {"q2"}
     assert qa.paragraphs["q2"] == "0-0"
-    assert len(qa.answers) == 1
-
-
-def test_a_question_of_a_test_file_without_answers_keeps_its_paragraph(tmp_path):
-    hidden = {"id": "q1", "question": "Where is it?"}
-    qa = read_squad(written(tmp_path, article(("It is Paris.", [hidden]))))
-    assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
-    assert qa.answers == []
+    assert [answer.qid for answer in qa.answers] == ["q1"]
 
 
 def test_an_answer_that_stands_nowhere_is_listed_not_dropped(tmp_path):
@@ -142,26 +130,12 @@ def test_an_answer_that_stands_nowhere_is_listed_not_dropped(tmp_path):
     assert list(qa.qrels) == [Qrel("q1", "0-0", 1)]
 
 
-@pytest.mark.parametrize(
-    ("stated", "start", "how"),
-    [
-        (3, 3, "exact"),
-        (10, 10, "exact"),
-        (4, 3, "nearest"),
-        (9, 10, "nearest"),
-        (-1, 3, "nearest"),
-        (99, 10, "nearest"),
-    ],
-)
-def test_an_answer_moves_to_the_nearest_place_of_its_text(stated, start, how):
-    assert locate_answer("xx ab xxxxab", "ab", stated) == (start, how)
-
-
-def test_an_answer_between_two_places_takes_the_earlier():
-    assert locate_answer("ab..ab", "ab", 2) == (0, "nearest")
-
-
-def test_an_answer_that_stands_once_moves_there():
+def test_an_answer_moves_to_the_nearest_place_of_its_text():
+    exact, nearest = {3: 3, 10: 10}, {4: 3, 9: 10, -1: 3, 99: 10}
+    for how, starts in (("exact", exact), ("nearest", nearest)):
+        for stated, start in starts.items():
+            assert locate_answer("xx ab xxxxab", "ab", stated) == (start, how)
+    assert locate_answer("ab..ab", "ab", 2) == (0, "nearest")  # between two, the earlier
     assert locate_answer("..ab", "ab", 0) == (2, "moved")
 
 
@@ -174,19 +148,6 @@ def test_a_placed_answer_begins_where_its_place_says(text, answer, stated):
     else:
         assert text[start : start + len(answer)] == answer
         assert (how == "exact") == (start == stated)
-
-
-def test_the_same_question_twice_is_one_with_the_answers_of_both(tmp_path):
-    qa = read_squad(written(tmp_path, article(("It is Paris.", [question(), question(answers=[("It", 0)])]))))
-    assert len(qa.queries) == 1
-    assert [answer.text for answer in qa.answers] == ["Paris", "It"]
-    assert qa.tally["merged_questions"] == 1
-
-
-def test_an_id_of_two_questions_is_an_error_that_names_the_place(tmp_path):
-    path = written(tmp_path, article(("It is Paris.", [question(), question(text="What?")])))
-    with pytest.raises(FormatError, match=r"data\[0\]\.paragraphs\[0\]\.qas\[1\].*'q1'"):
-        read_squad(path)
 
 
 @pytest.mark.parametrize(
@@ -208,11 +169,18 @@ def test_a_field_that_is_not_as_expected_is_named_with_its_place(tmp_path, spoil
         read_squad(written(tmp_path, article(("It is Paris.", [spoiled]))))
 
 
-def test_a_file_that_is_not_json_is_named_with_the_line(tmp_path):
-    path = tmp_path / "set.json"
-    path.write_text('{"data": [\n{"paragraphs": [}]}')
+def test_an_id_of_two_questions_and_what_is_not_json_are_named_with_their_place(tmp_path):
+    twice = written(tmp_path, article(("It is Paris.", [question(), question(text="What?")])))
+    with pytest.raises(FormatError, match=r"data\[0\]\.paragraphs\[0\]\.qas\[1\].*'q1'"):
+        read_squad(twice)
+    half = written(tmp_path, article(("It is \ud83d Paris.", [question()])))
+    with pytest.raises(FormatError, match=r"half of a surrogate pair, U\+D83D"):
+        read_squad(half)
+    half.write_text('{"data": [\n{"paragraphs": [}]}')
     with pytest.raises(FormatError, match=r"set\.json:2: expected JSON"):
-        read_squad(path)
+        read_squad(half)
+    whole = read_squad(written(tmp_path, article(("😀 Paris.", [question(answers=[("Paris", 2)])]))))
+    assert whole.tally["exact"] == 1
 
 
 def test_a_folder_has_a_split_for_each_file_and_tells_docnos_apart(tmp_path):
@@ -224,25 +192,12 @@ def test_a_folder_has_a_split_for_each_file_and_tells_docnos_apart(tmp_path):
     assert [doc.docno for doc in collection.docs()] == ["dev-0-0", "train-0-0"]
     assert list(collection.split_qrels("train")) == [Qrel("q1", "train-0-0", 1)]
     assert collection.notes()["questions"] == 2
-
-
-def test_files_that_name_the_same_split_are_told_apart_by_their_names(tmp_path):
+    same = tmp_path / "same"  # splits of files that name the same are told apart by the files' names
+    same.mkdir()
     for name in ("xquad.de.json", "xquad.en.json"):
-        written(tmp_path, article(("It is Paris.", [question()])), name=name)
-    assert SQUAD.open(tmp_path, "utf-8").splits == ("xquad.de", "xquad.en")
-
-
-def test_other_json_is_not_taken_for_a_question_answering_set(tmp_path):
-    (tmp_path / "other.json").write_text('{"data": [{"text": "paragraphs"}]}')
-    assert not SQUAD.recognises(tmp_path)
-    assert not SQUAD.recognises(tmp_path / "other.json")
-
-
-def test_half_of_a_surrogate_pair_is_an_error(tmp_path):
-    with pytest.raises(FormatError, match=r"half of a surrogate pair, U\+D83D"):
-        read_squad(written(tmp_path, article(("It is \ud83d Paris.", [question()]))))
-
-
-def test_whole_surrogate_pairs_are_characters(tmp_path):
-    qa = read_squad(written(tmp_path, article(("😀 Paris.", [question(answers=[("Paris", 2)])]))))
-    assert qa.tally["exact"] == 1
+        written(same, article(("It is Paris.", [question()])), name=name)
+    assert SQUAD.open(same, "utf-8").splits == ("xquad.de", "xquad.en")
+    other = tmp_path / "other" / "other.json"
+    other.parent.mkdir()
+    other.write_text('{"data": [{"text": "paragraphs"}]}')
+    assert not any(map(SQUAD.recognises, (other, other.parent)))

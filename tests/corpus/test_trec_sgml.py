@@ -1,5 +1,3 @@
-"""TREC SGML: Vaswani and Cranfield as facts, and the layouts of disks 4 and 5 in small documents."""
-
 from __future__ import annotations
 
 import gzip
@@ -15,31 +13,22 @@ from telerank.types import Doc, Qrel, Query
 FINANCIAL_TIMES = """<DOC>
 <DOCNO>FT911-3</DOCNO>
 <PROFILE>_AN-BEOA7AAIFT</PROFILE>
-<DATE>910514
-</DATE>
+<DATE>910514</DATE>
 <HEADLINE>
 FT  14 MAY 91 / International Company News: AT&amp;T plans
 project
 </HEADLINE>
-<BYLINE>
-   By A WRITER
-</BYLINE>
+<BYLINE>By A WRITER</BYLINE>
 <TEXT>
 The first line.
 The second, of &pound;3bn &amp; more.
 </TEXT>
-<PUB>The Financial Times
-</PUB>
+<PUB>The Financial Times</PUB>
 </DOC>
 """
 LA_TIMES = """<DOC>
 <DOCNO> LA010189-0001 </DOCNO>
-<DOCID> 1 </DOCID>
-<DATE>
-<P>
-January 1, 1989, Sunday, Home Edition
-</P>
-</DATE>
+<DATE><P>January 1, 1989, Sunday, Home Edition</P></DATE>
 <HEADLINE>
 <P>
 NEW FALLOUT;
@@ -56,20 +45,13 @@ The onset of the &quot;new&quot; age.
 It went on.
 </P>
 </TEXT>
-<GRAPHIC>
-<P>
-Photo, caption
-</P>
-</GRAPHIC>
+<GRAPHIC><P>Photo, caption</P></GRAPHIC>
 </DOC>
 """
 FBIS = """<DOC>
 <DOCNO> FBIS3-1 </DOCNO>
 <HT>  "drweu048__a94009" </HT>
-
-
 <HEADER>
-<H2>   March Reports </H2>
 <DATE1>  1 March 1994 </DATE1>
 Article Type:FBIS
 <H3> <TI>      OPINION POLLS ON
@@ -95,6 +77,7 @@ Federal&blank;Register, &sect; 1.1 anti&hyph;dumping &unheard; &#38;
 </TEXT>
 </DOC>
 """
+EMPTY = "<DOC><DOCNO>1</DOCNO></DOC>"
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -109,29 +92,25 @@ def write(path: Path, text: str | bytes) -> Path:
         (FINANCIAL_TIMES, Doc("FT911-3", "The first line.\nThe second, of £3bn & more.",
                               "FT 14 MAY 91 / International Company News: AT&T plans project")),
         (FBIS, Doc("FBIS3-1", "Language:   English  \nArticle Text.", "OPINION POLLS ON PARTIES")),
+        (LA_TIMES, Doc("LA010189-0001", 'The onset of the "new" age.\n \n \nIt went on.', "NEW FALLOUT; A SECOND DECK")),
+        (FEDERAL_REGISTER, Doc("FR940104-0-00001", "Federal Register, § 1.1 anti-dumping &unheard; &")),
+        ("<DOC><DOCNO>a</DOCNO><HL>H</HL><LP>lead</LP><TEXT>one</TEXT><TEXT>two</TEXT></DOC>",
+         Doc("a", "lead\none\ntwo", "H")),
+        ("<?xml version='1.0'?>\n<root><doc id='7'><docno>a</docno>loose &amp; text</doc></root>\n<!-- end -->\x1a",
+         Doc("a", "loose & text")),
+        ("<DOC><DOCNO>b</DOCNO></DOC>", Doc("b", "")),
     ],
+    ids=["ft", "fbis", "la times", "register", "several texts", "small letters", "empty"],
 )  # fmt: skip
-def test_newswire_gives_headline_and_text_alone(tmp_path, source, expected):
+def test_a_document_gives_its_headline_and_text_alone(tmp_path, source, expected):
     assert list(read_docs(write(tmp_path / "x", source))) == [expected]
-
-
-def test_paragraph_tags_are_blanks(tmp_path):
-    (doc,) = read_docs(write(tmp_path / "x", LA_TIMES))
-    assert (doc.docno, doc.title) == ("LA010189-0001", "NEW FALLOUT; A SECOND DECK")
-    assert doc.text.split("\n") == ['The onset of the "new" age.', " ", " ", "It went on."]
-
-
-def test_comments_vanish_and_the_registers_own_entities_are_known(tmp_path):
-    (doc,) = read_docs(write(tmp_path / "x", FEDERAL_REGISTER))
-    assert (doc.docno, doc.title) == ("FR940104-0-00001", "")
-    assert doc.text == "Federal Register, § 1.1 anti-dumping &unheard; &"
 
 
 def test_the_tree_of_the_disks_is_walked_and_its_notes_passed_over(tmp_path):
     write(tmp_path / "disk4" / "FT" / "FT911" / "FT911_1", FINANCIAL_TIMES)
     write(tmp_path / "disk4" / "FT" / "READMEFT", "About the files.")
     write(tmp_path / "disk4" / "DTDS" / "FT.DTD", "<!ELEMENT DOC>")
-    write(tmp_path / "disk5" / "FBIS" / "FB396001", FBIS * 1)
+    write(tmp_path / "disk5" / "FBIS" / "FB396001", FBIS)
     write(tmp_path / "disk5" / "LATIMES" / "LA010189.gz", gzip.compress(LA_TIMES.encode()))
     write(tmp_path / "topics.robust04.txt", "<top>\n<num> Number: 301\n<title> Crime\n</top>\n")
     write(tmp_path / "qrels.robust04.txt", "301 0 FBIS3-1 1\n")
@@ -145,10 +124,8 @@ def test_the_tree_of_the_disks_is_walked_and_its_notes_passed_over(tmp_path):
 @pytest.mark.parametrize("name", ["FT911_1.z", "FT911_1.Z", "FR940104.0z"])
 def test_files_of_compress_are_refused_with_the_way_out(tmp_path, name):
     write(tmp_path / "FT" / name, b"\x1f\x9d\x90rest")
-    suffix = Path(name).suffix
-    with pytest.raises(
-        CollectionError, match=rf"{name}: packed by compress .* gzip -d -r -S \{suffix} .*FT$"
-    ):
+    said = rf"{name}: packed by compress .* gzip -d -r -S \{Path(name).suffix} .*FT$"
+    with pytest.raises(CollectionError, match=said):
         list(open_collection(tmp_path).docs())
 
 
@@ -167,35 +144,16 @@ def test_tags_and_entities_of_a_text(text, expected):
     assert strip_markup(text) == expected
 
 
-def test_small_letters_one_line_documents_and_texts_without_an_element(tmp_path):
-    path = write(tmp_path / "x.xml", "<?xml version='1.0'?>\n<root><doc id='7'><docno>a</docno>loose &amp; text</doc>"
-                 "<DOC><DOCNO>b</DOCNO></DOC></root>\n<!-- end -->\x1a")  # fmt: skip
-    assert list(read_docs(path)) == [Doc("a", "loose & text"), Doc("b", "")]
-
-
-def test_several_elements_of_text_are_lines_of_one(tmp_path):
-    path = write(
-        tmp_path / "x", "<DOC><DOCNO>a</DOCNO><HL>H</HL><LP>lead</LP><TEXT>one</TEXT><TEXT>two</TEXT></DOC>"
-    )
-    assert list(read_docs(path)) == [Doc("a", "lead\none\ntwo", "H")]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("<DOC>\n<DOCNO>1</DOCNO>\n<DOC>\n", ":3: expected </DOC> for the document of line 1"),
         ("\n<DOC>\n<DOCNO>1</DOCNO>\n", ":2: expected </DOC> for the document that begins here"),
-        ("<DOC><DOCNO>1</DOCNO></DOC>\n</DOC>\n", ":2: expected <DOC>"),
+        (f"{EMPTY}\n</DOC>\n", ":2: expected <DOC>"),
         ("<DOC>\n</DOC>\n", ":1: expected one <DOCNO> in the document that begins here, got '0'"),
         ("<DOC><DOCNO>1</DOCNO><DOCNO>2</DOCNO></DOC>", ":1: expected one <DOCNO>"),
-        (
-            "<DOC><DOCNO>1</DOCNO></DOC>\nlost words\n<DOC>",
-            ":3: expected nothing but <DOC> … </DOC>, got 'lost words'",
-        ),
-        (
-            "<DOC><DOCNO>1</DOCNO></DOC>\nlost words\n",
-            ": expected nothing but <DOC> … </DOC>, got 'lost words'",
-        ),
+        (f"{EMPTY}\nlost words\n<DOC>", ":3: expected nothing but <DOC> … </DOC>, got 'lost words'"),
+        (f"{EMPTY}\nlost words\n", ": expected nothing but <DOC> … </DOC>, got 'lost words'"),
     ],
 )
 def test_documents_that_do_not_pair_are_named_by_line(tmp_path, text, message):
@@ -205,12 +163,10 @@ def test_documents_that_do_not_pair_are_named_by_line(tmp_path, text, message):
 
 
 def test_a_byte_of_another_encoding_is_named_by_line(tmp_path):
-    path = write(
-        tmp_path / "x", "<DOC>\n<DOCNO>1</DOCNO>\nplain\ncaf\u00e9 au lait\n</DOC>\n".encode("latin-1")
-    )
-    with pytest.raises(
-        FormatError, match=r"x:4: expected utf-8 text .* got 'byte 0xe9 at position 4 of the line'"
-    ):
+    text = "<DOC>\n<DOCNO>1</DOCNO>\nplain\ncaf\u00e9 au lait\n</DOC>\n"
+    path = write(tmp_path / "x", text.encode("latin-1"))
+    said = "x:4: expected utf-8 text .* got 'byte 0xe9 at position 4 of the line'"
+    with pytest.raises(FormatError, match=said):
         list(read_docs(path))
     assert [doc.text for doc in open_collection(path, encoding="latin-1").docs()] == ["plain\ncafé au lait"]
 
@@ -232,22 +188,15 @@ def test_several_topics_files_are_splits_by_name(tmp_path):
 @pytest.mark.data
 def test_vaswani_holds_what_the_readme_states(data):
     collection = open_collection(data / "vaswani")
-    docs, queries = list(collection.docs()), list(collection.split_queries())
+    docs = list(collection.docs())
     assert (collection.format, len(docs)) == ("trec", 11_429)
     assert docs[0].docno == "1"
-    assert docs[0].text.startswith(
-        "compact memories have flexible capacities  a digital data storage\nsystem"
-    )
+    assert docs[0].text.startswith("compact memories have flexible capacities  a digital data storage\nsys")
     assert docs[9] == Doc("10", "highspeed microwave switching of semiconductors part")
     assert docs[-1].docno == "11429"
     assert docs[-1].text.endswith("reading handlettered sansserif alphanumeric characters")
-    assert (len(queries), queries[0].qid, queries[-1].qid) == (93, "1", "93")
-    assert (
-        queries[0].text == "MEASUREMENT OF DIELECTRIC CONSTANT OF LIQUIDS BY THE USE OF MICROWAVE TECHNIQUES"
-    )
-    qrels = list(collection.split_qrels())
-    assert (len(qrels), qrels[0]) == (2083, Qrel("1", "1239", 1))
-    assert {qrel.qid for qrel in qrels} <= {query.qid for query in queries}
+    queries = {query.qid for query in collection.split_queries()}
+    assert {qrel.qid for qrel in collection.split_qrels()} <= queries
 
 
 @pytest.mark.data
@@ -256,7 +205,6 @@ def test_cranfield_holds_what_the_readme_states_with_queries_numbered_by_positio
     docs, queries = list(collection.docs()), list(collection.split_queries())
     assert (collection.format, collection.size, len(docs)) == ("cranfield", 1400, 1400)
     assert docs[0].title == "experimental investigation of the aerodynamics of a wing in a slipstream ."
-    assert docs[9].title == "the theory of the impact tube at low pressure ."
     assert docs[-1].docno == "1400"
     assert docs[-1].text.endswith("graphical forms .")
     assert [doc.docno for doc in docs if not doc.full_text] == ["471", "995"]

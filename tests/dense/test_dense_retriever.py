@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import telerank
 from small_vectors import Letters, docs
 from telerank.dense.encode import Encoding, encode_documents
+from telerank.dense.encoder import TorchEncoder
 from telerank.dense.manifest import folder_name
 from telerank.dense.retriever import DenseRetriever, open_retriever
 from telerank.dense.vectors import Vectors
@@ -29,58 +31,43 @@ def vectors(tmp_path_factory):
     return encode_documents(docs(TEXTS), folder, Letters(), encoding=Encoding("float32", shard=3))
 
 
-@pytest.mark.parametrize("depth", [None, 5])
-@pytest.mark.parametrize("batch", [1, 64])
-def test_it_obeys_the_laws(vectors, depth, batch):
-    check_stage(DenseRetriever(vectors, Letters(), depth=depth, batch=batch), QUERIES)
+def test_it_obeys_the_laws(vectors):
+    for depth, batch in ((None, 1), (None, 64), (5, 1), (5, 64)):
+        check_stage(DenseRetriever(vectors, Letters(), depth=depth, batch=batch), QUERIES)
 
 
-def test_every_document_is_ranked_unless_cut(vectors):
+def test_every_document_is_ranked_unless_cut_and_ties_are_broken_by_docno(vectors):
     retriever = DenseRetriever(vectors, Letters())
     assert len(retriever.search("bear")) == len(TEXTS)
     assert (retriever % 3).depth == 3
     assert retriever % 3 % 5 == retriever % 3
-
-
-def test_a_document_of_its_own_text_is_first(vectors):
-    assert DenseRetriever(vectors, Letters()).search("attacks of cats").docnos[0] == "d4"
-
-
-def test_ties_are_broken_by_docno(vectors):
-    ranking = DenseRetriever(vectors, Letters()).search("a cab")
-    assert ranking.docnos.index("d6") + 1 == ranking.docnos.index("d2")
+    assert retriever.search("attacks of cats").docnos[0] == "d4"  # the document of this text
+    docnos = retriever.search("a cab").docnos
+    assert docnos.index("d6") + 1 == docnos.index("d2")
 
 
 def test_an_explanation_is_lengths_times_cosine(vectors):
-    said = DenseRetriever(vectors, Letters()).explain(Query("1", "bears"), "d1")
-    lengths = [part.value for part in said.parts]
-    assert np.isclose(np.prod(lengths), said.value)
+    explanation = DenseRetriever(vectors, Letters()).explain(Query("1", "bears"), "d1")
+    lengths = [part.value for part in explanation.parts]
+    assert np.isclose(np.prod(lengths), explanation.value)
     assert lengths[2] == pytest.approx(1)
 
 
-def test_another_model_is_refused(vectors):
-    with pytest.raises(
-        ModelError, match="its vectors were made by letters \\(000000000000\\), not by letters"
-    ):
+def test_another_model_and_numbers_below_one_are_refused(vectors):
+    with pytest.raises(ModelError, match=r"its vectors were made by letters \(0{12}\), not by letters"):
         DenseRetriever(vectors, Letters(seed=1))
-
-
-@pytest.mark.parametrize("wrong", [{"depth": 0}, {"batch": 0}, {"threads": True}])
-def test_numbers_below_one_are_refused(vectors, wrong):
-    with pytest.raises(ValueError, match="at least 1"):
-        DenseRetriever(vectors, Letters(), **wrong)
+    for wrong in ({"depth": 0}, {"batch": 0}, {"threads": True}):
+        with pytest.raises(ValueError, match="at least 1"):
+            DenseRetriever(vectors, Letters(), **wrong)
 
 
 def test_vectors_are_equal_where_folder_and_content_are(vectors):
     assert pickle.loads(pickle.dumps(vectors)) == vectors == Vectors(vectors.folder)
     assert vectors != "vectors"
     assert repr(vectors) == f"Vectors({str(vectors.folder)!r})"
-
-
-def test_names_of_models_make_names_of_folders(tmp_path):
-    assert folder_name("minilm") == "minilm"
-    assert folder_name("intfloat/e5-small") == "intfloat-e5-small"
-    assert folder_name(str(tmp_path)) == tmp_path.name
+    for name in ("minilm", "intfloat/e5-small"):
+        assert folder_name(name) == name.replace("/", "-")
+    assert folder_name(str(vectors.folder)) == vectors.folder.name
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +101,6 @@ def test_an_index_finds_its_own_vectors(model, tmp_path):
 
 
 def test_a_folder_of_vectors_knows_its_model(model, tmp_path):
-    from telerank.dense.encoder import TorchEncoder
-
     encoder = TorchEncoder(model)
     encode_documents(docs(WORDS), tmp_path / "v", encoder)
     retriever = open_retriever(tmp_path / "v")
@@ -125,31 +110,20 @@ def test_a_folder_of_vectors_knows_its_model(model, tmp_path):
 
 
 def test_texts_in_batches_and_alone_have_the_same_vectors(model):
-    from telerank.dense.encoder import TorchEncoder
-
     encoder = TorchEncoder(model)
     tokens, cut = encoder.tokenize(["d1", "d2 d3 d4 x1", "", "d1 " * 100])
     together = encoder.encode_tokens(tokens)
     assert cut == 1
     assert together.shape == (4, 32)
-    for one, vector in zip(tokens, together, strict=True):
-        assert np.allclose(encoder.encode_tokens([one])[0], vector, atol=1e-5)
+    for ids, vector in zip(tokens, together, strict=True):
+        assert np.allclose(encoder.encode_tokens([ids])[0], vector, atol=1e-5)
     assert encoder.encode_tokens([]).shape == (0, 32)
     assert pickle.loads(pickle.dumps(encoder)) == encoder
 
 
-def test_unknown_precisions_are_refused():
-    from telerank.dense.encoder import TorchEncoder
-
+def test_unknown_precisions_and_a_missing_extra_are_named(monkeypatch):
     with pytest.raises(ModelError, match="auto, float32, tf32 or bfloat16, got 'float16'"):
         TorchEncoder("minilm", precision="float16")
-
-
-def test_a_missing_extra_is_named(monkeypatch):
-    import sys
-
-    from telerank.dense.encoder import TorchEncoder
-
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match="telerank\\[neural\\]"):
         _ = TorchEncoder("minilm").dimension

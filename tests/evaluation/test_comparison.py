@@ -63,6 +63,7 @@ def test_the_family_is_all_systems_and_measures_of_one_baseline():
             floor = max(floor, min(1.0, one.p * (len(order) - i)))
             corrected.append(floor)
         assert [one.p_holm for one in order] == pytest.approx(corrected)
+    assert holm([0.01, 0.04, 0.8, 0.03, 0.6]) == pytest.approx([0.05, 0.12, 1.0, 0.12, 1.0])
 
 
 def test_marks_stand_for_baselines_that_a_system_differs_from():
@@ -70,7 +71,8 @@ def test_marks_stand_for_baselines_that_a_system_differs_from():
     assert found.marks("better", "AP") == "†‡"
     assert found.marks("better", "RR") == ""
     assert (found.mark("base"), found.mark("other")) == ("†", "‡")
-    many = compare_evaluations({f"s{i}": SYSTEMS["base"] for i in range(6)}, [f"s{i}" for i in range(6)])
+    six = {f"s{i}": evaluation(AP=[0.5, 0.5]) for i in range(6)}
+    many = compare_evaluations(six, list(six))
     assert [many.mark(f"s{i}") for i in range(6)] == ["†", "‡", "§", "¶", "[5]", "[6]"]
 
 
@@ -102,45 +104,36 @@ def test_the_interval_of_seven_thousand_queries_is_that_of_the_normal_law():
 
 
 def test_the_queries_that_changed_most_come_first():
-    base = evaluation(AP=[0.0] * 15)
-    new = evaluation(AP=[0.0, 0.5, -0.5, 1.0, *([0.1] * 11)])
-    one = compare_evaluations({"base": base, "new": new}, ["base"]).difference("new", "base", "AP")
-    assert one.changed[:4] == (("q3", 1.0), ("q1", 0.5), ("q2", -0.5), ("q4", 0.1))
-    assert len(one.changed) == 10
+    difference = between([0.0] * 15, [0.0, 0.5, -0.5, 1.0, *([0.1] * 11)])
+    assert difference.changed[:4] == (("q3", 1.0), ("q1", 0.5), ("q2", -0.5), ("q4", 0.1))
+    assert len(difference.changed) == 10
 
 
-def test_runs_that_are_the_same_do_not_differ():
-    found = compare_evaluations({"a": SYSTEMS["base"], "b": SYSTEMS["base"]}, ["a"])
-    for one in found.differences:
-        assert (one.p, one.p_holm, one.effect, one.delta, one.percent) == (1.0, 1.0, 0.0, 0.0, 0.0)
-        assert (one.low, one.high, one.wins, one.ties, one.losses) == (0.0, 0.0, 0, 50, 0)
-        assert one.changed == ()
+def between(first: list[float], second: list[float]):
+    """The difference of the second system from the first."""
+    systems = {"a": evaluation(AP=first), "b": evaluation(AP=second)}
+    (difference,) = compare_evaluations(systems, ["a"]).differences
+    return difference
 
 
-def test_differences_by_rounding_alone_are_none():
-    a = evaluation(AP=[0.3, 0.1 + 0.2])
-    b = evaluation(AP=[0.1 + 0.2, 0.3])
-    one = compare_evaluations({"a": a, "b": b}, ["a"]).differences[0]
-    assert (one.p, one.ties, one.effect) == (1.0, 2, 0.0)
-
-
-def test_a_constant_difference_is_certain():
-    a, b = evaluation(AP=[0.1, 0.2, 0.3]), evaluation(AP=[0.2, 0.3, 0.4])
-    one = compare_evaluations({"a": a, "b": b}, ["a"]).differences[0]
-    assert (one.p, one.effect, one.wins) == (0.0, math.inf, 3)
-    assert compare_evaluations({"a": a, "b": b}, ["b"]).differences[0].effect == -math.inf
-    assert (one.low, one.high) == pytest.approx((0.1, 0.1))
-
-
-def test_one_query_or_none_shows_nothing_and_nothing_has_no_percentage():
-    one = compare_evaluations({"a": evaluation(AP=[0.1]), "b": evaluation(AP=[0.9])}, ["a"]).differences[0]
-    assert one.p == 1.0
-    assert math.isnan(one.effect)
-    assert (one.low, one.high) == pytest.approx((0.8, 0.8))
+def test_differences_that_are_none_constant_or_of_one_query_have_their_p_and_effect():
+    same = between(BASE.tolist(), BASE.tolist())
+    assert (same.p, same.p_holm, same.effect, same.delta, same.percent) == (1.0, 1.0, 0.0, 0.0, 0.0)
+    assert (same.low, same.high, same.wins, same.ties, same.losses) == (0.0, 0.0, 0, 50, 0)
+    assert same.changed == ()
+    rounded = between([0.3, 0.1 + 0.2], [0.1 + 0.2, 0.3])
+    assert (rounded.p, rounded.ties, rounded.effect) == (1.0, 2, 0.0)
+    constant = between([0.1, 0.2, 0.3], [0.2, 0.3, 0.4])
+    assert (constant.p, constant.effect, constant.wins) == (0.0, math.inf, 3)
+    assert (constant.low, constant.high) == pytest.approx((0.1, 0.1))
+    assert between([0.2, 0.3, 0.4], [0.1, 0.2, 0.3]).effect == -math.inf
+    single = between([0.1], [0.9])
+    assert single.p == 1.0
+    assert math.isnan(single.effect)
+    assert (single.low, single.high) == pytest.approx((0.8, 0.8))
+    assert math.isnan(between([0.0, 0.0], [0.5, 0.0]).percent)
     assert holm([]) == bootstrap_intervals([]) == []
     assert compare_evaluations(SYSTEMS, []).differences == ()
-    systems = {"a": evaluation(AP=[0.0, 0.0]), "b": evaluation(AP=[0.5, 0.0])}
-    assert math.isnan(compare_evaluations(systems, ["a"]).differences[0].percent)
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 1e-300, 0.5, 1.0]), min_size=1, max_size=8))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import yaml
 
 from telerank.corpus.collection import Collection
 from telerank.experiments.analyses.bench import Bench
@@ -16,6 +19,7 @@ from telerank.pipelines.functions import pipeline
 from telerank.stage import Stage
 from telerank.trec import write_run
 from telerank.types import Doc, Query
+from telerank.verbs.experiment import run_experiment
 
 WORDS = [f"word{i}" for i in range(100)]
 RNG = random.Random(1)
@@ -73,3 +77,21 @@ def write_systems(
         stage: Stage | None = pipelines[0] if stages else None
         systems[name] = SystemRuns(name, "words", tuple(runs), stage)
     return systems
+
+
+def cells(table) -> dict[str, list[str]]:
+    """The texts of a table's rows by their first."""
+    return {row[0].text: [cell.text.strip() for cell in row[1:]] for row in table.rows}
+
+
+def run_record(record: Mapping, folder: Path, name: str = "table", **options):
+    """Write the file of an experiment into a folder, and run it; by default its output goes there, too."""
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(dict(record), sort_keys=False), encoding="utf-8")
+    return run_experiment(file, **{"output": folder, **options})
+
+
+def saved_results(outcome) -> list[dict]:
+    """The values of each analysis, as they are in the file of results."""
+    return json.loads((outcome.folder / "results.json").read_text(encoding="utf-8"))["results"]

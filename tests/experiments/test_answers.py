@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
+from small_bench import saved_results
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from reader_place import LENGTHS, reader_place, squad_file
 
+from small_set import write_beir
 from telerank.errors import CollectionError
 from telerank.experiments.data import Sources
 from telerank.experiments.run import RunOptions, run_experiment
@@ -89,8 +88,8 @@ def record(place, **changes):
     return {**base, **changes}
 
 
-def run(place, folder, spec):
-    sources = Sources.of([str(place)])
+def run(place, folder, spec, *others):
+    sources = Sources.of([str(place), *map(str, others)])
     return run_experiment(Experiment.model_validate(spec), "answers", RunOptions(folder, sources))[0]
 
 
@@ -138,39 +137,33 @@ def test_answers_end_to_end_have_both_denominators(outcome):
         "Where answers come from",
         "The first 2 questions, with the first system",
     ]
-    own = system.record["BM25"]
-    assert set(own) == {"retrieved", "all questions", "where retrieved", "recall of answers", "mu"}
-    assert own["recall of answers"]["answer@1"] <= own["recall of answers"]["answer@3"]
-    assert own["all questions"]["EM"] <= own["where retrieved"]["EM"] or own["retrieved"] == 1
-    assert system.record["sources"]["LM"]["questions"] == 24
+    record = system.record["BM25"]
+    assert set(record) == {"retrieved", "all questions", "where retrieved", "recall of answers", "mu"}
+    assert record["recall of answers"]["answer@1"] <= record["recall of answers"]["answer@3"]
+    assert record["all questions"]["EM"] <= record["where retrieved"]["EM"] or record["retrieved"] == 1
+    # of two articles in each set, which are held out
+    assert system.record["sources"]["LM"]["questions"] == len(outcome.data.judged.queries) == 24
 
 
-def test_only_questions_of_held_out_articles_measure(outcome):
-    assert len(outcome.data.judged.queries) == 24  # of two articles in each set
+def test_readers_are_kept_and_trained_once(place, outcome):
+    folder = outcome.folder.parent
+    models = sorted((folder / "readers").glob("reader-*/model/model.safetensors"))
+    before = [model.stat().st_mtime_ns for model in models]
+    run(place, folder, alone(place, 0) | {"depth": 3})
+    assert sorted((folder / "readers").glob("*/model/model.safetensors")) == models
+    assert [model.stat().st_mtime_ns for model in models] == before
+    assert len(models) == 2
+    assert not [*(folder / "readers").glob("*/checkpoints")]
+    assert saved_results(outcome)
 
 
-def test_readers_are_kept_and_trained_once(place, tmp_path):
-    folder = tmp_path / "out"
+def sizes_record(place, learned, **changes):
     spec = record(place, seeds=[0])
-    spec["analyses"] = spec["analyses"][:1]
-    run(place, folder, spec)
-    (model,) = (folder / "readers").glob("reader-0-*/model/model.safetensors")
-    before = model.stat().st_mtime_ns
-    run(place, folder, {**spec, "depth": 3})
-    assert [own.stat().st_mtime_ns for own in (folder / "readers").glob("*/model/model.safetensors")] == [
-        before
-    ]
-    assert not list(Path(folder / "readers").glob("*/checkpoints"))
-    assert json.loads((folder / "answers-both" / "results.json").read_text())
-
-
-def sizes_record(place, sets, **spec):
-    own = record(place, seeds=[0])
-    own["models"]["reader"]["data"] = {"sets": [{"collection": name, "part": "train"} for name in sets]}
-    own["models"]["reader"]["dev"] = None
+    spec["models"]["reader"]["data"] = {"sets": [{"collection": name, "part": "train"} for name in learned]}
+    spec["models"]["reader"]["dev"] = None
     small = {"kind": "answer-sizes", "articles": SHARES, "reader": "reader", "questions": [900, 4]}
-    own["analyses"] = [{**small, "sets": {"ONE": {"collection": "one", "part": "test"}}, **spec}]
-    return own
+    spec["analyses"] = [{**small, "sets": {"ONE": {"collection": "one", "part": "test"}}, **changes}]
+    return spec
 
 
 def test_a_reader_is_measured_by_the_number_of_questions_that_it_learns_from(place, tmp_path):
@@ -186,55 +179,49 @@ def test_a_reader_is_measured_by_the_number_of_questions_that_it_learns_from(pla
     assert sorted("questions: 4" in text for text in settings) == [False, True]
 
 
-def test_parts_of_several_sets_and_of_no_reader_are_refused(place, tmp_path):
-    with pytest.raises(CollectionError, match="reader learns from 2 sets: expected one"):
-        run(place, tmp_path, sizes_record(place, ["one", "two"]))
-    with pytest.raises(CollectionError, match="'other' is no reader of the experiment"):
-        run(place, tmp_path, sizes_record(place, ["one"], reader="other"))
-    with pytest.raises(ValidationError, match="expected measures of answers: 'AP' is not"):
-        run(place, tmp_path, sizes_record(place, ["one"], measures=["AP"]))
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (lambda place: sizes_record(place, ["one", "two"]), "reader learns from 2 sets: expected one"),
+        (
+            lambda place: sizes_record(place, ["one"], reader="other"),
+            "'other' is no reader of the experiment",
+        ),
+        (
+            lambda place: sizes_record(place, ["one"], measures=["AP"]),
+            "expected measures of answers: 'AP' is not",
+        ),
+        (lambda place: alone(place, 0, articles={"seed": 4}), "keeps other articles apart"),
+        (lambda place: alone(place, 0, readers=["other"]), "'other' is no reader of the experiment"),
+        (
+            lambda place: alone(place, 1, folds=4) | {"queries": 3},
+            "3 questions with an answer are fewer than 4 folds",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(place, tmp_path, spec, says):
+    with pytest.raises((CollectionError, ValidationError), match=says):
+        run(place, tmp_path, spec(place))
 
 
-def test_other_parts_than_those_of_the_training_are_refused(place, tmp_path):
+def alone(place, position: int, **changes):
+    """The experiment with one seed and one of its analyses, under changes of it."""
     spec = record(place, seeds=[0])
-    spec["analyses"] = [{**spec["analyses"][0], "articles": {"seed": 4}}]
-    with pytest.raises(CollectionError, match="keeps other articles apart"):
-        run(place, tmp_path, spec)
+    return {**spec, "analyses": [{**spec["analyses"][position], **changes}]}
 
 
 def test_a_collection_without_answers_says_where_answers_come_from(place, tmp_path):
     """As DILA: relevant documents are known, answers are not."""
-    folder = tmp_path / "data" / "sheets"
-    (folder / "qrels").mkdir(parents=True)
     docs = [{"_id": f"d{n}", "title": f"Sheet {n}", "text": f"d{n} x1 x2 d{n + 1}"} for n in range(12)]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
-    queries = [{"_id": f"s{n}", "text": f"q{n} d{n}"} for n in range(6)]
-    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    lines = ["query-id\tcorpus-id\tscore", *(f"s{n}\td{n}\t1" for n in range(6))]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(lines))
+    queries = {f"s{n}": f"q{n} d{n}" for n in range(6)}
+    qrels = {"test": [(f"s{n}", f"d{n}", 1) for n in range(6)]}
+    write_beir(tmp_path / "data" / "sheets", docs, queries, qrels)
     spec = record(place, seeds=[0], data={"sheets": {"split": "test", "analyzer": "casefold|words"}})
     spec["analyses"] = spec["analyses"][1:]
-    sources = Sources.of([str(place), str(tmp_path / "data")])
-    options = RunOptions(tmp_path / "out", sources)
-    (outcome,) = run_experiment(Experiment.model_validate(spec), "answers", options)
-    (result,) = outcome.results
+    (result,) = run(place, tmp_path / "out", spec, tmp_path / "data").results
     assert captions(result) == ["Where answers come from", "The first 2 questions, with the first system"]
     assert set(result.record) == {"sources"}
     assert (
         result.tables[1].rows[0][2].text.startswith("Sheet")
         or result.tables[1].rows[0][1].text == "no answer"
     )
-
-
-def test_a_reader_that_is_none_is_refused(place, tmp_path):
-    spec = record(place, seeds=[0])
-    spec["analyses"] = [{**spec["analyses"][0], "readers": ["other"]}]
-    with pytest.raises(CollectionError, match="'other' is no reader of the experiment"):
-        run(place, tmp_path, spec)
-
-
-def test_fewer_questions_than_folds_are_said(place, tmp_path):
-    spec = record(place, seeds=[0], queries=3)
-    spec["analyses"] = [{**spec["analyses"][1], "folds": 4}]
-    with pytest.raises(CollectionError, match="3 questions with an answer are fewer than 4 folds"):
-        run(place, tmp_path, spec)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-import yaml
+from small_bench import run_record, saved_results
 from test_long_document_data import robust, towns
 
+from papers import read_paper
 from small_models import small_encoder
-from telerank.experiments.packaged import FOLDER
+from small_set import write_beir
 from telerank.experiments.pooled import PooledOutcome
-from telerank.experiments.schema import merge, read_experiment
-from telerank.verbs.experiment import run_experiment
+from telerank.experiments.schema import merge
 
 pytestmark = pytest.mark.train
 
@@ -41,7 +40,7 @@ def place(tmp_path_factory):
 
 def run(place: Path, name: str, *on: str, **changes):
     """A packaged experiment on made sets; its models start from the small encoder."""
-    record = read_experiment(FOLDER / f"{name}.yaml").record()
+    record = read_paper(name).record()
     models = record["models"]
     small = {key: own for key, own in MODELS.items() if key in models}
     training = merge(SMALL, {"model": {"start": str(place / "encoder")}})
@@ -56,27 +55,31 @@ def run(place: Path, name: str, *on: str, **changes):
         if data.get("made_as") == "articles":
             data["recipe"] = {"folds": 5}
     record["published"] = {data: own for data, own in record.get("published", {}).items() if data in on}
-    path = place / f"{name.replace('/', '-')}-{'-'.join(on)}.yaml"
-    path.write_text(yaml.safe_dump(record, sort_keys=False), encoding="utf-8")
-    return run_experiment(path, on=on, data=[str(place / "sets")], output=place / "out")
+    file = f"{name.replace('/', '-')}-{'-'.join(on)}"
+    return run_record(record, place / "out", file, on=on, data=[str(place / "sets")])
 
 
 def test_figure_1_measures_each_iteration_and_pools_the_folds(place):
     *folds, pooled = run(place, "best/figure1", "english-long-1", "english-long-2")
     assert len(folds) == 2
     assert isinstance(pooled, PooledOutcome)
-    told = json.loads((folds[0].folder / "results.json").read_text())["results"][0]
+    record = saved_results(folds[0])[0]
     rows = {"Random", "first segment", "BM25 per segment", "BERT (Max P)", "BERT (Gold P)", "random segments"}
     iterations = {"BeST, iteration 1", "BeST, iteration 2"}
     for column in ("P@1 train", "P@1 dev", "P@1"):
-        assert told["means"][column].keys() == rows | iterations
-    assert told["means"]["dev RR"].keys() == {*iterations, "BERT (Max P)", "BERT (Gold P)", "random segments"}
-    assert told["means"]["changed"].keys() == {"BeST, iteration 2"}
-    assert told["pairs"]["P@1 train"] == 4  # those that were learned from
+        assert record["means"][column].keys() == rows | iterations
+    assert record["means"]["dev RR"].keys() == {
+        *iterations,
+        "BERT (Max P)",
+        "BERT (Gold P)",
+        "random segments",
+    }
+    assert record["means"]["changed"].keys() == {"BeST, iteration 2"}
+    assert record["pairs"]["P@1 train"] == 4  # those that were learned from
     assert {"iterations.svg", "segments-documents.png"} <= {path.name for path in folds[0].folder.iterdir()}
     both = [fold.results[0].items["P@1"]["BERT (Max P)"] for fold in folds]
     values = [value for fold in both for own in fold.values() for value in own]
-    table = json.loads((pooled.folder / "results.json").read_text())["results"][0]["columns"]["P@1"]
+    table = saved_results(pooled)[0]["columns"]["P@1"]
     assert table["BERT (Max P)"]["pooled"] == pytest.approx(sum(values) / len(values))
     assert table["BERT (Max P)"]["folds"].keys() == {"english-long-1", "english-long-2"}
     assert {"iterations.svg", "tables.md"} <= {path.name for path in pooled.folder.iterdir()}
@@ -90,38 +93,23 @@ def test_figure_2_measures_by_position_where_relevance_sits_late(place):
     recipe = {"beyond": 12, "length": 40, "filler": 0.5, "folds": 5}
     changes = {"data": {"far-french": {"recipe": recipe}}}
     (outcome,) = run(place, "best/figure2", "far-french", **changes)
-    told = {own["kind"]: own for own in json.loads((outcome.folder / "results.json").read_text())["results"]}
+    record = {result["kind"]: result for result in saved_results(outcome)}
     systems = {"candidates", "FirstP", "MaxP", "PARADE", "BeST", "GoldP"}
-    assert told["positions"]["values"].keys() == systems
+    assert record["positions"]["values"].keys() == systems
     assert "holds at least half of a known relevant text. In " in (outcome.folder / "tables.md").read_text()
-    assert told["segments"].keys() >= {"MaxP", "BeST", "GoldP", "BM25 per segment"}
-    (row,) = told["behind-first"]["differences"]
+    assert record["segments"].keys() >= {"MaxP", "BeST", "GoldP", "BM25 per segment"}
+    (row,) = record["behind-first"]["differences"]
     assert (row["group"], row["queries"]) == ("behind the first segment", 3)
-    assert told["behind-first"]["compared"] == ["FirstP", "BeST"]
+    assert record["behind-first"]["compared"] == ["FirstP", "BeST"]
 
 
 def test_documents_of_another_collection_are_ranked_by_every_aggregate(place):
-    dila = place / "sets" / "dila"
-    (dila / "qrels").mkdir(parents=True)
     docs = [{"_id": f"d{n}", "title": "", "text": f"town number{n} has a river. " * 4} for n in range(12)]
-    (dila / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
-    queries = [{"_id": f"q{n}", "text": f"river of number{n}"} for n in range(6)]
-    (dila / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    rows = ["query-id\tcorpus-id\tscore", *(f"q{n}\td{n}\t1" for n in range(6))]
-    (dila / "qrels" / "test.tsv").write_text("\n".join(rows))
+    queries = {f"q{n}": f"river of number{n}" for n in range(6)}
+    write_beir(place / "sets" / "dila", docs, queries, {"test": [(f"q{n}", f"d{n}", 1) for n in range(6)]})
     (outcome,) = run(place, "best/documents", "dila")
-    means = json.loads((outcome.folder / "results.json").read_text())["results"][0]["means"]
-    assert means.keys() >= {
-        "candidates",
-        "FirstP",
-        "MaxP",
-        "mean",
-        "k-max",
-        "Birch",
-        "PARADE",
-        "BeST",
-        "equation 21",
-    }
+    aggregates = {"FirstP", "MaxP", "mean", "k-max", "Birch", "PARADE", "BeST", "equation 21"}
+    assert saved_results(outcome)[0]["means"].keys() >= {"candidates", *aggregates}
     trained = {path.name.rsplit("-", 2)[0] for path in (place / "out" / "french-long" / "trained").iterdir()}
     assert "BeST" in trained  # it learned from the set, and is kept with it
 
@@ -135,6 +123,6 @@ def test_table_1_cross_validates_on_a_made_set_of_the_format_of_robust04(place, 
         "data": {"robust04-title": {"differs": {"training": own, "seeds": [0]}}},
     }
     (outcome,) = run(place, "best/table1", "robust04-title", **changes)
-    means = json.loads((outcome.folder / "results.json").read_text())["results"][0]["means"]
+    means = saved_results(outcome)[0]["means"]
     assert means.keys() >= {"candidates", "BERT (First P)", "BERT (Max P)", "BeST"}
     assert "cross-validated" in outcome.systems["BeST"].about

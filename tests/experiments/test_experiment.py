@@ -117,18 +117,13 @@ def test_a_kept_run_is_reused_until_what_it_depends_on_changes(tmp_path):
     assert first.calls["4"] == 3
 
 
-@pytest.mark.parametrize("suffix", ["md", "tex", "html", "csv", "json"])
-def test_a_result_is_saved_by_its_suffix(tmp_path, suffix):
+def test_a_result_is_saved_by_its_suffix_and_is_a_frame(tmp_path):
     result = tr.experiment({"letters": Letters()}, JUDGED, measures="RR@10", title="A title")
-    result.save(tmp_path / f"table.{suffix}")
-    text = (tmp_path / f"table.{suffix}").read_text(encoding="utf-8")
-    assert "letters" in text
-    if suffix == "json":
-        assert json.loads(text)["systems"]["letters"]["per_query"]["RR@10"].keys() == QRELS.keys()
-
-
-def test_a_run_is_saved_and_a_frame_has_a_row_for_each_query(tmp_path):
-    result = tr.experiment({"letters": Letters()}, JUDGED, measures="RR@10")
+    for suffix in ("md", "tex", "html", "csv", "json"):
+        result.save(tmp_path / f"table.{suffix}")
+        assert "letters" in (tmp_path / f"table.{suffix}").read_text(encoding="utf-8")
+    record = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    assert record["systems"]["letters"]["per_query"]["RR@10"].keys() == QRELS.keys()
     result.run("letters").save(tmp_path / "letters.run")
     assert [ranking.docnos for ranking in read_run(tmp_path / "letters.run")] == [
         ranking.docnos for ranking in result.run("letters")
@@ -153,12 +148,6 @@ def test_what_cannot_be_measured_is_refused_in_a_line(change, error, says):
     arguments = {"systems": {"a": Letters()}, "data": JUDGED, **change}
     with pytest.raises(error, match=says):
         tr.experiment(arguments.pop("systems"), arguments.pop("data"), **arguments)
-
-
-def test_a_mapping_of_texts_is_indexed_and_reranked(tmp_path):
-    index = tr.index({docno: docno for docno in DOCS}, tmp_path / "idx", analyzer="standard", workers=1)
-    assert index.bm25().search("bear attacks").docnos == ("bear",)
-    assert tr.open(tmp_path / "idx") == index
 
 
 def test_a_text_names_the_stages_above_it():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from small_bench import make_bench, write_systems
+from small_bench import DOCS, judged
 
 from telerank.corpus.answers import write_answers
 from telerank.evaluation.measures import measure
@@ -24,68 +24,67 @@ from telerank.stage import Stage
 from telerank.training.segments.settings import SegmentTraining
 from telerank.types import Answer, Explanation, Query, Ranking
 
+TEXTS = {doc.docno: doc.text for doc in DOCS}
+
+
+def answer_of(query: Query, docno: str) -> Answer:
+    """The first word of the document that the query has."""
+    words = {word.lower() for word in query.text.split()}
+    word = next(word for word in TEXTS[docno].split() if word.lower() in words)
+    return Answer(query.qid, docno, word, f" {TEXTS[docno]} ".index(f" {word} "))
+
+
+QUERIES = judged()
+ANSWERS = {query.qid: answer_of(query, *QUERIES.qrels[query.qid]) for query in QUERIES.queries}
+
+
+def with_answers(bench, answers):
+    texts = {"answers": {"all": lambda: iter(answers)}} if answers else {"answers": {}}
+    queries = {"all": lambda: iter(bench.judged.queries)}
+    collection = replace(bench.data.collection, queries=queries, **texts)
+    return replace(bench, data=replace(bench.data, collection=collection))
+
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    """The answer of a query is the first word of its relevant document that the query has."""
-    folder = tmp_path_factory.mktemp("bench")
-    empty = make_bench(folder)
-    texts = {doc.docno: doc.text for doc in empty.data.collection.docs()}
-    answers = []
-    for query in empty.judged.queries:
-        (docno,) = empty.judged.qrels[query.qid]
-        words = {word.lower() for word in query.text.split()}
-        word = next(word for word in texts[docno].split() if word.lower() in words)
-        start = f" {texts[docno]} ".index(f" {word} ")
-        answers.append(Answer(query.qid, docno, word, start))
-    collection = replace(
-        empty.data.collection,
-        queries={"all": lambda: iter(empty.judged.queries)},
-        answers={"all": lambda: iter(answers)},
-    )
-    named = replace(empty, data=replace(empty.data, collection=collection))
-    return replace(named, systems=write_systems(named, folder, {"BM25": "bm25", "DFR": "dfr"}))
+def answered(bench):
+    """BM25 and DFR over random words, with an answer of each query."""
+    systems = {name: bench.systems[name] for name in ("BM25", "DFR")}
+    return with_answers(replace(bench, systems=systems), [*ANSWERS.values()])
 
 
-def test_measures_are_of_the_queries_whose_relevant_text_begins_in_a_range(bench):
-    result = analyse(bench, PositionsSpec(kind="positions", measure="AP@5", edges=(2, 6)))
+def test_measures_are_of_the_queries_whose_relevant_text_begins_in_a_range(answered):
+    result = analyse(answered, PositionsSpec(kind="positions", measure="AP@5", edges=(2, 6)))
     (table,) = result.tables
     counts = result.record["queries"]
     assert [*counts] == ["0 to 1", "2 to 5", "6 and more"]
     assert sum(counts.values()) == 30
     assert all(counts.values())
     assert table.columns[1] == f"0 to 1 ({counts['0 to 1']})"
-    texts = {doc.docno: doc.text for doc in bench.data.collection.docs()}
     early = {
-        answer.qid: bench.judged.qrels[answer.qid]
-        for answer in bench.data.collection.answers["all"]()
-        if len(texts[answer.docno][: answer.start].split()) < 2
+        answer.qid: answered.judged.qrels[answer.qid]
+        for answer in ANSWERS.values()
+        if len(TEXTS[answer.docno][: answer.start].split()) < 2
     }
-    expected = measure(bench.rankings("BM25"), early, ["AP@5"]).mean["AP@5"]
+    expected = measure(answered.rankings("BM25"), early, ["AP@5"]).mean["AP@5"]
     value = result.record["values"]["BM25"]["0 to 1"]
     assert value["mean"] == pytest.approx(expected)
     assert value["low"] <= value["mean"] <= value["high"]
     assert table.rows[0][1].text.startswith(f"{expected:.3f} [")
 
 
-def test_a_range_without_queries_is_a_dash_and_queries_without_answers_are_counted(bench):
-    few = [*bench.data.collection.answers["all"]()][:10]
-    collection = replace(bench.data.collection, answers={"all": lambda: iter(few)})
-    some = replace(bench, data=replace(bench.data, collection=collection))
+def test_a_range_without_queries_is_a_dash_and_queries_without_answers_are_counted(answered):
+    some = with_answers(answered, [*ANSWERS.values()][:10])
     result = analyse(some, PositionsSpec(kind="positions", measure="AP@5", edges=(500,)))
     assert result.tables[0].rows[0][2].text == "–"
     assert result.notes == ("20 measured queries have no known relevant text.",)
 
 
-def test_without_answers_there_are_no_positions_and_edges_rise(bench):
-    collection = replace(bench.data.collection, answers={})
-    none = replace(bench, data=replace(bench.data, collection=collection))
+def test_without_answers_there_are_no_positions_and_no_segments(answered):
+    none = with_answers(answered, [])
     with pytest.raises(Unavailable, match="has no answers"):
         analyse(none, PositionsSpec(kind="positions", measure="AP", edges=(1,)))
     with pytest.raises(Unavailable, match="no measured query of words has known relevant text"):
         analyse(replace(none, systems={"x": SystemRuns("x", "", ())}), SegmentsSpec(kind="segments"))
-    with pytest.raises(ValueError, match="edges must rise"):
-        PositionsSpec(kind="positions", measure="AP", edges=(5, 2))
 
 
 class Match(NamedTuple):
@@ -94,13 +93,8 @@ class Match(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, eq=False)
-class WordSegments(Stage):
-    """Segments of ten characters; ``knows`` scores those with the answer highest, or else the last."""
-
-    texts: dict[str, str]
-    answers: dict[str, Answer]
-    knows: bool
+class Segments(Stage):
+    """Lists what comes in, and matches segments."""
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return iter(stream)
@@ -108,20 +102,25 @@ class WordSegments(Stage):
     def explanation(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
         raise KeyError(docno)
 
+
+@dataclass(frozen=True, eq=False)
+class WordSegments(Segments):
+    """Segments of ten characters; ``knows`` scores those with the answer highest, or else the last."""
+
+    knows: bool
+
     def match(self, query: Query, docno: str) -> list[Match]:
-        answer, size = self.answers[query.qid], len(self.texts[docno])
+        answer, size = ANSWERS[query.qid], len(TEXTS[docno])
         middle = (answer.start + answer.end) // 2
         spans = [(begin, min(begin + 10, size)) for begin in range(0, size, 10)]
         scores = [begin <= middle < end if self.knows else begin for begin, end in spans]
         return [Match(n, *pair) for n, pair in enumerate(zip(spans, scores, strict=True))][::-1]
 
 
-def test_segment_precision_is_of_the_segments_that_a_stage_matches(bench):
-    texts = {doc.docno: doc.text for doc in bench.data.collection.docs()}
-    answers = {answer.qid: answer for answer in bench.data.collection.answers["all"]()}
-    stages = {name: WordSegments(texts, answers, knows=name == "knows") for name in ("knows", "last")}
+def test_segment_precision_is_of_the_segments_that_a_stage_matches(answered):
+    stages = {"knows": WordSegments(knows=True), "last": WordSegments(knows=False)}
     systems = {name: SystemRuns(name, "", (), stage) for name, stage in stages.items()}
-    scoring = replace(bench, systems={**bench.systems, **systems}, published={"knows": {"P@1": 0.491}})
+    scoring = replace(answered, systems={**answered.systems, **systems}, published={"knows": {"P@1": 0.491}})
     result = analyse(scoring, SegmentsSpec(kind="segments", title="Segments", rule="most"))
     (table,) = result.tables
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
@@ -137,17 +136,11 @@ def test_segment_precision_is_of_the_segments_that_a_stage_matches(bench):
     assert whole.record["knows"]["reachable"] < 1.0
 
 
-def test_segments_are_matched_though_the_candidates_are_a_run_alone(bench):
-    texts = {doc.docno: doc.text for doc in bench.data.collection.docs()}
-    answers = {answer.qid: answer for answer in bench.data.collection.answers["all"]()}
-    ran = WordSegments(texts, answers, knows=True)
-    scoring = replace(bench, systems={"knows": SystemRuns("knows", "", (), None, ran=ran)})
-    assert analyse(scoring, SegmentsSpec(kind="segments", rule="most")).record["knows"]["precision"] == 1
-
-
-def test_systems_without_segments_have_no_segment_precision(bench):
+def test_segments_are_of_stages_also_if_the_candidates_are_a_run_alone(answered):
+    ran = replace(answered, systems={"knows": SystemRuns("knows", "", (), ran=WordSegments(knows=True))})
+    assert analyse(ran, SegmentsSpec(kind="segments", rule="most")).record["knows"]["precision"] == 1
     with pytest.raises(Unavailable, match="no system with a stage ranks documents by their segments"):
-        analyse(bench, SegmentsSpec(kind="segments"))
+        analyse(answered, SegmentsSpec(kind="segments"))
 
 
 class FewTrained(NamedTuple):
@@ -159,47 +152,36 @@ class FewTrained(NamedTuple):
         return {self.qid}
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_known_text_of_iterations_is_that_of_the_training_if_it_has_a_file(bench, tmp_path, own):
+@pytest.mark.parametrize("has_file", [True, False])
+def test_known_text_of_iterations_is_that_of_the_training_if_it_has_a_file(answered, tmp_path, has_file):
     """Its passages are sought in the documents: their offsets need not be right."""
-    first, second, *_ = bench.judged.queries
-    texts = {doc.docno: doc.text for doc in bench.data.collection.docs()}
-    (docno,) = bench.judged.qrels[first.qid]
-    wrong = Answer(first.qid, docno, texts[docno][9:40], 0)
+    first, second, *_ = answered.judged.queries
+    (docno,) = answered.judged.qrels[first.qid]
+    wrong = Answer(first.qid, docno, TEXTS[docno][9:40], 0)
     write_answers(tmp_path / "answers.jsonl", [wrong])
-    answers = str(tmp_path / "answers.jsonl") if own else None
+    answers = str(tmp_path / "answers.jsonl") if has_file else None
     config = SimpleNamespace(
         data=SimpleNamespace(split="all", segments=SegmentTraining(select="best", answers=answers)),
         dev=SimpleNamespace(split="all"),
     )
     runner = SimpleNamespace(configure_reranker=lambda _: config)
     spec = IterationsSpec(kind="iterations", model="BeST")
-    pairs = known_pairs(replace(bench, runner=runner), spec, FewTrained(first.qid))
-    if own:
-        place = TruePair(first, docno, ((9, 40),))
-        assert pairs == {TRAIN: [place], DEV: [], TEST: [place]}
+    pairs = known_pairs(replace(answered, runner=runner), spec, FewTrained(first.qid))
+    if has_file:
+        pair = TruePair(first, docno, ((9, 40),))
+        assert pairs == {TRAIN: [pair], DEV: [], TEST: [pair]}
     else:
-        count = len(bench.judged.queries)
-        assert {column: len(found) for column, found in pairs.items()} == {
-            TRAIN: 1,
-            DEV: count - 1,
-            TEST: count,
-        }
-    pairs = known_pairs(replace(bench, runner=runner), spec, FewTrained(second.qid))
-    assert len(pairs[TRAIN]) == (0 if own else 1)
+        counts = {column: len(known) for column, known in pairs.items()}
+        assert counts == {TRAIN: 1, DEV: len(ANSWERS) - 1, TEST: len(ANSWERS)}
+    pairs = known_pairs(replace(answered, runner=runner), spec, FewTrained(second.qid))
+    assert len(pairs[TRAIN]) == (0 if has_file else 1)
 
 
 @dataclass(frozen=True, eq=False)
-class FirstSegment(Stage):
+class FirstSegment(Segments):
     """Reads the first characters of a document, ``size`` of them."""
 
     size: int
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return iter(stream)
-
-    def explanation(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
-        raise KeyError(docno)
 
     def match(self, query: Query, docno: str) -> list[Match]:  # noqa: ARG002
         return [Match(1, (self.size, 999), 2.0), Match(0, (0, self.size), 1.0)]
@@ -214,10 +196,10 @@ def reading(bench, size):
 FIRST_SPEC = BehindFirstSpec(kind="behind-first", title="Behind", measures=("AP@5", "RR"), baseline="First")
 
 
-def test_a_system_is_compared_where_the_answer_begins_behind_the_first_segment(bench):
-    answers = [*bench.data.collection.answers["all"]()]
+def test_a_system_is_compared_where_the_answer_begins_behind_the_first_segment(answered):
+    answers = [*ANSWERS.values()]
     size = sorted(answer.start for answer in answers)[len(answers) // 2]  # one begins there: it is behind
-    result = analyse(reading(bench, size), FIRST_SPEC)
+    result = analyse(reading(answered, size), FIRST_SPEC)
     behind = [answer.qid for answer in answers if answer.start >= size]
     rows = [(row["measure"], row["group"], row["queries"]) for row in result.record["differences"]]
     assert rows == [
@@ -226,13 +208,7 @@ def test_a_system_is_compared_where_the_answer_begins_behind_the_first_segment(b
         for where, count in (("behind", len(behind)), ("within", len(answers) - len(behind)))
     ]
     values = {
-        name: dict(
-            zip(
-                (own := measure(bench.rankings(name), bench.judged.qrels, ["AP@5"])).qids,
-                own.values["AP@5"],
-                strict=True,
-            )
-        )
+        name: measure(answered.rankings(name), answered.judged.qrels, ["AP@5"]).of("AP@5")
         for name in ("BM25", "DFR")
     }
     deltas = np.array([values["DFR"][qid] - values["BM25"][qid] for qid in behind])
@@ -248,27 +224,25 @@ def test_a_system_is_compared_where_the_answer_begins_behind_the_first_segment(b
     assert result.items["RR, behind the first segment"]["BeST"].keys() == {*behind}
 
 
-def test_an_answer_in_the_first_segment_of_one_document_is_not_behind(bench):
+def test_an_answer_in_the_first_segment_of_one_document_is_not_behind(answered):
     """A query with several relevant documents, or answers: none may begin within the first segment."""
-    answers = [*bench.data.collection.answers["all"]()]
+    answers = [*ANSWERS.values()]
     late = max(answers, key=lambda answer: answer.start)
     more = [*answers, replace(late, docno=next(a.docno for a in answers if a.docno != late.docno), start=0)]
-    collection = replace(bench.data.collection, answers={"all": lambda: iter(more)})
-    twice = replace(bench, data=replace(bench.data, collection=collection))
-    size = late.start
-    assert late.qid in analyse(reading(bench, size), FIRST_SPEC).items["RR, behind the first segment"]["BeST"]
+    twice, size = with_answers(answered, more), late.start
+    assert (
+        late.qid in analyse(reading(answered, size), FIRST_SPEC).items["RR, behind the first segment"]["BeST"]
+    )
     items = analyse(reading(twice, size), FIRST_SPEC).items
     assert late.qid in items["RR, within the first segment"]["BeST"]
     assert late.qid not in items.get("RR, behind the first segment", {}).get("BeST", {})
 
 
-def test_without_the_systems_or_segments_or_answers_nothing_is_compared(bench):
+def test_without_the_systems_or_segments_or_answers_nothing_is_compared(answered):
     with pytest.raises(Unavailable, match="no First and no BeST to compare"):
-        analyse(bench, FIRST_SPEC)
-    plain = replace(bench, systems={"First": bench.systems["BM25"], "BeST": bench.systems["DFR"]})
+        analyse(answered, FIRST_SPEC)
+    plain = replace(answered, systems={"First": answered.systems["BM25"], "BeST": answered.systems["DFR"]})
     with pytest.raises(Unavailable, match="First has no stage that reads segments"):
         analyse(plain, FIRST_SPEC)
-    collection = replace(bench.data.collection, answers={})
-    none = reading(replace(bench, data=replace(bench.data, collection=collection)), 9)
     with pytest.raises(Unavailable, match="no measured query of words has known relevant text"):
-        analyse(none, FIRST_SPEC)
+        analyse(reading(with_answers(answered, []), 9), FIRST_SPEC)

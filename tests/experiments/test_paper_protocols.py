@@ -6,19 +6,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small_bench import run_record
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import telerank
 from car_set import FOLDS, TEST, car_set
-from papers import small_msmarco
-from small_models import small_encoder
-from telerank.experiments.schema import merge, read_experiment
+from papers import read_paper, small_msmarco
+from telerank.experiments.schema import merge
 from telerank.trec import read_run
-from telerank.verbs.experiment import run_experiment
 
-PAPERS = Path(telerank.__file__).parent / "experiments" / "papers"
 SHORT = {"steps": 2, "warm_up": 1, "batch": 4, "learning_rate": 0.01}
 RERANKER = {"model": {"start": "tiny", "max_query": 12, "max_length": 48}, "optimisation": SHORT}
 
@@ -26,7 +23,6 @@ RERANKER = {"model": {"start": "tiny", "max_query": 12, "max_length": 48}, "opti
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("papers")
-    small_encoder(folder / "models" / "tiny")
     marco = small_msmarco(folder / "data" / "msmarco")
     lines = [line.split("\t") for line in (marco / "queries.dev.small.tsv").read_text().splitlines()]
     for split, first in (("train", 100), ("eval.small", 200)):
@@ -45,9 +41,20 @@ def folder(tmp_path_factory):
     return folder
 
 
-def run(folder: Path, tmp_path: Path, name: str, data: str, **changes):
-    """An experiment of the package on made data, its trainings as short as can be, and shared by the tests."""
-    record = read_experiment(PAPERS / f"{name}.yaml").on(data).record()
+@pytest.fixture
+def run(folder, starts):
+    """Runs an experiment of the package on made data, its trainings as short as can be, and shared by the tests."""
+    sources = {"data": [str(folder / "data")], "models": [str(starts)]}
+
+    def run_short(name: str, data: str, **changes):
+        (outcome,) = run_record(shorten(name, data, changes), folder / "out", **sources)
+        return outcome
+
+    return run_short
+
+
+def shorten(name: str, data: str, changes: dict) -> dict:
+    record = read_paper(name).on(data).record()
     models = dict.fromkeys(record["models"], RERANKER)
     if "RepBERT" in models:
         models["RepBERT"] = {"model": {"start": "tiny", "document_length": 48}, "optimisation": SHORT}
@@ -55,11 +62,7 @@ def run(folder: Path, tmp_path: Path, name: str, data: str, **changes):
     for model, settings in record["models"].items():
         if settings["data"].get("triples"):
             models[model] = {**models[model], "data": triples}
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(merge(merge(record, {"models": models}), changes), sort_keys=False))
-    sources = {"data": [str(folder / "data")], "models": [str(folder / "models")]}
-    (outcome,) = run_experiment(path, output=folder / "out", **sources)
-    return outcome
+    return merge(merge(record, {"models": models}), changes)
 
 
 def trained(outcome, name: str) -> dict:
@@ -70,8 +73,8 @@ def trained(outcome, name: str) -> dict:
     return config
 
 
-def test_monobert_on_ms_marco_re_ranks_official_candidates_of_dev_and_eval(folder, tmp_path):
-    outcome = run(folder, tmp_path, "monobert/table1", "msmarco")
+def test_monobert_on_ms_marco_re_ranks_official_candidates_of_dev_and_eval(folder, run):
+    outcome = run("monobert/table1", "msmarco")
     listed = (folder / "data/msmarco/top1000.dev.tsv").read_text().splitlines()
     candidates = {}
     for line in listed:
@@ -91,10 +94,8 @@ def test_monobert_on_ms_marco_re_ranks_official_candidates_of_dev_and_eval(folde
     assert outcome.lacking["KNRM"] == "not given: its run on this data"
 
 
-def test_monobert_on_trec_car_learns_from_four_folds_with_natural_labels(folder, tmp_path):
+def test_monobert_on_trec_car_learns_from_four_folds_with_natural_labels(run):
     outcome = run(
-        folder,
-        tmp_path,
         "monobert/table1",
         "trec-car",
         models={
@@ -112,19 +113,8 @@ def test_monobert_on_trec_car_learns_from_four_folds_with_natural_labels(folder,
     assert outcome.results[0].record["published"]["BERT large"] == {"AP": 0.335}
 
 
-def test_a_start_that_is_not_public_leaves_trec_cars_rows_out_and_says_why(folder, tmp_path):
-    start = {"model": {"start": "bert-large-half-wikipedia"}}
+def test_the_size_curve_trains_the_model_on_each_number_of_pairs(run):
     outcome = run(
-        folder, tmp_path, "monobert/table1", "trec-car", models={"monoBERT": start, "monoBERT-base": start}
-    )
-    assert "nothing to start from is here: bert-large-half-wikipedia" in outcome.lacking["BERT large"]
-    assert outcome.results[0].record["means"].keys() == {"BM25 (Lucene, no tuning)", "candidates"}
-
-
-def test_the_size_curve_trains_the_model_on_each_number_of_pairs(folder, tmp_path):
-    outcome = run(
-        folder,
-        tmp_path,
         "monobert/figure1",
         "msmarco",
         queries=6,
@@ -140,9 +130,9 @@ def test_the_size_curve_trains_the_model_on_each_number_of_pairs(folder, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table4", "figure2"])
-def test_repbert_is_trained_on_triples_and_measured(folder, tmp_path, name):
+def test_repbert_is_trained_on_triples_and_measured(run, name):
     changes = {"systems": {"LM": "lm_dirichlet % 1000"}, "queries": 6}
-    outcome = run(folder, tmp_path, f"repbert/{name}", "msmarco", **changes)
+    outcome = run(f"repbert/{name}", "msmarco", **changes)
     assert trained(outcome, "RepBERT")["data"]["triples"]["file"].endswith("qidpidtriples.train.full.2.tsv")
     records = [result.record for result in outcome.results]
     if name == "table1":
@@ -159,8 +149,8 @@ def test_repbert_is_trained_on_triples_and_measured(folder, tmp_path, name):
         assert (records[0]["reference"], records[0]["published"]) == ("official candidates", {})
 
 
-def test_the_mismatch_has_two_re_rankers_over_two_first_stages_and_consistency_both_ways(folder, tmp_path):
-    outcome = run(folder, tmp_path, "repbert/mismatch", "msmarco", queries=6)
+def test_the_mismatch_has_two_re_rankers_over_two_first_stages_and_consistency_both_ways(run):
+    outcome = run("repbert/mismatch", "msmarco", queries=6)
     first, second, exact, dense = (result.record for result in outcome.results)
     assert first["RR@10"].keys() == second["RR@10"].keys() == {"BM25(Anserini)", "RepBERT"}
     assert (first["reranker"], second["reranker"]) == ("monoBERT", "monoBERT-RepBERT")

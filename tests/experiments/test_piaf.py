@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
+from small_bench import cells, run_record
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("sklearn")
 
+from papers import read_paper
 from small_models import small_encoder
 from telerank.errors import CollectionError
-from telerank.experiments.packaged import FOLDER
-from telerank.experiments.schema import merge, read_experiment
+from telerank.experiments.schema import merge
 from telerank.training.log import read_log
-from telerank.trec import read_run
-from telerank.verbs.experiment import run_experiment
 
 SETS = ("squad-fr", "fquad", "piaf")
 WORDS = ("Que", "Qui a", "Combien de", "De quoi", "Le", "Quel", "Où", "Quelle")
-SIZE = {"paragraphs": 20, "questions": 3}
+PARAGRAPHS, QUESTIONS = 20, 3
 NAME = "squadfr-fquad-piaf"
 
 
 def squad(name: str, number: int) -> dict:
     """A set in SQuAD's format: the word d7 answers the questions with q7; paragraphs share other words."""
     paragraphs = []
-    for i in range(SIZE["paragraphs"]):
-        row = number * SIZE["paragraphs"] + i
+    for i in range(PARAGRAPHS):
+        row = number * PARAGRAPHS + i
         questions = [
             {
                 "id": f"{name}{row}-{j}",
                 "question": f"{WORDS[(row + j) % len(WORDS)]} q{row % 40} x{row % 5} x{j} {name} ?",
                 "answers": [{"text": f"réponse {row}", "answer_start": 0}],
             }
-            for j in range(SIZE["questions"])
+            for j in range(QUESTIONS)
         ]
         text = f"réponse {row} d{row % 40} " + " ".join(f"x{(row + k) % 7}" for k in range(6))
         paragraphs.append({"context": text, "qas": questions})
@@ -58,27 +57,19 @@ def folder(tmp_path_factory) -> Path:
 
 def run(folder: Path, name: str, *changes, **options):
     """A packaged experiment on the made sets, in its small copy, under some changes."""
-    record = read_experiment(FOLDER / "piaf" / f"{name}.yaml", small=True).record()
-    file = folder / f"{name}.yaml"
-    for change in ({"queries": None}, *changes):
-        record = merge(record, change)
-    file.write_text(yaml.safe_dump(record, sort_keys=False), encoding="utf-8")
+    record = reduce(merge, changes, merge(read_paper(f"piaf/{name}", small=True).record(), {"queries": None}))
     sources = {"data": [str(folder / "data")], "models": [str(folder / "starts")]}
-    (outcome,) = run_experiment(file, output=folder / "out", **sources | options)
+    (outcome,) = run_record(record, folder / "out", name, **sources | options)
     assert outcome.data.name == NAME
     return outcome
-
-
-def cells(table) -> dict[str, list[str]]:
-    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
 
 
 def test_the_counts_stand_beside_those_of_the_report(folder):
     (result,) = run(folder, "ranking-set").results
     counts, splits = result.tables
-    total = len(SETS) * SIZE["paragraphs"] * SIZE["questions"]
+    total = len(SETS) * PARAGRAPHS * QUESTIONS
     assert cells(counts)["unique questions"] == [f"{total}", "125,440"]
-    assert cells(counts)["unique documents"] == [str(len(SETS) * SIZE["paragraphs"]), "28,144"]
+    assert cells(counts)["unique documents"] == [str(len(SETS) * PARAGRAPHS), "28,144"]
     assert cells(counts)["tokens of the longest question"][1] == "65"
     assert splits.columns == ("", "unique questions", "paper", "question-document pairs", "paper")
     rows = cells(splits)
@@ -90,49 +81,43 @@ def test_the_counts_stand_beside_those_of_the_report(folder):
     assert "No question is in two splits." in result.notes
 
 
-def test_documents_are_contexts_without_the_titles_of_their_articles(folder):
-    run(folder, "table3")
-    made = folder / "out" / NAME / "ranking-set"
-    documents = (made / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
-    assert {json.loads(line)["title"] for line in documents} == {""}
-    manifest = made / "ranking-set.json"
-    recipe = json.loads(manifest.read_text(encoding="utf-8"))
-    assert recipe["recipe"]["titles"] is False
-    manifest.write_text(
-        json.dumps(recipe | {"recipe": recipe["recipe"] | {"titles": True}}), encoding="utf-8"
-    )
-    run(folder, "table3")  # a set that was made otherwise is made anew
-    assert json.loads(manifest.read_text(encoding="utf-8")) == recipe
-
-
-def test_the_types_of_questions_are_those_of_their_first_words(folder):
+def test_questions_have_the_types_of_their_first_words_and_documents_no_titles_of_their_articles(folder):
     (result,) = run(folder, "table3").results
     (table,) = result.tables
     assert table.columns == ("", "questions", "%", "paper")
     rows = cells(table)
-    assert sum(int(row[0]) for row in rows.values()) == len(SETS) * SIZE["paragraphs"] * SIZE["questions"]
+    assert sum(int(row[0]) for row in rows.values()) == len(SETS) * PARAGRAPHS * QUESTIONS
     assert (rows["Que"][2], rows["quoi"][2], rows["others"][2]) == ("49.7", "4.0", "7.5")
     assert int(rows["Que"][0]) > int(rows["quoi"][0]) > 0  # "Que", "Quel", "Quelle" are one type
     assert rows["Pourquoi"][0] == "0"
     assert list(result.plots) == ["question-words"]
+    ranking_set = folder / "out" / NAME / "ranking-set"
+    documents = (ranking_set / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["title"] for line in documents} == {""}
+    manifest = ranking_set / "ranking-set.json"
+    record = json.loads(manifest.read_text(encoding="utf-8"))
+    assert record["recipe"]["titles"] is False
+    changed = record | {"recipe": record["recipe"] | {"titles": True}}
+    manifest.write_text(json.dumps(changed), encoding="utf-8")
+    run(folder, "table3")  # a set that was made otherwise is made anew
+    assert json.loads(manifest.read_text(encoding="utf-8")) == record
 
 
-def test_the_lengths_of_inputs_are_in_the_bins_of_the_report(folder):
-    (result,) = run(folder, "table4").results
-    rows = cells(result.tables[0])
+def test_the_lengths_of_inputs_are_in_the_bins_of_the_report_and_its_figures_are_drawn(folder):
+    figures = [
+        analysis
+        for name in ("figure7", "figure8", "figure9")
+        for analysis in read_paper(f"piaf/{name}", small=True).record()["analyses"]
+    ]
+    lengths = read_paper("piaf/table4", small=True).record()["analyses"]
+    outcome = run(folder, "table4", {"analyses": [*lengths, *figures]})
+    rows = cells(outcome.results[0].tables[0])
     assert list(rows) == ["[0,112[", "[112,212[", "[212,312[", "[312,412[", "[412,512]", "+512"]
     assert rows["[0,112["][2:] == ["1.000", "0.150"]
     assert rows["+512"][0:2] == ["0", "2,262"]
-
-
-@pytest.mark.parametrize(
-    ("name", "plot"),
-    [("figure7", "question-lengths"), ("figure8", "document-lengths"), ("figure9", "class-balance")],
-)
-def test_the_figures_of_the_set_are_drawn(folder, name, plot):
-    outcome = run(folder, name)
-    assert list(outcome.results[0].plots) == [plot]
-    assert (outcome.folder / f"{plot}.svg").is_file()
+    plots = [[*result.plots] for result in outcome.results[1:]]
+    assert plots == [["question-lengths"], ["document-lengths"], ["class-balance"]]
+    assert all((outcome.folder / f"{plot}.svg").is_file() for (plot,) in plots)
 
 
 def test_without_an_encoder_the_terms_of_the_analyzer_are_counted(folder, tmp_path, monkeypatch):
@@ -223,31 +208,6 @@ def test_embeddings_are_mapped_in_three_dimensions_before_and_after(folder):
     panel = after.plots["embeddings"].axes[0]
     colours = {each.get_label(): tuple(each.get_facecolor()[0][:3].round(2)) for each in panel.collections}
     assert colours["relevant"] == (0.94, 0.89, 0.26)  # yellow
-
-
-def test_complementary_scores_are_the_scaled_sparse_score_and_the_probability(folder):
-    kept = {"BM25", "MonoBERT classifier", "BM25 + classifier"}
-    systems = read_experiment(FOLDER / "piaf" / "table5.yaml", small=True).systems
-    others = {"systems": dict.fromkeys(systems.keys() - kept)}
-    outcome = run(folder, "table5", TRAINING, others)
-    assert "weights by AP of the other 4 of 5 folds" in outcome.systems["BM25 + classifier"].about
-    lists = [
-        {ranking.query.qid: dict(ranking) for ranking in read_run(outcome.systems[name].runs[0])}
-        for name in ("BM25", "MonoBERT classifier", "BM25 + classifier")
-    ]
-    for qid, fused in lists[2].items():
-        sparse, logits = (each[qid] for each in lists[:2])
-        least, most = min(sparse.values()), max(sparse.values())
-        if most == least:
-            continue  # equal scores become 1, see decision 9
-        parts = [
-            [(sparse[docno] - least) / (most - least), 1 / (1 + np.exp(-logits[docno]))] for docno in fused
-        ]
-        weights, *_ = np.linalg.lstsq(np.array(parts), np.array(list(fused.values())), rcond=None)
-        assert np.allclose(np.array(parts) @ weights, list(fused.values()), atol=1e-6)
-        assert np.allclose(weights * 10, (weights * 10).round(), atol=1e-3)
-    means = outcome.results[0].record["means"]
-    assert set(means["BM25"]) == {"Success@10", "Success@1", "AP"}
 
 
 def test_sentence_bert_and_dpr_are_trained_and_fused_with_bm25(folder):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from small_bench import saved_results
 
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals, paired_t
@@ -50,13 +50,13 @@ def pool(folder: Path, *folds, tests=TESTS, spec=None):
         for number, items in enumerate(folds, 1)
     ]
     pooled = pool_outcomes(outcomes, folder / "best-table1-folds", "folds")
-    return pooled, json.loads((pooled.folder / "results.json").read_text())["results"][0]
+    return pooled, saved_results(pooled)[0]
 
 
-def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
+def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path, describe_results):
     first, second = values(1), values(2)
     pooled, record = pool(tmp_path, first, second)
-    joined = {
+    evaluations = {
         system: Evaluation(
             tuple(range(24)),
             {
@@ -66,13 +66,8 @@ def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
         )
         for system in SYSTEMS
     }
-    expected = compare_pairs(joined, MEASURES, TESTS)
-    assert [(one["system"], one["other"], one["measure"]) for one in record["tests"]] == [
-        (one.system, one.other, one.measure) for one in expected.tests
-    ]
-    for name in ("delta", "p", "p_holm"):
-        ours = [one[name] for one in record["tests"]]
-        assert ours == pytest.approx([getattr(one, name) for one in expected.tests])
+    expected = compare_pairs(evaluations, MEASURES, TESTS)
+    assert record["tests"] == [pytest.approx(test) for test in expected.record()]
     assert [record["columns"]["RR"][system]["marks"] for system in SYSTEMS] == ["23", "1", "1"]
     assert record["marks"] == expected.describe_marks()
     assert "over 24 queries, not corrected for 6 tests: 1 BM25, 2 MaxP, 3 BeST" in record["marks"]
@@ -82,6 +77,13 @@ def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path):
     assert [cells[system].marks for system in SYSTEMS] == ["23", "1", "1"]
     assert [cell.strong for cell in cells.values()].count(True) == 1
     assert tables[2].columns[-1] == "p, Holm"
+    page = describe_results("best/table1", pooled.folder)  # without the table of tests
+    rows = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| ")}
+    assert re.search(r"0\.\d{3}<sup>23</sup> \[", rows["| BM25"])
+    assert re.search(r"0\.\d{3}(\*\*)?<sup>1</sup> \[", rows["| BeST"])
+    assert sum("**" in rows[f"| {system}"].split(" | ")[1] for system in SYSTEMS) == 1
+    assert "Superscripts are the systems that differ, p \\< 0.01 in a paired t-test over 24 queries" in page
+    assert "Holm |" not in page
 
 
 def test_a_system_that_a_fold_lacks_is_not_tested(tmp_path):
@@ -96,28 +98,11 @@ def test_a_system_that_a_fold_lacks_is_not_tested(tmp_path):
     assert record["columns"]["RR"]["BeST"]["marks"] == ""
 
 
-def test_without_tests_nothing_is_marked(tmp_path):
+def test_without_tests_nothing_is_marked(tmp_path, describe_results):
     pooled, record = pool(tmp_path, values(1), values(2), tests=None)
     assert record.keys() == {"kind", "title", "columns"}
     assert all(not cell.strong for table in pooled.results[0].tables for row in table.rows for cell in row)
-
-
-def test_a_page_of_results_has_the_marks_and_their_note_without_the_table_of_tests(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    import paper_results
-
-    pooled, _ = pool(tmp_path, values(1), values(2))
-    record = json.loads((pooled.folder / "results.json").read_text())
-    text = paper_results._describe_pooled("best/table1", pooled.folder, record)
-    rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
-    assert re.search(r"0\.\d{3}<sup>23</sup> \[", rows["| BM25"])
-    assert re.search(r"0\.\d{3}(\*\*)?<sup>1</sup> \[", rows["| BeST"])
-    assert sum("**" in rows[f"| {system}"].split(" | ")[1] for system in SYSTEMS) == 1
-    assert "Superscripts are the systems that differ, p \\< 0.01 in a paired t-test over 24 queries" in text
-    assert "Holm |" not in text
-    plain, _ = pool(tmp_path / "plain", values(1), values(2), tests=None)
-    record = json.loads((plain.folder / "results.json").read_text())
-    assert "<sup>" not in paper_results._describe_pooled("best/table1", plain.folder, record)
+    assert "<sup>" not in describe_results("best/table1", pooled.folder)
 
 
 def behind(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
@@ -128,11 +113,8 @@ def behind(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
     }
 
 
-def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segment(tmp_path, monkeypatch):
+def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segment(tmp_path, describe_results):
     """Over the queries of all folds, one of which has no known relevant text; also on a page of results."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    import paper_results
-
     spec = BehindFirstSpec(kind="behind-first", title="Behind", measures=("RR",), baseline="MaxP")
     pooled, record = pool(tmp_path, behind(1), behind(2), {}, spec=spec)
     late, early = record["differences"]
@@ -149,7 +131,6 @@ def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segmen
     assert (early["group"], early["difference"], early["p"]) == ("within the first segment", 0.0, 1.0)
     tables = pooled.results[0].tables
     assert [table.caption for table in tables] == ["Behind", *(f"{column} by fold" for column in behind(1))]
-    whole = json.loads((pooled.folder / "results.json").read_text())
-    text = paper_results._describe_pooled("best/table1", pooled.folder, whole)
+    text = describe_results("best/table1", pooled.folder)
     assert f"| RR | behind the first segment | 24 | {late['baseline']:.3f} | {late['system']:.3f} | " in text
     assert f"{late['difference']:+.3f} [{late['low']:+.3f}, {late['high']:+.3f}]" in text

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small_bench import run_record, saved_results
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from small_models import small_encoder
+from small_set import write_beir
 from telerank.errors import CollectionError
 from telerank.experiments.data import Sources
-from telerank.experiments.schema import Experiment, merge
+from telerank.experiments.schema import merge
 from telerank.experiments.trained import find_encoder, model_of
 from telerank.trec import read_run
-from telerank.verbs.experiment import run_experiment
 
 QUERIES = 12
 FILE = {
@@ -52,25 +53,17 @@ WHOLE = {"systems": {"frozen": None, "sum": None}}
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("rerankers")
     small_encoder(folder / "starts" / "tiny")
-    data = folder / "data" / "small"
-    (data / "qrels").mkdir(parents=True)
     docs = [{"_id": f"d{i}", "title": "", "text": f"d{i} x{i % 5} x{i % 7}"} for i in range(40)]
-    (data / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
     splits = ("train", "dev", "test")
-    queries = [{"_id": f"{split}{i}", "text": f"q{i} x{i % 5}"} for split in splits for i in range(QUERIES)]
-    (data / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    for split in splits:
-        lines = [f"{split}{i}\td{i}\t1" for i in range(QUERIES)]
-        (data / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]))
+    queries = {f"{split}{i}": f"q{i} x{i % 5}" for split in splits for i in range(QUERIES)}
+    qrels = {split: [(f"{split}{i}", f"d{i}", 1) for i in range(QUERIES)] for split in splits}
+    write_beir(folder / "data" / "small", docs, queries, qrels)
     return folder
 
 
 def run(folder: Path, output: Path, changes=None, name="table", **options):
-    output.mkdir(exist_ok=True)
-    file = output / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(merge(FILE, changes or {}), sort_keys=False), encoding="utf-8")
     sources = {"data": [str(folder / "data")], "models": [str(folder / "starts")]}
-    (outcome,) = run_experiment(file, output=output, **sources | options)
+    (outcome,) = run_record(merge(FILE, changes or {}), output, name, **sources | options)
     return outcome
 
 
@@ -80,7 +73,14 @@ def first(folder, tmp_path_factory):
 
 
 def result(outcome):
-    return json.loads((outcome.folder / "results.json").read_text(encoding="utf-8"))["results"][0]
+    return saved_results(outcome)[0]
+
+
+def write_answers(path: Path, count: int) -> None:
+    lines = (
+        {"query-id": f"train{i}", "corpus-id": f"d{i}", "text": f"d{i}", "start": 0} for i in range(count)
+    )
+    path.write_text("\n".join(map(json.dumps, lines)))
 
 
 def test_each_seed_is_a_training_and_the_table_has_their_mean_and_deviation(first):
@@ -103,16 +103,13 @@ def test_candidates_are_reordered_and_no_other_documents_come(first):
             assert after == {qid: docnos for qid, docnos in before.items() if docnos}
 
 
-def test_weights_are_chosen_on_the_other_folds_for_each_seed(first):
+def test_a_chain_with_a_trained_model_is_timed_and_weights_are_chosen_on_other_folds_for_each_seed(first):
+    times = result(first)["latency_ms"]
+    assert times.keys() == {"BM25", "frozen", "whole"}
+    assert all(time["mean"] > 0 for time in times.values())
     assert "of the other 4 of 5 folds" in first.systems["sum"].about
     assert len(first.systems["sum"].runs) == len(first.systems["frozen"].runs) == 2
     assert len(result(first)["by_seed"]["sum"]) == 2
-
-
-def test_a_chain_with_a_trained_model_is_timed(first):
-    times = result(first)["latency_ms"]
-    assert times["whole"]["mean"] > times["BM25"]["mean"]
-    assert "sum" not in times
 
 
 BI_ENCODER = {
@@ -122,7 +119,7 @@ BI_ENCODER = {
         "two": {
             "train": "bi-encoder",
             "data": {"negatives": {"run": "BM25", "depth": 4}},
-            "model": {"start": ["no-such-folder/of/anybody", "tiny"]},
+            "model": {"start": ["no-such-folder/of/anybody", "tiny"], "document_length": 4},
             "optimisation": {"steps": 2, "warm_up": 1, "batch": 4},
         },
     },
@@ -141,6 +138,9 @@ def test_a_bi_encoder_is_trained_when_a_system_needs_its_vectors(folder, tmp_pat
     outcome = run(folder, tmp_path, BI_ENCODER)
     assert outcome.systems["two"].about.startswith("dense(two) % 9: bi-encoder from tiny")
     assert len(outcome.systems["two"].runs) == len(outcome.systems["both"].runs) == 2
+    (note,) = (note for note in outcome.notes if "longer than 4 tokens: cut there" in note)
+    assert note.startswith("two: dense(two) % 9: bi-encoder from tiny")
+    assert "40 documents longer" in note
     models = sorted(tmp_path.glob("small/trained/two-*/model"))
     assert len(models) == 2
     again = run(folder, tmp_path, BI_ENCODER)
@@ -149,19 +149,6 @@ def test_a_bi_encoder_is_trained_when_a_system_needs_its_vectors(folder, tmp_pat
     given = run(folder, tmp_path / "given", BI_ENCODER, models=[f"two={models[0]}"])
     assert result(given)["means"]["two"] == result(outcome)["by_seed"]["two"][0]
     assert not (tmp_path / "given/small/trained").exists()
-
-
-def test_documents_that_the_encoder_cuts_are_in_the_notes(folder, tmp_path):
-    outcome = run(folder, tmp_path, merge(BI_ENCODER, {"models": {"two": {"model": {"document_length": 4}}}}))
-    (note,) = (note for note in outcome.notes if "longer than 4 tokens: cut there" in note)
-    assert note.startswith("two: dense(two) % 9: bi-encoder from tiny")
-    assert "40 documents longer" in note
-
-
-def test_a_wrong_setting_of_a_bi_encoder_names_the_model(folder, tmp_path):
-    changes = merge(BI_ENCODER, {"models": {"two": {"max_length": 3}}})
-    with pytest.raises(CollectionError, match="the training of two: expected known keys, not 'max_length'"):
-        run(folder, tmp_path, changes)
 
 
 def test_what_is_trained_is_not_trained_again(folder, first):
@@ -173,13 +160,33 @@ def test_what_is_trained_is_not_trained_again(folder, first):
     assert len(models) == 3
 
 
-def test_a_killed_training_whose_best_model_is_there_goes_on(folder, tmp_path):
-    run(folder, tmp_path, WHOLE)
+def test_what_some_queries_measure_and_what_is_not_read_is_said_and_a_killed_training_goes_on(
+    folder, tmp_path
+):
+    """It learns from texts that it does not read whole, and some of the queries measure; both is said.
+
+    Three special tokens, two of a question and three of a document are one too many; no question is cut.
+    """
+    changes = merge(
+        WHOLE, {"models": {"whole": {"model": {"max_length": 7, "max_query": "none"}}}, "queries": 5}
+    )
+    outcome = run(folder, tmp_path, changes)
+    about = outcome.systems["whole"].about
+    assert "24 pairs learned from whose document was cut" in about
+    assert "dev pairs whose document was cut" in about
+    assert about.endswith("test pairs whose document was cut")
+    assert "query was cut" not in about
+    assert outcome.data.counts["judged queries"] == 5
+    assert sum(1 for _ in read_run(outcome.systems["BM25"].runs[0])) == 5
+    (test,) = tmp_path.glob("small/trained/*/tests/*/test.json")
+    saved = json.loads(test.read_text())
+    assert saved["queries"] == sum(1 for _ in read_run(outcome.systems["whole"].runs[0]))
+    assert saved["measures"]["AP"] == pytest.approx(result(outcome)["means"]["whole"]["AP"])
     (trained,) = tmp_path.glob("small/trained/*")
     assert not (trained / "checkpoints").exists()
     (trained / "checkpoints").mkdir()  # as if killed before the first checkpoint
     (trained / "log.jsonl").unlink()
-    run(folder, tmp_path, WHOLE)
+    run(folder, tmp_path, changes)
     assert (trained / "log.jsonl").exists()
     assert not (trained / "checkpoints").exists()
 
@@ -199,69 +206,47 @@ def test_a_training_is_known_by_its_content_wherever_the_data_lies(folder, first
 
 
 def test_another_start_or_other_data_is_another_training(folder, tmp_path):
-    mine = tmp_path / "mine"
-    for name in ("starts", "data"):
-        shutil.copytree(folder / name, mine / name)
-    trained = tmp_path / "out" / "small" / "trained"
-    run(mine, tmp_path / "out", WHOLE)
-    run(mine, tmp_path / "out", WHOLE)
-    assert len(list(trained.iterdir())) == 1
-    shutil.rmtree(mine / "starts" / "tiny")
-    small_encoder(mine / "starts" / "tiny", seed=1)
-    run(mine, tmp_path / "out", WHOLE)
-    assert len(list(trained.iterdir())) == 2
-    with (mine / "data" / "small" / "corpus.jsonl").open("a") as corpus:
-        corpus.write('\n{"_id": "new", "title": "", "text": "x1"}')
-    run(mine, tmp_path / "out", WHOLE)
-    assert len(list(trained.iterdir())) == 3
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    collection, answers = tmp_path / "data" / "small", tmp_path / "answers.jsonl"
+
+    def count_trainings(**segments) -> int:
+        models = {"whole": {"data": {"segments": {"window": "whole", **segments}}}} if segments else {}
+        run(tmp_path, tmp_path / "out", {**WHOLE, "models": models})
+        return len(list((tmp_path / "out" / "small" / "trained").iterdir()))
+
+    assert count_trainings() == 1
+    shutil.rmtree(tmp_path / "starts" / "tiny")
+    small_encoder(tmp_path / "starts" / "tiny", seed=1)
+    assert count_trainings() == 2
+    with (collection / "qrels" / "train.tsv").open("a") as qrels:  # no list of candidates changes
+        qrels.write("train0\td20\t1\n")
+    assert count_trainings() == 3
+    for answered, count in ((12, 4), (12, 4), (6, 5)):
+        write_answers(answers, answered)
+        assert count_trainings(select="gold", answers=str(answers)) == count
+    (collection / "answers").mkdir()
+    for select, answered, count in (("gold", 12, 6), ("gold", 6, 7), ("first", 12, 8), ("first", 6, 8)):
+        write_answers(collection / "answers" / "train.jsonl", answered)
+        assert count_trainings(select=select) == count
 
 
-def test_other_known_passages_are_another_training(folder, tmp_path):
-    answers = tmp_path / "answers.jsonl"
-    lines = [{"query-id": f"train{i}", "corpus-id": f"d{i}", "text": f"d{i}", "start": 0} for i in range(12)]
-    answers.write_text("\n".join(map(json.dumps, lines)))
-    segments = {"select": "gold", "window": "whole", "answers": str(answers)}
-    changes = {**WHOLE, "models": {"whole": {"data": {"segments": segments}}}}
-    trained = tmp_path / "small" / "trained"
-    run(folder, tmp_path, changes)
-    run(folder, tmp_path, changes)
-    assert len(list(trained.iterdir())) == 1
-    answers.write_text("\n".join(map(json.dumps, lines[:6])))
-    run(folder, tmp_path, changes)
-    assert len(list(trained.iterdir())) == 2
-
-
-def test_other_answers_of_the_collection_are_another_training_on_known_passages(folder, tmp_path):
-    shutil.copytree(folder / "data", tmp_path / "data")
-    shutil.copytree(folder / "starts", tmp_path / "starts")
-    answers = tmp_path / "data" / "small" / "answers" / "train.jsonl"
-    answers.parent.mkdir()
-    lines = [{"query-id": f"train{i}", "corpus-id": f"d{i}", "text": f"d{i}", "start": 0} for i in range(12)]
-    trained = tmp_path / "out" / "small" / "trained"
-    for select, count in (("gold", 2), ("first", 3)):
-        models = {"whole": {"data": {"segments": {"select": select, "window": "whole"}}}}
-        for some in (lines, lines[:6]):
-            answers.write_text("\n".join(map(json.dumps, some)))
-            run(tmp_path, tmp_path / "out", {**WHOLE, "models": models})
-        assert len(list(trained.iterdir())) == count
-
-
-def test_a_model_of_known_passages_is_missing_where_there_are_none(folder, tmp_path):
-    models = {"whole": {"data": {"segments": {"select": "gold", "window": "whole"}}}}
-    outcome = run(folder, tmp_path, {**WHOLE, "models": models})
-    assert "small has no known passages of split 'train'" in outcome.lacking["whole"]
-    assert "data.segments.answers" in outcome.lacking["whole"]
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        (
+            {"models": {"whole": {"data": {"segments": {"select": "gold", "window": "whole"}}}}},
+            ("small has no known passages of split 'train'", "data.segments.answers"),
+        ),
+        (
+            {"training": {"model": {"start": "no-such-folder/of/anybody"}}},
+            ("nothing to start from is here: no-such-folder/of/anybody",),
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_trained_here_is_missing_with_its_reason(folder, tmp_path, changes, reasons):
+    outcome = run(folder, tmp_path, merge(WHOLE, changes))
+    assert all(reason in outcome.lacking["whole"] for reason in reasons)
     assert result(outcome)["means"].keys() == {"BM25"}
-
-
-def test_only_some_queries_measure_if_the_file_says_so(folder, tmp_path):
-    few = run(folder, tmp_path, {**WHOLE, "queries": 5})
-    assert few.data.counts["judged queries"] == 5
-    assert sum(1 for _ in read_run(few.systems["BM25"].runs[0])) == 5
-    (test,) = tmp_path.glob("small/trained/*/tests/*/test.json")
-    tested = json.loads(test.read_text())
-    assert tested["queries"] == sum(1 for _ in read_run(few.systems["whole"].runs[0]))
-    assert tested["measures"]["AP"] == pytest.approx(result(few)["means"]["whole"]["AP"])
 
 
 @pytest.mark.parametrize("option", ["models", "systems"])
@@ -291,6 +276,13 @@ def test_a_trained_re_ranker_can_be_given_instead(folder, first, tmp_path, optio
                 "systems": {"two": "BM25 >> rerank(two)"},
             },
             r"two is a bi-encoder: it does not re-rank; dense\(two\) retrieves",
+        ),
+        (
+            {
+                "models": {"two": {"train": "bi-encoder", "model": {"start": "tiny"}, "max_length": 3}},
+                "systems": {"two": "dense(two)"},
+            },
+            "the training of two: expected known keys, not 'max_length'",
         ),
     ],
 )
@@ -334,28 +326,6 @@ def test_an_analysis_trains_its_re_ranker_and_re_ranks_with_each_seed(folder, tm
     assert values == pytest.approx([first_seed["RR"], second_seed["RR"]], abs=1e-3)
 
 
-def test_a_re_ranker_learns_from_the_negatives_of_a_trained_bi_encoder(folder, tmp_path):
-    changes = merge(BI_ENCODER, {"models": {"whole": FILE["models"]["whole"]}, "systems": {"both": None}})
-    changes["models"]["whole"]["data"] = {"negatives": {"run": "two", "depth": 3}}
-    changes["models"]["whole"]["dev"] = {"run": "BM25"}
-    changes["systems"] |= {"re-ranked": "two % 4 >> rerank(whole)"}
-    outcome = run(folder, tmp_path, changes)
-    (training,) = tmp_path.glob("small/trained/whole-5-*")
-    negatives = yaml.safe_load((training / "config.yaml").read_text())["data"]["negatives"]["run"]
-    answered = list(read_run(negatives))
-    assert len(answered) == QUERIES
-    assert {len(ranking) for ranking in answered} == {3}  # a bi-encoder ranks any document
-    assert len(outcome.systems["re-ranked"].runs) == 1
-    again = run(folder, tmp_path, changes)
-    assert again.systems["re-ranked"].runs == outcome.systems["re-ranked"].runs
-
-
-def test_a_start_that_is_nowhere_leaves_the_system_out(folder, tmp_path):
-    changes = {**WHOLE, "training": {"model": {"start": "no-such-folder/of/anybody"}}}
-    outcome = run(folder, tmp_path, changes)
-    assert "nothing to start from is here: no-such-folder/of/anybody" in outcome.lacking["whole"]
-
-
 def test_a_model_starts_from_one_that_is_trained_before_it(folder, tmp_path):
     models = {
         "whole": {"seeds": [5, 6]},
@@ -373,38 +343,9 @@ def test_a_model_starts_from_one_that_is_trained_before_it(folder, tmp_path):
     assert said in " ".join(outcome.notes)
 
 
-@pytest.mark.parametrize(
-    ("start", "says"),
-    [
-        ("longer", "the model 'longer' starts from 'longer', which is no model above it"),
-        (["tiny", "whole"], "the model 'longer' starts from 'whole', which is one of several"),
-    ],
-)
-def test_a_start_that_is_trained_stands_above_and_alone(start, says):
-    models = {"longer": {"train": "reranker", "model": {"start": start}}}
-    with pytest.raises(ValueError, match=says):
-        Experiment.model_validate(merge(FILE, {"models": models}))
-
-
-def test_settings_are_merged_key_by_key():
-    base = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
-    assert merge(base, {"a": {"c": {"d": 4}}, "e": None}) == {"a": {"b": 1, "c": {"d": 4}}}
-    assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
-
-
-def test_what_a_model_does_not_read_of_its_texts_is_said(folder, tmp_path):
-    """Three special tokens, two of a question and three of a document are one too many; no question is cut."""
-    model = {"max_length": 7, "max_query": "none"}
-    changes = merge(WHOLE, {"models": {"whole": {"model": model}}})
-    about = run(folder, tmp_path, changes).systems["whole"].about
-    assert "24 pairs learned from whose document was cut" in about
-    assert "dev pairs whose document was cut" in about
-    assert about.endswith("test pairs whose document was cut")
-    assert "query was cut" not in about
-
-
-def test_the_hub_is_asked_before_the_next_name_and_after_what_the_user_names(monkeypatch, folder):
-    monkeypatch.setattr("telerank.models.loading.locate", lambda name: folder / name)
+def test_the_hub_is_asked_before_the_next_name_and_after_what_the_user_names(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TELERANK_MODELS", str(tmp_path))  # what is there is found as on the hub
+    shutil.copytree(folder / "starts" / "tiny", tmp_path / "on-the-hub")
     starts = folder / "starts"
     assert find_encoder(["on-the-hub", "tiny"], Sources({}, (starts,))) == "on-the-hub"
     assert find_encoder(["tiny", "on-the-hub"], Sources({}, (starts,))) == str(starts / "tiny")

@@ -19,82 +19,65 @@ SPEC = TuningSpec(
     kind="tuning", families=SMALL_GRIDS, objective="AP@5", measures=["R@1", "AP@5"], depths=[1, 3, 5]
 )
 FOLDED = SPEC.model_copy(update={"folds": 3, "given": ("dfi(independence=chisquared)",), "depths": ()})
+JELINEK = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
 
 
 @pytest.fixture(scope="module")
 def dealt(tmp_path_factory):
-    """A bench with dev queries, and its study."""
+    """A bench with dev queries, its study, and what the analysis says of it."""
     bench = make_bench(tmp_path_factory.mktemp("dealt"), count=60, dev=20)
-    return bench, run_study(bench, SPEC)
+    return bench, run_study(bench, SPEC), analyse(bench, SPEC)
 
 
 @pytest.fixture(scope="module")
-def folded(tmp_path_factory):
-    bench = make_bench(tmp_path_factory.mktemp("folded"))
-    return bench, run_study(bench, FOLDED)
+def folded(bench):
+    return run_study(bench, FOLDED)
 
 
-def mean_of(bench, setting, queries, qrels, analyzer="standard"):
-    return measure(bench.data.index(analyzer).retriever(setting).run(queries), qrels, "R@1 AP@5").mean
+def mean_of(bench, setting, judged, analyzer="standard"):
+    rankings = bench.data.index(analyzer).retriever(setting).run(judged.queries)
+    return measure(rankings, judged.qrels, "R@1 AP@5").mean
 
 
 def test_every_system_is_measured_on_the_queries_that_measure(dealt):
-    bench, study = dealt
+    bench, study, _ = dealt
     assert len(study.evaluations) == 2 * 2 * len(SMALL_GRIDS)
     measuring = frozenset(query.qid for query in bench.judged.queries)
     assert {frozenset(one.qids) for one in study.evaluations.values()} == {measuring}
     assert (study.dev, study.queries) == (20, 40)
-
-
-@pytest.mark.parametrize("analyzer", ["standard", "none"])
-def test_defaults_have_the_values_of_their_index(dealt, analyzer):
-    bench, study = dealt
-    for family in SMALL_GRIDS:
-        mean = study.evaluations[SparseSystem(family, DEFAULT, analyzer)].mean
-        expected = mean_of(
-            bench, parse_similarity(family), bench.judged.queries, bench.judged.qrels, analyzer
-        )
-        assert {name: mean[name] for name in expected} == expected
+    for analyzer in ("standard", "none"):
+        for family in SMALL_GRIDS:
+            mean = study.evaluations[SparseSystem(family, DEFAULT, analyzer)].mean
+            expected = mean_of(bench, parse_similarity(family), bench.judged, analyzer)
+            assert {name: mean[name] for name in expected} == expected
 
 
 def test_the_dev_queries_choose_and_the_others_measure(dealt):
-    bench, study = dealt
-    system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
-    settings = make_grid(parse_similarity(system.model))
-    dev = [
-        mean_of(bench, setting, bench.data.dev.queries, bench.data.dev.qrels)["AP@5"] for setting in settings
-    ]
+    bench, study, _ = dealt
+    settings = make_grid(parse_similarity(JELINEK.model))
+    dev = [mean_of(bench, setting, bench.data.dev)["AP@5"] for setting in settings]
     best = settings[int(np.argmax(dev))]
-    assert study.tunings[system].best == best
-    assert study.values(system) == {
+    assert study.tunings[JELINEK].best == best
+    assert study.values(JELINEK) == {
         "dev": pytest.approx(max(dev)),
-        "held out": mean_of(bench, best, bench.judged.queries, bench.judged.qrels)["AP@5"],
-        "default": study.evaluations[SparseSystem(system.model, DEFAULT, "standard")].mean["AP@5"],
+        "held out": mean_of(bench, best, bench.judged)["AP@5"],
+        "default": study.evaluations[SparseSystem(JELINEK.model, DEFAULT, "standard")].mean["AP@5"],
     }
 
 
-def test_with_folds_each_query_is_measured_under_what_the_others_chose(folded):
-    bench, study = folded
-    system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
+def test_with_folds_each_query_is_measured_under_what_the_others_chose(bench, folded):
+    index, (queries, qrels) = bench.data.index("standard"), (bench.judged.queries, bench.judged.qrels)
     values = [
-        measure(
-            bench.data.index("standard").retriever(setting).run(bench.judged.queries),
-            bench.judged.qrels,
-            "AP@5",
-        ).of("AP@5")
-        for setting in make_grid(parse_similarity(system.model))
+        measure(index.retriever(setting).run(queries), qrels, "AP@5").of("AP@5")
+        for setting in make_grid(parse_similarity(JELINEK.model))
     ]
-    tuned = study.evaluations[system].of("AP@5")
-    for fold in Folds(3).deal(bench.judged.qrels):
+    tuned = folded.evaluations[JELINEK].of("AP@5")
+    for fold in Folds(3).deal(qrels):
         means = [np.mean([of[qid] for qid in of if qid not in fold]) for of in values]
         chosen = values[int(np.argmax(np.array(means) >= max(means) - 1e-12))]
         assert {qid: tuned[qid] for qid in fold} == {qid: chosen[qid] for qid in fold}
-    assert study.dev is None
-
-
-def test_given_settings_are_measured_under_each_analyzer(folded):
-    _, study = folded
-    assert [str(system) for system in study.evaluations if system.parameters == GIVEN] == [
+    assert folded.dev is None
+    assert [str(system) for system in folded.evaluations if system.parameters == GIVEN] == [
         "dfi(independence=chisquared), standard",
         "dfi(independence=chisquared), none",
     ]
@@ -107,16 +90,9 @@ def test_a_measure_without_cutoff_sees_the_depth_of_the_bench(tmp_path):
         assert evaluation.mean["AP"] == evaluation.mean["R@1"]
 
 
-def test_comparisons_are_with_the_first_family_at_its_defaults(dealt):
-    _, study = dealt
-    comparison = study.compare([SparseSystem("dfi", TUNED, "none")], ["R@1", "AP@5"])
-    assert comparison.baselines == ("lm_jelinek_mercer default, standard",)
-    assert {one.system for one in comparison.differences} == {"dfi tuned, none"}
-
-
 def test_tables_have_the_means_marks_and_the_best(dealt):
-    bench, study = dealt
-    by_recall, by_precision, effects, tunings = analyse(bench, SPEC).tables
+    _, study, result = dealt
+    by_recall, by_precision, effects, tunings = result.tables
     assert by_recall.columns == ("R@k, k =", "1", "3", "5")
     assert [row[0].text for row in by_precision.rows] == [
         "LMJelinekMercer default",
@@ -141,20 +117,18 @@ def test_tables_have_the_means_marks_and_the_best(dealt):
     assert [row[0].text for row in tunings.rows] == [repr(one.best) for one in study.tunings.values()]
 
 
-def test_with_folds_the_tables_say_how_many_agreed(folded):
-    bench, study = folded
+def test_with_folds_the_tables_say_how_many_agreed(bench, folded):
     effects, tunings = analyse(bench, FOLDED).tables
     assert [row[0].text for row in effects.rows[-2:]] == ["dfi(independence=chisquared)"] * 2
-    shares = [f"{one.choices.count(one.best)}/3" for one in study.tunings.values()]
+    shares = [f"{one.choices.count(one.best)}/3" for one in folded.tunings.values()]
     assert [row[3].text for row in tunings.rows] == shares
     assert "how many of 3 chose it, too" in tunings.notes[0]
 
 
 def test_plots_show_curves_and_the_effects_on_each_family(dealt):
-    bench, study = dealt
-    plots = analyse(bench, SPEC).plots
-    assert [axis.get_ylabel() for axis in plots["curves"].axes] == ["R@k", "AP@k"]
-    panel = plots["effects"].axes[1]
+    _, study, result = dealt
+    assert [axis.get_ylabel() for axis in result.plots["curves"].axes] == ["R@k", "AP@k"]
+    panel = result.plots["effects"].axes[1]
     heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in panel.containers}
     assert list(heights) == ["standard, default", "standard, tuned", "none, default", "none, tuned"]
     means = [study.evaluations[SparseSystem(one, DEFAULT, "none")].mean["AP@5"] for one in SMALL_GRIDS]
@@ -162,8 +136,8 @@ def test_plots_show_curves_and_the_effects_on_each_family(dealt):
 
 
 def test_notes_are_figures_of_the_tables(dealt):
-    bench, study = dealt
-    preprocessing, tuning, *best = analyse(bench, SPEC).notes
+    _, study, result = dealt
+    preprocessing, tuning, *best = result.notes
     base, plain = (
         study.evaluations[SparseSystem("lm_jelinek_mercer", DEFAULT, one)].mean["AP@5"]
         for one in ("standard", "none")
@@ -176,11 +150,12 @@ def test_notes_are_figures_of_the_tables(dealt):
 
 
 def test_the_record_has_every_value(dealt):
-    bench, study = dealt
-    record = json.loads(json.dumps(analyse(bench, SPEC).record, allow_nan=False))
+    _, study, result = dealt
+    record = json.loads(json.dumps(result.record, allow_nan=False))
     assert {one["name"]: one["means"] for one in record["systems"]} == {
         str(system): evaluation.mean for system, evaluation in study.evaluations.items()
     }
+    assert record["baseline"] == "lm_jelinek_mercer default, standard"
     assert record["queries"] == {"dev": 20, "folds": None, "test": 40}
     assert record["analyzers"] == {
         "standard": "nfkc|casefold|words",
@@ -202,21 +177,18 @@ def test_queries_are_dealt_by_the_seed_alone():
     assert len(all_queries.deal(5)[1].queries) == 15
 
 
-def test_tables_by_depth_have_the_measures_analyzers_and_printed_values_that_are_named(folded):
-    bench, _ = folded
-    printed = {"DFI": {"Success@1": 0.5, "Success@3": None}}
-    changes = {"depth_measures": ("Success",), "depths": (1, 3), "every_analyzer": True}
-    spec = SPEC.model_copy(update={**changes, "published": {"words": printed}})
-    result = analyse(bench, spec)
+def test_tables_by_depth_have_the_measures_analyzers_and_printed_values_that_are_named(bench):
+    changes = {"depth_measures": ("Success",), "depths": (1, 3), "every_analyzer": True, "families": ("dfi",)}
+    printed = {"words": {"DFI": {"Success@1": 0.5, "Success@3": None}}}
+    result = analyse(bench, SPEC.model_copy(update={**changes, "published": printed}))
     first, second, *_ = result.tables
     assert first.columns == second.columns == ("Success@k, k =", "1", "3")
     assert [table.caption.rpartition(" ")[2] for table in (first, second)] == ["standard", "none"]
     rows = [[cell.text for cell in row] for row in first.rows]
     assert rows[-1] == ["  paper", ".500", "–"]
     assert not any(row[0].text.strip() == "paper" for row in second.rows)
-    means = run_study(bench, spec).evaluations
-    dfi = means[SparseSystem("dfi", TUNED, "standard")].mean
-    assert rows[-2] == ["DFI", *(f"{dfi[f'Success@{k}']:.3f}".removeprefix("0") for k in (1, 3))]
+    means = next(one["means"] for one in result.record["systems"] if one["name"] == "dfi tuned, standard")
+    assert rows[-2] == ["DFI", *(f"{means[f'Success@{k}']:.3f}".removeprefix("0") for k in (1, 3))]
     assert set(result.record["comparisons"]) == {"Success", "Success, none", "all systems"}
     assert [axis.get_ylabel() for axis in result.plots["curves"].axes] == [
         "Success@k, standard",
@@ -224,28 +196,11 @@ def test_tables_by_depth_have_the_measures_analyzers_and_printed_values_that_are
     ]
 
 
-def test_success_counts_a_query_once_however_many_documents_are_relevant(folded):
-    bench, _ = folded
-    twice = {qid: {**grades, "d00": 1, "d01": 1} for qid, grades in bench.judged.qrels.items()}
-    rankings = list(bench.data.index("standard").retriever("bm25").run(bench.judged.queries))
-    mean = measure(rankings, twice, "R@5 Success@5").mean
-    assert mean["Success@5"] > mean["R@5"]
-
-
-def test_without_folds_the_best_of_the_grid_is_measured_on_the_queries_that_chose_it(folded):
-    bench, _ = folded
-    spec = FOLDED.model_copy(update={"folds": None, "given": ()})
-    study = run_study(bench, spec)
-    system = SparseSystem("lm_jelinek_mercer", TUNED, "standard")
-    values = study.values(system)
-    assert values["held out"] == values["dev"] == study.tunings[system].best_dev
-    assert not study.is_held_out
-    result = analyse(bench, spec)
+def test_without_folds_the_best_of_the_grid_is_measured_on_the_queries_that_chose_it(bench):
+    result = analyse(bench, FOLDED.model_copy(update={"folds": None, "given": ()}))
+    values = next(one for one in result.record["tunings"] if one["model"] == JELINEK.model)
+    chosen = mean_of(bench, parse_similarity(values["best"]), bench.judged)["AP@5"]
+    assert values["held out"] == values["dev"] == pytest.approx(chosen)
     assert result.tables[-1].columns == ("tuned setting", "analyzer", "tried", "dev", "default")
     assert "which chose it" in result.tables[-1].notes[0]
     assert any("too optimistic" in note for note in result.notes)
-
-
-def test_measures_by_depth_take_no_cutoff():
-    with pytest.raises(ValueError, match="depth_measures: measures by depth take no cutoff"):
-        TuningSpec(kind="tuning", objective="AP@5", measures=["AP"], depth_measures=["R@5"])

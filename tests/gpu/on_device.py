@@ -9,33 +9,33 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
-import pretended
 import pytest
 import torch
 from pretended import MixedDevicesError, OnDevice, Pretend, counting, install
 from reader_place import reader_place, reader_training
+from small_line import line_training, train_line
 
 from small_models import WORDS, save_vectors, small_encoder
 from small_ranking import dev_lists, ranking_training, small_ranking
 from small_readers import small_reader
 from small_rerankers import pairs
 from telerank.answers.scorer import SpanReader
-from telerank.dense import torch_search
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.encoder import TorchEncoder
 from telerank.dense.search import rank_exhaustively
 from telerank.dense.torch_search import DeviceVectors
-from telerank.models.precision import NAMES
+from telerank.errors import ModelError
 from telerank.models.rerankers.kinds import KINDS, find_kind
 from telerank.models.rerankers.reranker import Shape, fresh_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.log import read_log
 from telerank.training.reader.train import train_reader
 from telerank.training.reranker.train import train_reranker
 from telerank.types import Doc
 
-PRECISIONS = [name for name in NAMES if name != "float32-fast"]
+PRECISIONS = ["float32", "bfloat16"]
 PAIRS = pairs(40)
 
 
@@ -99,46 +99,38 @@ class Budget(NamedTuple):
     copies: int
 
 
-class Marks:
-    """The report of a training, which notes the counts at each record."""
+def learn(train, config, folder, *, tolerance=1e-4, budget=None, whole=True):
+    """Train on the processor and on the device, to the same losses.
 
-    def __init__(self) -> None:
-        self.totals: list[dict[str, int]] = []
-        self.losses: list[float] = []
-
-    def __call__(self, record) -> None:
-        self.losses.append(record.loss)
-        self.totals.append({name: counter.total() for name, counter in vars(pretended.counts).items()})
-
-    def keep(self, budget: Budget) -> bool:
-        """Whether the two updates between two records keep it, beside the wait for the losses of a record."""
-        first, last = self.totals
-        spent = {name: last[name] - first[name] for name in first}
-        print(f"an update: {(spent['waits'] - 1) / 2} waits, {spent['to_device'] / 2} copies")
-        return spent["waits"] <= 2 * budget.waits + 1 and spent["to_device"] <= 2 * budget.copies
-
-
-def learn(train, config, folder, *, whole=True):
-    """The losses on the processor and on the device, with the marks and the counts of the latter.
-
-    All batches of the device, also of dev and of stored features, have lengths that are multiples of 8, if
-    the model looks up ``whole`` batches.
+    The two updates between two records of the device keep the budget, beside the wait for the losses of a
+    record. All its batches, also of dev and of stored features, have lengths that are multiples of 8, if the
+    model looks up ``whole`` batches.
     """
-    plain, marks, look_up = Marks(), Marks(), torch.nn.Embedding.forward
+    losses, totals, look_up = {"cpu": [], "cuda": []}, [], torch.nn.Embedding.forward
     widths = {"cpu": set(), "cuda": set()}
 
     def noted(layer, tokens):
         widths[tokens.device.type].add(tokens.shape[-1])
         return look_up(layer, tokens)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, counting() as counts:
         patch.setattr(torch.nn.Embedding, "forward", noted)
-        train(config.model_copy(update={"device": "cpu"}), folder / "cpu", report=plain)
-        with counting() as counts:
-            train(config.model_copy(update={"device": "cuda"}), folder / "cuda", report=marks)
+        for device, own in losses.items():
+
+            def report(record, own=own):
+                own.append(record.loss)
+                totals.append(Budget(counts.waits.total(), counts.to_device.total()))
+
+            totals.clear()
+            train(config.model_copy(update={"device": device}), folder / device, report=report)
+    assert losses["cuda"] == pytest.approx(losses["cpu"], abs=tolerance)
     assert any(width % 8 for width in widths["cpu"])
     assert not whole or not any(width % 8 for width in widths["cuda"]), widths
-    return plain.losses, marks, counts
+    if budget is not None:
+        waits, copies = (last - first for first, last in zip(*totals, strict=True))
+        print(f"an update: {(waits - 1) / 2} waits, {copies / 2} copies")
+        assert waits <= 2 * budget.waits + 1, counts
+        assert copies <= 2 * budget.copies, counts
 
 
 @pytest.fixture(scope="session")
@@ -147,38 +139,37 @@ def ranking(tmp_path_factory):
 
 
 SHORT = {"optimisation": {"steps": 4, "warm_up": 1}, "log_every": 2, "checkpoint_every": 100}
-WITHOUT_DROPOUT = {"dmn": {"dropout": 0.0}, "qa-lstm": {"dropout": 0.0}, "bert-dmn": {"dropout": 0.0}}
+STILL = {"dmn": {"dropout": 0.0}, "qa-lstm": {"dropout": 0.0}, "bert-dmn": {"dropout": 0.0}}
+STILL["parade"] = {"length": 12, "stride": 8, "passages": 4, "dropout": 0.0}
+
+
+def ranker(starts, kind, **more):
+    words = find_kind(kind).over_words
+    model = {"kind": kind, "start": str(starts / ("words" if words else "encoder"))}
+    model |= {} if words else {"dropout": 0.0}
+    return {**model, "max_query": 8, "max_length": 32, "head": STILL.get(kind, {}), **more}
 
 
 UPDATES = {
-    "monobert": Budget(0, 8),
-    "bert": Budget(0, 7),
-    "bert-dmn": Budget(6, 11),
-    "dmn": Budget(11, 12),
-    "qa-lstm": Budget(10, 9),
-    "k-nrm": Budget(2, 7),
-    "parade": Budget(1, 11),
+    ("monobert", "float32"): Budget(0, 8),
+    ("monobert", "bfloat16"): Budget(0, 8),
+    ("bert", "float32"): Budget(0, 7),
+    ("bert-dmn", "float32"): Budget(6, 11),
+    ("dmn", "float32"): Budget(11, 12),
+    ("qa-lstm", "float32"): Budget(10, 9),
+    ("k-nrm", "float32"): Budget(2, 7),
+    ("parade", "float32"): Budget(1, 11),
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "precision"),
-    [*((kind, "float32") for kind in KINDS), ("monobert", "bfloat16")],
-)
+@pytest.mark.parametrize(("kind", "precision"), UPDATES)
 def test_every_kind_learns_there_as_on_the_processor(starts, ranking, tmp_path, kind, precision):
-    start = starts / ("words" if find_kind(kind).over_words else "encoder")
-    model = {"kind": kind, "start": str(start), "max_query": 8, "max_length": 32}
-    if not find_kind(kind).over_words:
-        model["dropout"] = 0.0
-    if kind in WITHOUT_DROPOUT:
-        model["head"] = WITHOUT_DROPOUT[kind]
-    if kind == "parade":
-        model["head"] = {"length": 12, "stride": 8, "passages": 4, "dropout": 0.0}
-    config = ranking_training(ranking, model=model, precision=precision, **SHORT)
+    assert {kind for kind, _ in UPDATES} == set(KINDS)
+    config = ranking_training(ranking, model=ranker(starts, kind), precision=precision, **SHORT)
     whole = kind != "parade" and not find_kind(kind).over_words
-    losses, marks, counts = learn(train_reranker, config, tmp_path, whole=whole)
-    assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
-    assert marks.keep(UPDATES[kind]), counts
+    tolerance = 1e-4 if precision == "float32" else 0.05
+    budget = UPDATES[kind, precision]
+    learn(train_reranker, config, tmp_path, tolerance=tolerance, budget=budget, whole=whole)
 
 
 FROM_STORE = {"bert": Budget(0, 6), "bert-dmn": Budget(4, 10)}
@@ -186,26 +177,9 @@ FROM_STORE = {"bert": Budget(0, 6), "bert-dmn": Budget(4, 10)}
 
 @pytest.mark.parametrize("kind", FROM_STORE)
 def test_a_head_learns_there_from_stored_features(starts, ranking, tmp_path, kind):
-    model = {"kind": kind, "start": str(starts / "encoder"), "frozen": True, "max_query": 8, "max_length": 32}
-    model["head"] = {"dropout": 0.0}
+    model = ranker(starts, kind, frozen=True, head={"dropout": 0.0})
     config = ranking_training(ranking, model=model, precision="float32", **SHORT)
-    losses, marks, counts = learn(train_reranker, config, tmp_path)
-    assert marks.losses == pytest.approx(losses, abs=0.01)  # features are halves
-    assert marks.keep(FROM_STORE[kind]), counts
-
-
-def test_a_training_scores_its_dev_set_there(starts, ranking, tmp_path):
-    dev = {**dev_lists(ranking), "every": 4, "patience": 8}
-    model = {
-        "kind": "bert",
-        "start": str(starts / "encoder"),
-        "dropout": 0.0,
-        "max_query": 8,
-        "max_length": 32,
-    }
-    config = ranking_training(ranking, model=model, precision="float32", dev=dev)
-    losses, marks, _ = learn(train_reranker, config, tmp_path)
-    assert marks.losses == pytest.approx(losses, abs=1e-4)
+    learn(train_reranker, config, tmp_path, tolerance=0.01, budget=FROM_STORE[kind])  # features are halves
 
 
 ENCODERS = {
@@ -213,44 +187,74 @@ ENCODERS = {
     ("softmax", None): Budget(0, 7),
     ("classification", None): Budget(0, 9),
     ("cosine", None): Budget(0, 9),
-    ("softmax", 3): Budget(0, 23),
+    ("softmax", 6): Budget(0, 15),
 }
 """By objective, and by the texts of a chunk."""
 
 
 @pytest.mark.parametrize(("objective", "chunk"), ENCODERS)
 def test_a_bi_encoder_learns_there_as_on_the_processor(starts, ranking, tmp_path, objective, chunk):
+    optimisation = {"batch": 8, "accumulation": 1, "learning_rate": 0.003, "chunk": chunk}
     record = {
+        **SHORT,
         "data": {"collection": str(ranking / "collection"), "negatives": {"random": True}},
         "model": {"start": str(starts / "encoder"), "dropout": 0.0, "query_length": 8, "document_length": 16},
         "loss": {"objective": objective},
-        "optimisation": {"batch": 8, "accumulation": 1, "learning_rate": 0.003, "chunk": chunk},
+        "optimisation": {**optimisation, **SHORT["optimisation"]},
         "precision": "float32",
     }
-    record["optimisation"] |= SHORT["optimisation"]
-    config = BiEncoderTraining.model_validate({**SHORT, **record})
-    losses, marks, counts = learn(train_bi_encoder, config, tmp_path)
-    assert marks.losses == pytest.approx(losses, abs=1e-4)
-    assert marks.keep(ENCODERS[objective, chunk]), counts
+    config = BiEncoderTraining.model_validate(record)
+    learn(train_bi_encoder, config, tmp_path, budget=ENCODERS[objective, chunk])
 
 
-def test_documents_are_encoded_there_and_searched(starts, tmp_path):
+READER = {"float32": Budget(0, 6), "float16": Budget(1, 6)}
+
+
+@pytest.mark.parametrize("precision", READER)
+def test_a_reader_learns_there_as_on_the_processor(tmp_path, precision):
+    folder = reader_place(tmp_path)
+    config = reader_training(folder, model={"dropout": 0.0}, precision=precision, **SHORT)
+    tolerance = 1e-4 if precision == "float32" else 0.05
+    learn(train_reader, config, tmp_path / "learned", tolerance=tolerance, budget=READER[precision])
+
+
+def test_a_reader_is_measured_there(tmp_path):
+    folder = reader_place(tmp_path)
+    dev = {"sets": [{"collection": str(folder / "two.json"), "questions": 12}], "every": 4, "patience": 8}
+    config = reader_training(folder, model={"dropout": 0.0}, precision="float32", dev=dev, **SHORT)
+    learn(train_reader, config, tmp_path / "learned")
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_re_ranker_is_measured_there_and_reads_negatives_that_are_drawn_anew(
+    starts, ranking, tmp_path, frozen
+):
+    """Features of a frozen encoder are stored while batches are read."""
+    model = ranker(starts, "bert", frozen=frozen, head={"dropout": 0.0})
+    negatives = {"run": str(ranking / "train.run"), "per_positive": 2, "resample": True}
+    changes = {"data": {"negatives": negatives}, "dev": dev_lists(ranking, every=4, patience=8, queries=6)}
+    epochs = {"optimisation": {"steps": 4, "warm_up": 1, "batch": 12}, "log_every": 2}
+    config = ranking_training(ranking, model=model, precision="float32", **changes, **epochs)
+    learn(train_reranker, config, tmp_path, tolerance=0.01 if frozen else 1e-4)
+
+
+def test_documents_are_encoded_there_with_a_wait_for_each_shard_and_searched(starts, tmp_path):
     docs = [Doc(f"d{number}", passage) for number, (_, passage) in enumerate(pairs(300))]
-    made = {}
+    encoded, encoding = {}, Encoding(batch_tokens=999, shard=100)
     for device in ("cpu", "cuda"):
         encoder = TorchEncoder(str(starts / "encoder"), device, "float32")
-        with counting() as counts:
-            made[device] = encode_documents(
-                docs, tmp_path / device, encoder, encoding=Encoding(batch_tokens=999)
-            )
         queries = encoder.encode_queries([query for query, _ in PAIRS])
+        with counting() as counts:
+            encoded[device] = encode_documents(docs, tmp_path / device, encoder, encoding=encoding)
+    assert counts.to_device.total() > 8
+    assert counts.waits.total() <= 3 + 1, counts  # once for a shard
     rows = np.arange(len(docs))
-    assert made["cuda"].take(rows) == pytest.approx(made["cpu"].take(rows), abs=1e-3)
-    vectors = made["cuda"]
+    vectors = encoded["cuda"]
+    assert vectors.take(rows) == pytest.approx(encoded["cpu"].take(rows), abs=1e-3)
     with counting() as counts:
         found = DeviceVectors(vectors, "cuda").search(queries, 10)
-    assert counts.waits.total() <= 4, counts  # one of them for its one block of rows
-    assert counts.to_device.total() <= 3, counts
+    assert counts.waits.total() <= 6, counts  # three of them for its blocks of rows
+    assert counts.to_device.total() <= 7, counts
     for hits, query in zip(found, vectors.require(queries), strict=True):
         expected = rank_exhaustively(vectors, query, 10)
         assert hits.rows.tolist() == expected.rows.tolist()
@@ -264,21 +268,16 @@ def test_vectors_beyond_its_memory_are_streamed_as_pinned_halves(starts, tmp_pat
     vectors = encode_documents(docs, tmp_path / "vectors", encoder, encoding=Encoding(shard=64))
     queries = encoder.encode_queries([f"q{number} d{number % 40}" for number in range(1024)])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (1000, 80_000_000_000))
-    copied, copy = [], torch_search._Block.to
-
-    def noted(block, device):
-        copied.append((block.vectors.dtype, block.vectors.is_pinned(), block.lengths.is_pinned()))
-        return copy(block, device)
-
-    monkeypatch.setattr(torch_search._Block, "to", noted)
     streamed = DeviceVectors(vectors, "cuda")
     assert not streamed.is_resident
     with counting() as counts:
         found = streamed.search(queries, 10)
     assert vectors.dtype == "float16"
-    assert copied == [(torch.float16, True, True)] * 5  # once for all queries, a block of each shard
-    assert counts.to_device.total() <= 2 * len(copied) + 1, counts
-    assert counts.waits.total() <= len(copied) + 3, counts  # what is selected of each block is counted
+    blocks = counts.sources[torch.float16, True]
+    assert blocks == 5  # once for all queries, a block of each shard, of halves and their lengths
+    assert (torch.float16, False) not in counts.sources
+    assert counts.to_device.total() <= 2 * blocks + 1, counts
+    assert counts.waits.total() <= blocks + 3, counts  # what is selected of each block is counted
     for number in (0, 511, 1023):
         expected = rank_exhaustively(vectors, vectors.require(queries)[number], 10)
         assert found[number].rows.tolist() == expected.rows.tolist()
@@ -295,16 +294,6 @@ def test_scoring_waits_once_for_a_window(starts, kind, waits):
     batches = counts.of("to_device", "models/pairs/pair.py") // 5
     assert batches > 1
     assert counts.waits.total() <= 1 + waits * batches, counts
-
-
-def test_encoding_waits_once_for_a_shard(starts, tmp_path):
-    docs = [Doc(f"d{number}", passage) for number, (_, passage) in enumerate(pairs(100))]
-    encoder = TorchEncoder(str(starts / "encoder"), "cuda", "bfloat16")
-    encode_documents(docs[:9], tmp_path / "first", encoder, encoding=Encoding(batch_tokens=999))
-    with counting() as counts:
-        encode_documents(docs, tmp_path / "vectors", encoder, encoding=Encoding(batch_tokens=400, shard=50))
-    assert counts.to_device.total() > 8
-    assert counts.waits.total() <= 2, counts
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -325,21 +314,29 @@ def test_a_reader_reads_there_as_on_the_processor_and_waits_once_for_a_window(tm
     assert SpanReader(reader, device="cuda").computes_in == "bfloat16"
 
 
-READER = {"float32": Budget(0, 6), "bfloat16": Budget(0, 6), "float16": Budget(1, 6)}
+def test_the_next_batch_is_read_before_the_present_one_is_learned_from(tmp_path):
+    """And the log is that of the processor, which reads each batch when it is needed."""
+    lines = {
+        device: train_line(
+            line_training(steps=3, accumulation=2, log_every=2, device=device), tmp_path / device
+        )
+        for device in ("cpu", "cuda")
+    }
+    assert lines["cuda"].numbers("read") == [0, 1, 2, 3, 4, 5]  # each once, and none beyond the last
+    events = lines["cuda"].events
+    for number in range(5):
+        assert events.index(("prepare", number + 1)) < events.index(("learn", number))
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in lines]
+    plain, there = ({record.step: record.loss for record in log} for log in logs)
+    assert there == pytest.approx(plain)
 
 
-@pytest.mark.parametrize("precision", READER)
-def test_a_reader_learns_there_as_on_the_processor(tmp_path_factory, tmp_path, precision):
-    place = reader_place(tmp_path_factory.mktemp("reading"))
-    config = reader_training(place, model={"dropout": 0.0}, precision=precision, **SHORT)
-    losses, marks, counts = learn(train_reader, config, tmp_path / "learned")
-    assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
-    assert marks.keep(READER[precision]), counts
-    dev = {"sets": [{"collection": str(place / "two.json")}], "every": 4, "patience": 8}
-    config = reader_training(place, model={"dropout": 0.0}, precision=precision, dev=dev, **SHORT)
-    measured, marks, _ = learn(train_reader, config, tmp_path / "measured")
-    assert marks.losses == pytest.approx(losses, abs=1e-4 if precision == "float32" else 0.05)
-    assert measured == losses
+@pytest.mark.parametrize("log_every", [5, 100])
+def test_a_loss_that_is_not_finite_is_named_when_it_is_logged_and_nothing_is_saved(tmp_path, log_every):
+    with pytest.raises(ModelError, match="the loss of update 3 is nan: try a lower learning rate"):
+        train_line(line_training(log_every=log_every, device="cuda"), tmp_path, broken=2)
+    assert not (tmp_path / "model").exists()
+    assert not list((tmp_path / "checkpoints").iterdir())
 
 
 @pytest.fixture
@@ -347,11 +344,11 @@ def benchmark(monkeypatch):
     """The modules of benchmarks/gpu, with small encoders, and what they ask of CUDA besides."""
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     import gpu.__main__ as main
+    from test_gpu_benchmark import make_small
 
     from gpu import inputs
 
-    monkeypatch.setattr(inputs, "SHAPES", dict.fromkeys(inputs.SHAPES, (2, 32, 64, 2)))
-    monkeypatch.setattr(inputs.Inputs, "minilm", None)
+    make_small(monkeypatch, inputs)
     device = SimpleNamespace(name="pretended", total_memory=1e9, multi_processor_count=1, major=9, minor=0)
     for name, value in {
         "get_device_properties": device,

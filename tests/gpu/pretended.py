@@ -1,8 +1,8 @@
 """A device that says ``cuda`` and holds its numbers on the processor; it counts what a GPU would wait for.
 
 Tensors on it are :class:`OnDevice`. Every operation of torch passes through :class:`Pretend`, which refuses an
-operation on tensors of two devices, as CUDA does, and counts kernels, copies and synchronisations by the line
-of telerank that caused them. As in CUDA, a tensor without dimensions may come from the processor into a
+operation on tensors of two devices, as CUDA does, and counts copies and synchronisations by the line of
+telerank that caused them. As in CUDA, a tensor without dimensions may come from the processor into a
 pointwise operation, and so may the indices of an indexing (which waits for them).
 
 ``install`` cannot be undone: ``pretend.py`` runs tests in a process of their own, in which torch was told of a
@@ -42,11 +42,6 @@ WAITS = {  # the size of what they return, or a value, is needed on the processo
 }
 INDEXING = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
 COPIES = {aten._to_copy.default, aten.copy_.default}
-FREE = {  # no kernel runs
-    aten.detach.default,
-    aten.lift_fresh.default,
-    aten._fused_sdp_choice.default,
-}
 
 
 class OnDevice(Tensor):
@@ -98,10 +93,12 @@ class MixedDevicesError(RuntimeError):
 
 
 class Counts:
-    """How often, by the line of telerank: ``kernels``, ``to_device``, ``to_host``, ``waits``."""
+    """How often, by the line of telerank: ``to_device``, ``to_host``, ``waits``; ``sources`` are what is copied
+    to the device, by type and whether its memory is pinned.
+    """
 
     def __init__(self) -> None:
-        self.kernels, self.to_device, self.to_host, self.waits = (Counter() for _ in range(4))
+        self.sources, self.to_device, self.to_host, self.waits = (Counter() for _ in range(4))
 
     def of(self, name: str, file: str) -> int:
         """How many there were in the lines of a file of telerank."""
@@ -208,21 +205,18 @@ def count(function, args, kwargs, device) -> None:
         source, target = (args[1], args[0]) if function is aten.copy_.default else (args[0], None)
         ends = is_result_there(function, args, kwargs, device, isinstance(source, OnDevice))
         if isinstance(source, OnDevice) == ends:
-            counts.kernels[where] += 1
             return
         (counts.to_device if ends else counts.to_host)[where] += 1
+        if ends:
+            counts.sources[source.dtype, source.is_pinned()] += 1
         later = args[2] if target is not None and len(args) > 2 else kwargs.get("non_blocking", False)
         if not later:
             counts.waits[where] += 1
         return
     if function in WAITS:
         counts.waits[where] += 1
-        if function is aten._local_scalar_dense.default:
-            return
     if function in INDEXING:
         count_indices(args, where)
-    if function not in FREE and not is_view(function):
-        counts.kernels[where] += 1
 
 
 def count_indices(args, where: str) -> None:
@@ -241,7 +235,6 @@ class Recurrent(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, name, rebuild, *tensors):
-        counts.kernels[line()] += 1
         ctx.given = [
             tensor.inner.detach().requires_grad_(tensor.requires_grad)
             if isinstance(tensor, OnDevice)
@@ -254,7 +247,6 @@ class Recurrent(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        counts.kernels["gradient"] += 1
         wanted = [tensor for tensor in ctx.given if tensor.requires_grad]
         found = iter(torch.autograd.grad(ctx.results, wanted, [gradient.inner for gradient in gradients]))
         own = (OnDevice(next(found)) if tensor.requires_grad else None for tensor in ctx.given)

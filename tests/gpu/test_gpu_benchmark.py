@@ -16,14 +16,21 @@ pytest.importorskip("transformers")
 ROOT = Path(__file__).parents[2]
 
 
+def make_small(monkeypatch, inputs):
+    """Small encoders, few words and few pairs."""
+    monkeypatch.setattr(inputs, "SHAPES", dict.fromkeys(inputs.SHAPES, (2, 32, 64, 2)))
+    monkeypatch.setattr(inputs, "VOCABULARY", 2000)
+    monkeypatch.setattr(inputs, "POOL_TOKENS", 400_000)
+    monkeypatch.setattr(inputs.Inputs, "minilm", None)
+
+
 @pytest.fixture
 def run_benchmark(monkeypatch, tmp_path):
     """Runs the command with small encoders, and returns what it printed and wrote."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     main = pytest.importorskip("gpu.__main__")
     inputs = sys.modules["gpu.inputs"]
-    monkeypatch.setattr(inputs, "SHAPES", dict.fromkeys(inputs.SHAPES, (2, 32, 64, 2)))
-    monkeypatch.setattr(inputs.Inputs, "minilm", None)
+    make_small(monkeypatch, inputs)
     monkeypatch.setattr(sys.modules["gpu.searching"], "searching_rows", list)
 
     def run(*arguments):

@@ -46,8 +46,11 @@ def gates_alone(reranker, pair):
 def pairs_of(reranker, texts=TEXTS):
     from telerank.text.sentences import split_sentences
 
-    queries = reranker.texts.queries([query for query, _ in texts])
-    passages = reranker.texts.passages(
-        [passage for _, passage in texts], [split_sentences(passage) for _, passage in texts]
-    )
-    return [reranker.texts.pair(*one) for one in zip(queries, passages, strict=True)]
+    queries, passages = zip(*texts, strict=True)
+    return pairs_without_sentences(reranker, queries, passages, [*map(split_sentences, passages)])
+
+
+def pairs_without_sentences(reranker, queries, passages, sentences=None):
+    texts = reranker.texts
+    both = zip(texts.queries(queries), texts.passages(passages, sentences), strict=True)
+    return [texts.pair(query, passage) for query, passage in both]

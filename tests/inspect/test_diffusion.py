@@ -11,11 +11,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from gated_models import tiny_dmn  # noqa: E402
+from gated_models import pairs_without_sentences, tiny_dmn  # noqa: E402
 
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.inspect.diffusion import KINDS, measure_diffusion, sum_pairwise  # noqa: E402
+from telerank.inspect.diffusion import KINDS, measure_diffusion  # noqa: E402
 from telerank.inspect.token_outputs import iterate_batches, open_checkpoint  # noqa: E402
 from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker  # noqa: E402
 
@@ -33,9 +33,7 @@ def made(folder, kind="monobert", architecture="bert"):
 
 
 def pairs_of(reranker, texts=TEXTS):
-    queries = reranker.texts.queries([query for query, _ in texts])
-    passages = reranker.texts.passages([passage for _, passage in texts])
-    return [reranker.texts.pair(*one) for one in zip(queries, passages, strict=True)]
+    return pairs_without_sentences(reranker, *zip(*texts, strict=True))
 
 
 def cosines_one_by_one(reranker, pairs):
@@ -76,22 +74,6 @@ def test_spreads_are_those_of_cosines_computed_one_by_one(tmp_path, architecture
         reach = 1.5 * (quartiles[2] - quartiles[0])
         assert spread.low == pytest.approx(values[values >= quartiles[0] - reach].min(), abs=1e-4)
         assert spread.high == pytest.approx(values[values <= quartiles[2] + reach].max(), abs=1e-4)
-
-
-def test_the_mean_does_not_depend_on_the_batches(tmp_path):
-    reranker = made(tmp_path)
-    pairs = pairs_of(reranker)
-    one, many = (measure_diffusion(reranker, pairs, batch_tokens=size) for size in (1, 10_000))
-    for name in KINDS:
-        assert one.spreads[name].mean == pytest.approx(many.spreads[name].mean, abs=1e-6)
-
-
-def test_the_sum_over_pairs_of_unit_vectors_is_of_closed_form():
-    units = torch.nn.functional.normalize(
-        torch.randn(50, 16, generator=torch.Generator().manual_seed(3)), dim=-1
-    )
-    direct = sum(float(a @ b) for a, b in itertools.combinations(units, 2))
-    assert sum_pairwise(units) == pytest.approx(direct, abs=1e-4)
 
 
 def test_what_is_cut_is_counted_and_one_token_has_no_inner_cosine(tmp_path):

@@ -9,6 +9,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("sklearn")
 
+from gated_models import pairs_without_sentences  # noqa: E402
+
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError  # noqa: E402
 from telerank.inspect.embeddings import compute_cls_vectors, compute_tsne, measure_separation  # noqa: E402
@@ -23,9 +25,7 @@ APART = MIXED + 6 * RELEVANT[:, None].astype(np.float32)
 
 def test_a_pair_has_the_vector_that_its_first_token_has_alone(tmp_path):
     reranker = fresh_reranker(small_encoder(tmp_path), Shape("monobert", **SMALL))
-    queries = reranker.texts.queries(["q1 q2", "q3", "q4"])
-    passages = reranker.texts.passages(["d1", "d2 d3 d4 d5", "d6 d7"])
-    pairs = [reranker.texts.pair(*one) for one in zip(queries, passages, strict=True)]
+    pairs = pairs_without_sentences(reranker, ["q1 q2", "q3", "q4"], ["d1", "d2 d3 d4 d5", "d6 d7"])
     found = compute_cls_vectors(reranker, pairs, batch_tokens=16)
     for vector, pair in zip(found, pairs, strict=True):
         inputs = {
@@ -51,11 +51,6 @@ def test_separation_is_what_it_says_computed_vector_by_vector(vectors):
     found = measure_separation(vectors, RELEVANT.tolist())
     assert found.silhouette == pytest.approx(np.mean(silhouettes), abs=1e-5)
     assert found.agreement == pytest.approx((np.mean(shares[True]) + np.mean(shares[False])) / 2, abs=1e-9)
-
-
-def test_classes_apart_agree_and_mixed_ones_do_by_chance():
-    assert measure_separation(APART, RELEVANT).agreement == pytest.approx(1)
-    assert measure_separation(MIXED, RELEVANT).agreement == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])

@@ -76,15 +76,6 @@ def test_rates_are_those_counted_pair_by_pair(tmp_path, kind):
     assert (found.pairs, found.skipped, found.queries) == (12, 4, 4)
 
 
-def test_deleting_takes_the_tokens_of_one_sentence_and_nothing_else(tmp_path):
-    reranker = tiny_dmn(tmp_path)
-    for pair in pairs_of(reranker):
-        for sentence in range(count_sentences(pair)):
-            fast, slow = delete_sentence(reranker.texts, pair, sentence), spelled(pair, sentence)
-            for name in ("ids", "types", "parts", "sentences"):
-                assert np.array_equal(getattr(fast, name), getattr(slow, name))
-
-
 def test_what_was_cut_off_does_not_come_back(tmp_path):
     reranker = tiny_dmn(tmp_path, max_length=16)
     pair = max(pairs_of(reranker), key=lambda one: one.cut)
@@ -109,42 +100,6 @@ def test_the_interval_is_that_of_queries_drawn_with_all_their_pairs(tmp_path):
     alone = measure_faithfulness(reranker, pairs, ["q"] * len(pairs), seed=3).rates["episode 1"]
     assert math.isnan(alone.low)
     assert alone.difference == one.difference
-
-
-def test_gates_that_alone_decide_the_score_are_found_faithful(tmp_path):
-    found = measure_faithfulness(planted(tmp_path), pairs_of(tiny_dmn(tmp_path)), QIDS)
-    for what in ("episode 1", "episode 2", MEAN):
-        one = found.rates[what]
-        assert (one.chosen, one.other, one.difference, one.low, one.high) == (1, 0, 1, 1, 1)
-    assert found.rates[LONGEST].chosen < 1
-
-
-def planted(folder):
-    """A re-ranker whose logit is the largest first component of a sentence, as are its gates."""
-    from types import SimpleNamespace
-
-    from telerank.models.rerankers.bert_dmn import DmnHead
-    from telerank.models.rerankers.encoder_ranker import EncoderRanker
-    from telerank.models.rerankers.reranker import Reranker
-
-    class Words(torch.nn.Module):
-        config = SimpleNamespace(hidden_size=8, type_vocab_size=0)
-
-        def __init__(self):
-            super().__init__()
-            torch.manual_seed(0)
-            self.vectors = torch.nn.Embedding(200, 8)
-
-        def forward(self, input_ids, **_):
-            return SimpleNamespace(last_hidden_state=self.vectors(input_ids))
-
-    class Largest(DmnHead):
-        def with_gates(self, features):
-            worth = features.sentences[..., 0].masked_fill(~features.sentence_mask, -torch.inf)
-            return worth.amax(1), worth.softmax(1).unsqueeze(1).repeat(1, 2, 1)
-
-    made = tiny_dmn(folder)
-    return Reranker(EncoderRanker(Words(), Largest(8, 4)).eval(), made.texts, made.shape)
 
 
 def test_what_cannot_be_checked_is_refused(tmp_path):

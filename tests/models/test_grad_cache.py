@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_models import WORDS, small_encoder  # noqa: E402
-from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
-from telerank.models.encoders.grad_cache import backward, backward_at_once  # noqa: E402
-from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin  # noqa: E402
-from telerank.models.random_numbers import RandomNumbers  # noqa: E402
+from small_models import WORDS
+from telerank.models.encoders.folders import load_bi_encoder
+from telerank.models.encoders.grad_cache import backward, backward_at_once
+from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin
+from telerank.models.random_numbers import RandomNumbers
 
 QUERIES, DOCUMENTS = WORDS[:6], [f"{WORDS[40 + i]} x1 x2" for i in range(9)]
 CPU = torch.device("cpu")
@@ -22,8 +20,8 @@ RELEVANT[0, 3] = True
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    return load_bi_encoder(small_encoder(tmp_path_factory.mktemp("cache") / "model"), dropout=0.1)
+def trained(encoders):
+    return load_bi_encoder(encoders(), dropout=0.1)
 
 
 def chunks(trained, size):
@@ -45,32 +43,29 @@ def gradients(run, trained, size, loss):
     torch.manual_seed(7)
     run = partial(run, device=CPU) if run is backward else run
     value = run(*chunks(trained, size), lambda q, d: loss(q @ d.T, RELEVANT))
-    found = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
-    return float(value), found, torch.rand(1).item()
+    grads = {name: part.grad.clone() for name, part in model.named_parameters() if part.grad is not None}
+    return float(value), grads, torch.rand(1).item()
 
 
 @pytest.mark.parametrize("loss", [multi_label_margin, in_batch_softmax])
-@pytest.mark.parametrize("size", [1, 2, 4, 100])
-def test_cached_gradients_are_the_plain_ones_with_dropout(trained, size, loss):
-    """Both draw dropout chunk by chunk, in the same order."""
-    trained[0].train()
-    value, ours, after = gradients(backward, trained, size, loss)
-    expected, plain, after_plain = gradients(backward_at_once, trained, size, loss)
-    assert value == pytest.approx(expected, rel=1e-6)
-    assert after == after_plain
-    assert ours.keys() == plain.keys()
-    assert max(float(one.abs().max()) for one in plain.values()) > 0.01
-    for name, gradient in plain.items():
-        torch.testing.assert_close(ours[name], gradient, atol=1e-5, rtol=1e-5)
-
-
-def test_without_dropout_the_size_of_a_chunk_makes_no_difference(trained):
-    trained[0].eval()
-    value, ours, _ = gradients(backward, trained, 2, multi_label_margin)
-    expected, plain, _ = gradients(backward_at_once, trained, 100, multi_label_margin)
-    assert value == pytest.approx(expected, rel=1e-6)
-    for name, gradient in plain.items():
-        torch.testing.assert_close(ours[name], gradient, atol=1e-5, rtol=1e-5)
+def test_cached_gradients_are_the_plain_ones(trained, loss):
+    """Both draw dropout chunk by chunk, in the same order; without it the size of a chunk makes no difference."""
+    for training, size, plain_size in (
+        (True, 1, 1),
+        (True, 2, 2),
+        (True, 4, 4),
+        (True, 100, 100),
+        (False, 2, 100),
+    ):
+        trained[0].train(training)
+        value, cached, after = gradients(backward, trained, size, loss)
+        expected, plain, after_plain = gradients(backward_at_once, trained, plain_size, loss)
+        assert value == pytest.approx(expected, rel=1e-6)
+        assert after == after_plain
+        assert cached.keys() == plain.keys()
+        assert max(float(gradient.abs().max()) for gradient in plain.values()) > 0.01
+        for name, gradient in plain.items():
+            torch.testing.assert_close(cached[name], gradient, atol=1e-5, rtol=1e-5)
 
 
 def test_dropout_differs_from_chunk_to_chunk(trained):
@@ -78,10 +73,10 @@ def test_dropout_differs_from_chunk_to_chunk(trained):
     trained[0].train()
     queries, _ = chunks(trained, 1)
     state = RandomNumbers(CPU)
-    one, other = queries[0](), queries[0]()
-    assert not torch.equal(one, other)
+    vectors = queries[0]()
+    assert not torch.equal(vectors, queries[0]())
     state.restore()
-    assert torch.equal(queries[0](), one)
+    assert torch.equal(queries[0](), vectors)
 
 
 def test_no_graph_of_more_than_a_chunk_is_kept(trained):
@@ -99,8 +94,8 @@ def test_no_graph_of_more_than_a_chunk_is_kept(trained):
 
     trained[0].zero_grad()
     backward(
-        [counted(one) for one in queries],
-        [counted(one) for one in documents],
+        list(map(counted, queries)),
+        list(map(counted, documents)),
         lambda q, d: multi_label_margin(q @ d.T, RELEVANT),
         CPU,
     )

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_models import ARCHITECTURES, save_vectors, small_encoder  # noqa: E402
-from telerank.errors import ModelError  # noqa: E402
-from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
-from telerank.models.pairs.pair import batch_of  # noqa: E402
-from telerank.models.precision import train_plainly  # noqa: E402
-from telerank.models.rerankers.encoder_ranker import HEAD  # noqa: E402
-from telerank.models.rerankers.reranker import (  # noqa: E402
+from small_models import ARCHITECTURES, save_vectors
+from telerank.errors import ModelError
+from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
+from telerank.models.pairs.pair import batch_of
+from telerank.models.precision import train_plainly
+from telerank.models.rerankers.encoder_ranker import HEAD
+from telerank.models.rerankers.reranker import (
     SETTINGS,
     Shape,
     fresh_reranker,
     load_reranker,
     save_reranker,
 )
-from telerank.models.rerankers.transformer_ranker import positions  # noqa: E402
+from telerank.models.rerankers.transformer_ranker import positions
 
 PAIRS = [("q1 q2", "d1 d2 d3 d4"), ("q3", "d5"), ("q4 q5 q6", " ".join(f"d{n}" for n in range(12)))]
 SMALL = {"max_query": 8, "max_length": 32}
@@ -32,7 +31,7 @@ def pairs_of(reranker, pairs=PAIRS):
     texts = reranker.texts
     queries = texts.queries([query for query, _ in pairs])
     passages = texts.passages([passage for _, passage in pairs])
-    return [texts.pair(*one) for one in zip(queries, passages, strict=True)]
+    return list(map(texts.pair, queries, passages))
 
 
 def logits(reranker, pairs=PAIRS):
@@ -41,19 +40,20 @@ def logits(reranker, pairs=PAIRS):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_attention_on_plain_products_scores_the_same_with_the_same_gradient(tmp_path, architecture):
-    made = fresh_reranker(small_encoder(tmp_path / "start", architecture), Shape("monobert", **SMALL))
-    made.model.eval()
+def test_attention_on_plain_products_scores_the_same_with_the_same_gradient(encoders, architecture):
+    reranker = fresh_reranker(encoders(architecture), Shape("monobert", **SMALL))
+    reranker.model.eval()
 
     def gradients():
-        made.model.zero_grad()
-        scored = made.model(batch_of(pairs_of(made), made.texts.pad_id))
-        scored.sum().backward()
-        return scored.detach(), [one.grad for one in made.model.parameters() if one.grad is not None]
+        reranker.model.zero_grad()
+        scores = reranker.model(batch_of(pairs_of(reranker), reranker.texts.pad_id))
+        scores.sum().backward()
+        parameters = reranker.model.parameters()
+        return scores.detach(), [weight.grad for weight in parameters if weight.grad is not None]
 
     fused, of_fused = gradients()
-    train_plainly(made.model)
-    assert made.model.classifier.config._attn_implementation == "eager"
+    train_plainly(reranker.model)
+    assert reranker.model.classifier.config._attn_implementation == "eager"
     plain, of_plain = gradients()
     assert torch.allclose(fused, plain, atol=1e-6)
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(of_fused, of_plain, strict=True))
@@ -61,62 +61,45 @@ def test_attention_on_plain_products_scores_the_same_with_the_same_gradient(tmp_
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kind", ["monobert", "bert", "bert-dmn"])
-def test_scores_are_not_rounded_with_the_encoder(tmp_path, architecture, kind):
-    made = fresh_reranker(small_encoder(tmp_path / "start", architecture), Shape(kind, **SMALL))
-    made.model.eval()
+def test_what_is_saved_scores_the_same_when_loaded_and_is_not_rounded_with_the_encoder(
+    encoders, tmp_path, architecture, kind
+):
+    reranker = fresh_reranker(encoders(architecture), Shape(kind, **SMALL))
+    save_reranker(reranker, tmp_path / "saved")
+    loaded = load_reranker(tmp_path / "saved")
+    assert loaded.shape == reranker.shape
+    assert not loaded.model.training
+    torch.testing.assert_close(logits(loaded), logits(reranker), rtol=0, atol=1e-6)
+    assert reranker_fingerprint(loaded) == reranker_fingerprint(reranker)
     pairs = [(f"q{n} q{n + 1}", f"d{n} d{2 * n}") for n in range(1, 60)]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = logits(made, pairs)
-    assert found.dtype == torch.float32
-    rounded = (found == found.bfloat16().float()).float().mean()
+        scores = logits(loaded, pairs)
+    assert scores.dtype == torch.float32
+    rounded = (scores == scores.bfloat16().float()).float().mean()
     assert rounded < 0.1  # all of them, where the last layer computed in bfloat16
-
-
-def test_a_frozen_encoder_keeps_its_kernels(tmp_path):
-    made = fresh_reranker(small_encoder(tmp_path / "start"), Shape("bert", frozen=True, **SMALL))
-    before = made.model.encoder.config._attn_implementation
-    train_plainly(made.model)
-    assert made.model.encoder.config._attn_implementation == before == "sdpa"
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kind", ["monobert", "bert", "bert-dmn"])
-def test_what_is_saved_scores_the_same_when_loaded(tmp_path, architecture, kind):
-    made = fresh_reranker(small_encoder(tmp_path / "start", architecture), Shape(kind, **SMALL))
-    save_reranker(made, tmp_path / "saved")
-    loaded = load_reranker(tmp_path / "saved")
-    assert loaded.shape == made.shape
-    assert not loaded.model.training
-    torch.testing.assert_close(logits(loaded), logits(made), rtol=0, atol=1e-6)
-    assert reranker_fingerprint(loaded) == reranker_fingerprint(made)
 
 
 @pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
 def test_models_over_word_vectors_are_saved_with_their_words(tmp_path, kind):
     words = [f"{letter}{number}" for letter in "qd" for number in range(20)]
     save_vectors(tmp_path / "vectors", words, torch.randn(len(words) + 2, 8))
-    made = fresh_reranker(tmp_path / "vectors", Shape(kind, **SMALL), keep={"q1", "q2", "d1", "d4", "d5"})
-    assert made.texts.vocabulary == ("q1", "q2", "d1", "d4", "d5")
-    save_reranker(made, tmp_path / "saved")
-    loaded = load_reranker(tmp_path / "saved")
-    assert torch.equal(logits(loaded), logits(made))
-    assert reranker_fingerprint(loaded) == reranker_fingerprint(made)
-    words = (tmp_path / "saved" / "vocab.txt").read_text()
-    (tmp_path / "saved" / "vocab.txt").write_text(f"{words}one\nmore\n")
-    with pytest.raises(ModelError, match=r"vocab\.txt: expected 5 words, got 7"):
-        load_reranker(tmp_path / "saved")
-    (tmp_path / "saved" / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match=f"no weights of a {kind}, or damaged ones"):
-        load_reranker(tmp_path / "saved")
-
-
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
-def test_a_batch_without_any_word_has_the_scores_of_its_pairs_among_others(tmp_path, kind):
-    save_vectors(tmp_path / "vectors", ["q1", "d1"], torch.randn(4, 8))
-    made = fresh_reranker(tmp_path / "vectors", Shape(kind, **SMALL))
-    made.model.eval()
-    alone, among = logits(made, [("", "")]), logits(made, [("", ""), ("q1", "d1")])
+    keep = ("q1", "q2", "d1", "d4", "d5")
+    reranker = fresh_reranker(tmp_path / "vectors", Shape(kind, **SMALL), keep=set(keep))
+    assert reranker.texts.vocabulary == keep
+    folder = tmp_path / "saved"
+    save_reranker(reranker, folder)
+    loaded = load_reranker(folder)
+    assert torch.equal(logits(loaded), logits(reranker))
+    assert reranker_fingerprint(loaded) == reranker_fingerprint(reranker)
+    # a pair without any word has the same score alone
+    alone, among = logits(loaded, [("", "")]), logits(loaded, [("", ""), ("q1", "d1")])
     torch.testing.assert_close(alone, among[:1])
+    (folder / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "one\nmore\n")
+    with pytest.raises(ModelError, match=r"vocab\.txt: expected 5 words, got 7"):
+        load_reranker(folder)
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ModelError, match=f"no weights of a {kind}, or damaged ones"):
+        load_reranker(folder)
 
 
 @pytest.mark.parametrize(
@@ -133,102 +116,82 @@ def test_a_batch_without_any_word_has_the_scores_of_its_pairs_among_others(tmp_p
         ("monobert", {"hidden": [8]}),
     ],
 )
-def test_settings_that_a_head_cannot_have_are_refused(tmp_path, kind, head):
-    save_vectors(tmp_path / "vectors", ["q1", "d1"], torch.randn(4, 8))
-    start = tmp_path / "vectors" if kind == "qa-lstm" else small_encoder(tmp_path / "start")
-    with pytest.raises(
-        ModelError, match=r"settings of a|whole number of episodes|no attention gate|no pooling"
-    ):
+def test_settings_that_a_head_cannot_have_are_refused(encoders, tmp_path, kind, head):
+    save_vectors(tmp_path, ["q1", "d1"], torch.randn(4, 8))
+    start = tmp_path if kind == "qa-lstm" else encoders()
+    message = r"settings of a|whole number of episodes|no attention gate|no pooling"
+    with pytest.raises(ModelError, match=message):
         fresh_reranker(start, Shape(kind, **SMALL, head=head))
 
 
-def test_a_damaged_configuration_is_named(tmp_path):
-    folder = small_encoder(tmp_path / "start")
-    for text in ("{", '{"model_type": "nope"}'):
-        (folder / "config.json").write_text(text)
-        with pytest.raises(ModelError, match=r"config\.json cannot be read"):
-            load_reranker(folder)
-
-
 @pytest.mark.parametrize("architecture", ["bert", "camembert", "distilbert", "mpnet"])
-def test_monobert_opens_as_a_cross_encoder_with_the_same_scores(tmp_path, architecture):
+def test_monobert_opens_as_a_cross_encoder_with_the_same_scores(encoders, tmp_path, architecture):
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    made = fresh_reranker(small_encoder(tmp_path / "start", architecture), Shape("monobert", **SMALL))
-    save_reranker(made, tmp_path / "saved")
-    elsewhere = sentence_transformers.CrossEncoder(str(tmp_path / "saved"), device="cpu")
-    found = elsewhere.predict(PAIRS, convert_to_tensor=True)
-    torch.testing.assert_close(found, logits(made), rtol=0, atol=1e-5)
+    reranker = fresh_reranker(encoders(architecture), Shape("monobert", **SMALL))
+    save_reranker(reranker, tmp_path / "saved")
+    theirs = sentence_transformers.CrossEncoder(str(tmp_path / "saved"), device="cpu")
+    scores = theirs.predict(PAIRS, convert_to_tensor=True)
+    torch.testing.assert_close(scores, logits(reranker), rtol=0, atol=1e-5)
 
 
-def test_a_cross_encoder_of_others_opens_as_monobert(tmp_path):
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    start = small_encoder(tmp_path / "start")
-    for labels in (1, 2):
-        folder = tmp_path / f"labels{labels}"
-        theirs = AutoModelForSequenceClassification.from_pretrained(start, num_labels=labels).eval()
-        theirs.save_pretrained(folder)
-        tokenizer = AutoTokenizer.from_pretrained(start)
-        tokenizer.save_pretrained(folder)
-        inputs = tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt")
-        with torch.no_grad():
-            found = theirs(**inputs).logits
-        wanted = found[:, 0] if labels == 1 else found[:, 1] - found[:, 0]
-        opened = load_reranker_of(folder)
-        torch.testing.assert_close(logits(opened), wanted, rtol=0, atol=1e-5)
-
-
-def load_reranker_of(folder):
+@pytest.mark.parametrize("labels", [1, 2])
+def test_a_cross_encoder_of_others_opens_as_monobert(encoders, tmp_path, labels):
     """Pairs of these small tokenizers are shorter than the query's usual 64 tokens and a passage."""
-    settings = Shape("monobert", **SMALL).record()
-    (folder / SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
-    return load_reranker(folder)
+    theirs = AutoModelForSequenceClassification.from_pretrained(encoders(), num_labels=labels).eval()
+    theirs.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(encoders())
+    tokenizer.save_pretrained(tmp_path)
+    inputs = tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt")
+    with torch.no_grad():
+        outputs = theirs(**inputs).logits
+    expected = outputs[:, 0] if labels == 1 else outputs[:, 1] - outputs[:, 0]
+    (tmp_path / SETTINGS).write_text(json.dumps(Shape("monobert", **SMALL).record()), encoding="utf-8")
+    torch.testing.assert_close(logits(load_reranker(tmp_path)), expected, rtol=0, atol=1e-5)
 
 
-def test_the_seed_decides_the_head(tmp_path):
-    start = small_encoder(tmp_path / "start")
-    one, same, other = (fresh_reranker(start, Shape("bert", **SMALL), seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(logits(one), logits(same))
-    assert not torch.equal(logits(one), logits(other))
+def test_the_seed_and_the_encoder_decide_a_head_and_features_do_not_depend_on_it(encoders):
+    frozen = Shape("bert", frozen=True, **SMALL)
+    first, same, other = (fresh_reranker(encoders(), frozen, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(logits(first), logits(same))
+    assert not torch.equal(logits(first), logits(other))
+    wider = fresh_reranker(encoders(), Shape("bert", frozen=True, head={"hidden": [8]}, **SMALL), seed=2)
+    assert encoder_fingerprint(first) == encoder_fingerprint(wider)
+    assert reranker_fingerprint(first) != reranker_fingerprint(wider)
+    shorter = fresh_reranker(encoders(), Shape("bert", frozen=True, max_query=8, max_length=31))
+    assert encoder_fingerprint(first) != encoder_fingerprint(shorter)
 
 
-def test_a_frozen_encoder_is_not_trained_and_has_no_dropout(tmp_path):
-    made = fresh_reranker(small_encoder(tmp_path / "start"), Shape("bert", frozen=True, **SMALL), dropout=0.5)
-    made.model.train()
-    assert made.model.head.training
-    assert not any(module.training for module in made.model.encoder.modules())
-    assert not any(weight.requires_grad for weight in made.model.encoder.parameters())
-    assert all(weight.requires_grad for weight in made.model.head.parameters())
-
-
-def test_features_do_not_depend_on_the_head(tmp_path):
-    start = small_encoder(tmp_path / "start")
-    one = fresh_reranker(start, Shape("bert", frozen=True, **SMALL), seed=1)
-    other = fresh_reranker(start, Shape("bert", frozen=True, head={"hidden": [8]}, **SMALL), seed=2)
-    assert encoder_fingerprint(one) == encoder_fingerprint(other)
-    assert reranker_fingerprint(one) != reranker_fingerprint(other)
-    shorter = fresh_reranker(start, Shape("bert", frozen=True, max_query=8, max_length=31))
-    assert encoder_fingerprint(one) != encoder_fingerprint(shorter)
+def test_a_frozen_encoder_is_not_trained_has_no_dropout_and_keeps_its_kernels(encoders):
+    model = fresh_reranker(encoders(), Shape("bert", frozen=True, **SMALL), dropout=0.5).model
+    model.train()
+    assert model.head.training
+    assert not any(module.training for module in model.encoder.modules())
+    assert not any(weight.requires_grad for weight in model.encoder.parameters())
+    assert all(weight.requires_grad for weight in model.head.parameters())
+    train_plainly(model)
+    assert model.encoder.config._attn_implementation == "sdpa"
 
 
 @pytest.mark.parametrize(("architecture", "longest"), [("bert", 66), ("roberta", 64), ("mpnet", 64)])
-def test_positions_are_counted_without_those_of_padding(tmp_path, architecture, longest):
-    start = small_encoder(tmp_path / "start", architecture)
-    made = fresh_reranker(start, Shape("bert", max_query=8, max_length=longest))
-    assert positions(made.model) == longest
+def test_positions_are_counted_without_those_of_padding(encoders, architecture, longest):
+    reranker = fresh_reranker(encoders(architecture), Shape("bert", max_query=8, max_length=longest))
+    assert positions(reranker.model) == longest
     with pytest.raises(ModelError, match=f"the model has {longest} positions"):
-        fresh_reranker(start, Shape("bert", max_query=8, max_length=longest + 1))
+        fresh_reranker(encoders(architecture), Shape("bert", max_query=8, max_length=longest + 1))
 
 
-def test_bad_input_is_told_in_one_line(tmp_path):
-    start = small_encoder(tmp_path / "start")
+def test_bad_input_is_told_in_one_line(encoders, tmp_path):
     with pytest.raises(ModelError, match="no re-ranker is called 'duo'; there are: monobert"):
         Shape("duo")
     with pytest.raises(ModelError, match="no settings of a head of bert"):
-        fresh_reranker(start, Shape("bert", head={"episodes": 4}, **SMALL))
+        fresh_reranker(encoders(), Shape("bert", head={"episodes": 4}, **SMALL))
     with pytest.raises(ModelError, match=r"expected a re-ranker, got BertModel and no reranker\.json"):
-        load_reranker(start)
-    save_reranker(fresh_reranker(start, Shape("bert", **SMALL)), tmp_path / "saved")
-    (tmp_path / "saved" / HEAD).write_bytes(b"nothing")
+        load_reranker(encoders())
+    save_reranker(fresh_reranker(encoders(), Shape("bert", **SMALL)), tmp_path)
+    (tmp_path / HEAD).write_bytes(b"nothing")
     with pytest.raises(ModelError, match=r"head\.safetensors"):
-        load_reranker(tmp_path / "saved")
+        load_reranker(tmp_path)
+    for text in ("{", '{"model_type": "nope"}'):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(ModelError, match=r"config\.json cannot be read"):
+            load_reranker(tmp_path)

@@ -3,11 +3,10 @@
 Needs a JVM, ``jpype1`` and Lucene's jars (Debian: ``liblucene8-java``); the test that reads the numbers
 needs none of them. ::
 
-    python tests/parity/lucene_oracle.py texts PIAF.json.gz lucene_oracle.json.gz    # with other texts
-    python tests/parity/lucene_oracle.py scores lucene_oracle.json.gz OUT.json.gz # the same texts, scored anew
+    python tests/parity/lucene_oracle.py lucene_oracle.json.gz OUT.json.gz  # the same texts, scored anew
 
-Debian’s jars are named 8.7.0 and hold Lucene 8.8.1; no formula differs.
-Documents have at most 40 terms, as Lucene keeps longer lengths in one lossy byte.
+Debian’s jars are named 8.7.0 and hold Lucene 8.8.1; no formula differs. The documents are openings of
+paragraphs of PIAF, and corner cases, of at most 40 terms, as Lucene keeps longer lengths in one lossy byte.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any
 import numpy as np
 
 JARS = [Path(f"/usr/share/java/lucene-{part}-8.7.0.jar") for part in ("core", "analyzers-common")]
-LONGEST = 40
 LONG_QUERIES = 8
 FIELD = "text"
 
@@ -50,11 +48,6 @@ MODELS = [
 """As telerank writes them; Lucene's own objects are made from these by :func:`_similarity`."""
 
 
-def main(verb: str, source: Path, target: Path) -> None:
-    oracle = piaf_texts(source) if verb == "texts" else read(source)
-    write(scored(oracle), target)
-
-
 def read(path: Path) -> Oracle:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return dict(json.load(file))
@@ -63,32 +56,6 @@ def read(path: Path) -> Oracle:
 def write(oracle: Oracle, path: Path) -> None:
     text = json.dumps(oracle, ensure_ascii=False, separators=(",", ":"))
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
-
-
-def piaf_texts(path: Path) -> Oracle:
-    """Openings of real paragraphs, of 1 to 40 terms, and real questions, beside made-up corner cases."""
-    articles = read(path)["data"]
-    paragraphs = [paragraph for article in articles[:100] for paragraph in article["paragraphs"][:3]]
-    documents = [
-        " ".join(_terms(paragraph["context"])[: 1 + (place * 17) % LONGEST])
-        for place, paragraph in enumerate(paragraphs)
-    ]
-    corners = ["", "de", " ".join(["de"] * LONGEST), "de la " * 10 + "lune", "unique", "unique unique unique"]
-    questions = [_terms(paragraph["qas"][0]["question"]) for paragraph in paragraphs[::12]]
-    return {
-        "source": "PIAF v1.1 (MIT): openings of paragraphs, questions; and a few made-up texts",
-        "documents": documents + corners,
-        "queries": [
-            *("de la", "unique", "unique unique", "absent", "la lune de la lune de la lune"),
-            *(" ".join(term for term in question if len(term) > 3) for question in questions),
-            *("de", "absent de unique"),
-            *(" ".join(question) for question in questions[:6]),
-        ],
-    }
-
-
-def _terms(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
 
 
 def scored(oracle: Oracle) -> Oracle:
@@ -236,4 +203,4 @@ def parsed(text: str) -> tuple[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    write(scored(read(Path(sys.argv[1]))), Path(sys.argv[2]))

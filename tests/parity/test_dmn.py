@@ -118,19 +118,6 @@ def _double(one):
     return one if one.dtype == torch.bool else one.double()
 
 
-def test_the_steps_are_equation_1():
-    torch.manual_seed(0)
-    reader = AttentionGru(6).double()
-    lengths, memory = (4, 2, 1), torch.randn(3, 6, dtype=torch.double)
-    facts = [torch.randn(length, 6, dtype=torch.double) for length in lengths]
-    gates = [torch.rand(length, dtype=torch.double) for length in lengths]
-    packed, packed_gates = (torch.nn.utils.rnn.pack_sequence(one) for one in (facts, gates))
-    sizes = tuple(packed.batch_sizes.tolist())
-    found = reader(reader.project(packed.data), packed_gates.data, memory, sizes)
-    expected = [attention_gru(reader, *one) for one in zip(facts, gates, memory, strict=True)]
-    torch.testing.assert_close(found, torch.stack(expected), **CLOSE)
-
-
 def test_the_derivative_of_the_steps_is_theirs():
     torch.manual_seed(0)
     reader = AttentionGru(4, from_memory=True).double()

@@ -72,7 +72,7 @@ def test_lucene_itself_gives_the_committed_numbers(tmp_path):
     if not (which("java") and find_spec("jpype") and all(jar.exists() for jar in lucene_oracle.JARS)):
         pytest.skip("needs Java, jpype1 and Debian's liblucene8-java")
     target = tmp_path / "again.json.gz"
-    subprocess.run([sys.executable, lucene_oracle.__file__, "scores", FIXTURE, target], check=True)
+    subprocess.run([sys.executable, lucene_oracle.__file__, FIXTURE, target], check=True)
     again = lucene_oracle.read(target)
     assert again["matches"] == ORACLE["matches"]
     assert again["scores"].keys() == ORACLE["scores"].keys()

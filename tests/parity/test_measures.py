@@ -54,46 +54,42 @@ def tied_run(random: np.random.Generator, queries: int) -> dict[str, dict[str, f
     return run
 
 
+def drawn(seed: int, queries: int = 60) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
+    random = np.random.default_rng(seed)
+    return judgments(random, queries), tied_run(random, queries)
+
+
 def rankings(run: dict[str, dict[str, float]]) -> list[Ranking]:
     return [Ranking.ranked(Query(qid, ""), tuple(found), list(found.values())) for qid, found in run.items()]
 
 
+def trec_eval(qrels, run, names, level: int = 1) -> dict[str, dict[str, float]]:
+    """What trec_eval gives: nothing for a query without results, which -c counts 0."""
+    return pytrec_eval.RelevanceEvaluator(qrels, set(names), relevance_level=level).evaluate(run)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_values_are_trec_evals_on_runs_full_of_ties(seed):
-    random = np.random.default_rng(seed)
-    qrels, run = judgments(random, 60), tied_run(random, 60)
-    found = measure(rankings(run), qrels, list(TREC_EVAL))
-    # trec_eval gives nothing for a query without results: -c counts it 0
-    expected = pytrec_eval.RelevanceEvaluator(qrels, set(TREC_EVAL.values())).evaluate(run)
-    differences = [
-        (qid, name, value, expected.get(qid, {}).get(theirs, 0.0))
-        for name, theirs in TREC_EVAL.items()
-        for qid, value in found.of(name).items()
-        if value != expected.get(qid, {}).get(theirs, 0.0)
-    ]
-    assert differences == []
+    qrels, run = drawn(seed)
+    values = measure(rankings(run), qrels, list(TREC_EVAL))
+    expected = trec_eval(qrels, run, TREC_EVAL.values())
     for name, theirs in TREC_EVAL.items():
+        assert values.of(name) == {qid: expected.get(qid, {}).get(theirs, 0.0) for qid in qrels}, name
         total = math.fsum(values[theirs] for values in expected.values())
-        assert found.mean[name] == pytest.approx(total / len(qrels), rel=1e-12)
+        assert values.mean[name] == pytest.approx(total / len(qrels), rel=1e-12)
 
 
 @pytest.mark.parametrize("rel", [1, 2, 3])
 def test_values_from_a_grade_on_are_trec_evals(rel):
-    random = np.random.default_rng(rel)
-    qrels, run = judgments(random, 60), tied_run(random, 60)
-    names = {
-        f"AP(rel={rel})": "map",
-        f"P(rel={rel})@5": "P_5",
-        f"R(rel={rel})@5": "recall_5",
-        f"RR(rel={rel})": "recip_rank",
-    }
-    found = measure(rankings(run), qrels, [*names, "nDCG@10"])
-    expected = pytrec_eval.RelevanceEvaluator(
-        qrels, {*names.values(), "ndcg_cut_10"}, relevance_level=rel
-    ).evaluate(run)
-    for name, theirs in {**names, "nDCG@10": "ndcg_cut_10"}.items():
-        canonical = name.replace("(rel=1)", "")
-        assert found.of(canonical) == {qid: expected.get(qid, {}).get(theirs, 0.0) for qid in qrels}
+    qrels, run = drawn(rel)
+    names = {"AP(rel=%)": "map", "P(rel=%)@5": "P_5", "R(rel=%)@5": "recall_5", "RR(rel=%)": "recip_rank"}
+    names = {name.replace("%", str(rel)): theirs for name, theirs in names.items()}
+    names["nDCG@10"] = "ndcg_cut_10"
+    values = measure(rankings(run), qrels, list(names))
+    expected = trec_eval(qrels, run, names.values(), rel)
+    for name, theirs in names.items():
+        of_trec_eval = {qid: expected.get(qid, {}).get(theirs, 0.0) for qid in qrels}
+        assert values.of(name.replace("(rel=1)", "")) == of_trec_eval
 
 
 def reciprocal_rank(docnos: tuple[str, ...], grades: dict[str, int], cutoff: int) -> float:
@@ -106,12 +102,11 @@ def reciprocal_rank(docnos: tuple[str, ...], grades: dict[str, int], cutoff: int
 @pytest.mark.parametrize("seed", range(5))
 def test_ties_count_alike_in_measures_of_other_programs(seed):
     """RR@k is not trec_eval's: left to itself, that program would break ties the other way."""
-    random = np.random.default_rng(100 + seed)
-    qrels, run = judgments(random, 60), tied_run(random, 60)
+    qrels, run = drawn(100 + seed)
     lists = {ranking.query.qid: ranking.docnos for ranking in rankings(run)}
-    found = measure(rankings(run), qrels, "RR@1 RR@10")
+    values = measure(rankings(run), qrels, "RR@1 RR@10")
     for name, cutoff in (("RR@1", 1), ("RR@10", 10)):
-        assert found.of(name) == {
+        assert values.of(name) == {
             qid: reciprocal_rank(lists.get(qid, ()), grades, cutoff) for qid, grades in qrels.items()
         }
 
@@ -120,5 +115,5 @@ def test_runs_of_more_queries_than_are_handed_over_at_once_are_measured_alike():
     random = np.random.default_rng(0)
     qrels = {f"q{i}": {"d1": 1, "d2": 0} for i in range(1300)}
     run = {qid: {docno: float(random.integers(3)) for docno in ("d1", "d2", "d3")} for qid in qrels}
-    expected = pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)
+    expected = trec_eval(qrels, run, {"map"})
     assert measure(rankings(run), qrels, "AP").of("AP") == {qid: expected[qid]["map"] for qid in qrels}

@@ -8,14 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import pytrec_eval
 
 from telerank.evaluation.measures import aggregate_name, measure, parse_measures
 from telerank.types import Query, Ranking
 
-from .test_measures import judgments, rankings, tied_run
-
-ALL = parse_measures("all_trec")
+from .test_measures import drawn, rankings, trec_eval
 
 
 def floored(name: str, value: float) -> float:
@@ -37,22 +34,21 @@ def complete(
 
 
 def test_the_nicknames_are_trec_evals_without_texts():
-    expected = pytrec_eval.RelevanceEvaluator({"1": {"a": 1}}, {"all_trec"}).evaluate({"1": {"a": 1.0}})["1"]
-    assert list(ALL) == [name for name in expected if name not in ("runid", "relstring")]
-    official = pytrec_eval.RelevanceEvaluator({"1": {"a": 1}}, {"official"}).evaluate({"1": {"a": 1.0}})["1"]
-    assert list(parse_measures("official")) == [name for name in official if name != "runid"]
-    sets = pytrec_eval.RelevanceEvaluator({"1": {"a": 1}}, {"set"}).evaluate({"1": {"a": 1.0}})["1"]
-    assert set(parse_measures("set")) == set(sets) - {"runid"}
+    for nickname in ("all_trec", "official", "set"):
+        theirs = trec_eval({"1": {"a": 1}}, {"1": {"a": 1.0}}, {nickname})["1"]
+        expected = [name for name in theirs if name not in ("runid", "relstring")]
+        names = list(parse_measures(nickname))
+        assert sorted(names) == sorted(expected)
+        assert names == expected or nickname == "set"  # which has no order
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("level", [1, 2])
 def test_all_of_trec_evals_measures_are_its_own_in_each_query_and_in_all(seed, level):
-    random = np.random.default_rng(seed)
-    qrels, run = judgments(random, 60), tied_run(random, 60)
+    qrels, run = drawn(seed)
     names = parse_measures("all_trec", level)
     found = measure(rankings(run), qrels, names)
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"all_trec"}, relevance_level=level).evaluate(run)
+    theirs = trec_eval(qrels, run, {"all_trec"}, level)
     for name in names:
         plain = name.replace(f"(rel={level})", "")
         values = complete(plain, {qid: own[plain] for qid, own in theirs.items()}, qrels, level)
@@ -111,14 +107,13 @@ LEVELS = [f"{i / 10:.2f}" for i in range(11)]
 
 @pytest.mark.parametrize("seed", range(5))
 def test_interpolated_precision_is_trec_eval_9s_and_10s(seed):
-    random = np.random.default_rng(seed)
-    qrels, run = judgments(random, 60), tied_run(random, 60)
+    qrels, run = drawn(seed)
     lists = {ranking.query.qid: ranking.docnos for ranking in rankings(run)}
     nine = measure(rankings(run), qrels, "iprec_at_recall 11pt_avg IPrec@0.1 IPrec@1.0")
     ten = measure(
         rankings(run), qrels, "iprec_at_recall(trec_eval=10) 11pt_avg(trec_eval=10) IPrec(trec_eval=10)@0.1"
     )
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"iprec_at_recall", "11pt_avg"}).evaluate(run)
+    theirs = trec_eval(qrels, run, {"iprec_at_recall", "11pt_avg"})
     differences = 0
     for qid, grades in qrels.items():
         relevant, docnos = sum(grade >= 1 for grade in grades.values()), lists.get(qid, ())
@@ -134,19 +129,6 @@ def test_interpolated_precision_is_trec_eval_9s_and_10s(seed):
     assert differences
     assert nine.of("IPrec@0.1") == nine.of("iprec_at_recall_0.10")
     assert ten.of("IPrec(trec_eval=10)@0.1") == ten.of("iprec_at_recall_0.10(trec_eval=10)")
-
-
-def test_recall_levels_are_rounded_half_away_from_zero_in_10():
-    qrels = {"1": {f"d{i}": 1 for i in range(5)}}
-    ranking = Ranking(Query("1", ""), ("d0", "x", "d1", "y", "d2"), [5, 4, 3, 2, 1])
-    found = measure([ranking], qrels, "IPrec@0.25 IPrec(trec_eval=10)@0.25 IPrec@0.5 IPrec(trec_eval=10)@0.5")
-    # 1.25 documents: 9 takes 2, 10 takes 1; 2.5: both take 3
-    assert found.mean == {
-        "IPrec@0.25": 2 / 3,
-        "IPrec(trec_eval=10)@0.25": 1.0,
-        "IPrec@0.5": 0.6,
-        "IPrec(trec_eval=10)@0.5": 0.6,
-    }
 
 
 def test_names_are_printed_as_they_are_given():
@@ -165,18 +147,17 @@ NUMBERS = ("num_ret", "num_rel", "num_rel_ret", "set_P", "set_recall")
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_parameters_are_those_of_trec_evals_formulas(level):
-    random = np.random.default_rng(level)
-    qrels, run = judgments(random, 60), tied_run(random, 60)
+    qrels, run = drawn(level)
     names = parse_measures("utility.2,-1.5,-.25,0 set_F.2 11pt_avg..25,.5,.75 ndcg.1=3,2=9,0=1", level)
     values = measure(rankings(run), qrels, names)
     levels = {f"iprec_at_recall_{recall}" for recall in ("0.25", "0.50", "0.75")}
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, {*NUMBERS, *levels}, relevance_level=level).evaluate(run)
+    theirs = trec_eval(qrels, run, {*NUMBERS, *levels}, level)
     gains = {0: 1, 1: 3, 2: 9}  # and 3 of 3; no judgment gains 0, as a grade below 0
     regraded = {
         qid: {docno: gains.get(grade, grade) for docno, grade in grades.items()}
         for qid, grades in qrels.items()
     }
-    ndcg = pytrec_eval.RelevanceEvaluator(regraded, {"ndcg"}).evaluate(run)
+    ndcg = trec_eval(regraded, run, {"ndcg"})
     for qid in qrels.keys() & run.keys():
         numbers = theirs[qid]
         both = numbers["num_rel_ret"]
@@ -192,8 +173,7 @@ def test_parameters_are_those_of_trec_evals_formulas(level):
 
 
 def test_default_parameters_are_trec_evals():
-    random = np.random.default_rng(5)
-    qrels, run = judgments(random, 40), tied_run(random, 40)
+    qrels, run = drawn(5, 40)
     tenths = ",".join(f"{i / 10}" for i in range(11))
     ours = f"utility.1,-1,0,0 set_F.1 11pt_avg.{tenths} ndcg.1=1,2=2"
     theirs = "utility set_F 11pt_avg ndcg"

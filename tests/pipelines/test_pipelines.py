@@ -66,7 +66,7 @@ def texts(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(texts())
 def test_what_a_pipeline_prints_reads_back_as_an_equal_pipeline(folder, text):
     index = Index(folder)

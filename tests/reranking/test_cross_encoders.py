@@ -10,10 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_models import ARCHITECTURES, small_encoder  # noqa: E402
+from small_models import ARCHITECTURES, save_vectors, small_encoder  # noqa: E402
 from small_rerankers import pairs, small_reranker  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.rerankers.reranker import load_reranker, save_reranker  # noqa: E402
+from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reranker, save_reranker  # noqa: E402
 from telerank.reranking.scorer import Scorer  # noqa: E402
 
 PAIRS = pairs(30, longest=20)
@@ -36,18 +36,14 @@ def cross_encoder(folder, architecture="bert", *, most=10**30):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_scores_are_those_of_sentence_transformers(tmp_path, architecture):
+def test_scores_are_those_of_sentence_transformers_and_lengths_those_of_the_positions(tmp_path, architecture):
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    folder = cross_encoder(tmp_path, architecture, most=64)
+    folder = cross_encoder(tmp_path / "bounded", architecture, most=64)
     expected = sentence_transformers.CrossEncoder(folder, device="cpu").predict(PAIRS)
-    found = torch.sigmoid(torch.from_numpy(Scorer(folder).score(PAIRS))).numpy()
-    assert found == pytest.approx(expected, abs=1e-6)
-    assert found.std() > 0.01
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_they_read_as_much_as_they_have_positions_for(tmp_path, architecture):
-    folder = cross_encoder(tmp_path, architecture)
+    scores = torch.sigmoid(torch.from_numpy(Scorer(folder).score(PAIRS))).numpy()
+    assert scores == pytest.approx(expected, abs=1e-6)
+    assert scores.std() > 0.01
+    folder = cross_encoder(tmp_path / "unbounded", architecture)
     shape = load_reranker(folder).shape
     longest = POSITIONS.get(architecture, 64)
     assert (shape.max_query, shape.max_length) == (longest // 2, longest)
@@ -60,11 +56,11 @@ def test_they_read_as_much_as_they_have_positions_for(tmp_path, architecture):
 def test_lengths_that_are_asked_for_take_the_place_of_the_folders_own(tmp_path):
     save_reranker(small_reranker(tmp_path), tmp_path / "ours")
     for folder in (str(tmp_path / "ours"), cross_encoder(tmp_path)):
-        own = load_reranker(folder).shape
+        shape = load_reranker(folder).shape
         shorter = Scorer(folder, max_query=3, max_length=20)
         assert (shorter.reranker.shape.max_query, shorter.reranker.shape.max_length) == (3, 20)
-        assert Scorer(folder, max_query=3).reranker.shape.max_length == own.max_length
-        assert Scorer(folder, max_length=60).reranker.shape.max_query == own.max_query
+        assert Scorer(folder, max_query=3).reranker.shape.max_length == shape.max_length
+        assert Scorer(folder, max_length=60).reranker.shape.max_query == shape.max_query
         long = ("q1 q2 q3 q4 q5", "d1 " * 50)
         cut = ("q1 q2 q3", "d1 " * (20 - 3 - 3))
         assert shorter.score([long]) == pytest.approx(Scorer(folder).score([cut]), abs=1e-5)
@@ -74,12 +70,7 @@ def test_lengths_that_are_asked_for_take_the_place_of_the_folders_own(tmp_path):
 
 
 def test_lengths_of_a_model_over_words_are_changed_alike(tmp_path):
-    import numpy as np
-
-    from telerank.models.rerankers.reranker import Shape, fresh_reranker
-
-    np.save(tmp_path / "vectors.npy", np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32))
-    (tmp_path / "vocab.txt").write_text("d1\nd2\nq1\n")
+    save_vectors(tmp_path, ["d1", "d2", "q1"], torch.randn(5, 8))
     scorer = Scorer(fresh_reranker(tmp_path, Shape("k-nrm")), max_query=1, max_length=3)
     scorer.score([("q1 d1", "d1 d2 d1")])
     assert scorer.counts.cut == 2
@@ -87,10 +78,10 @@ def test_lengths_of_a_model_over_words_are_changed_alike(tmp_path):
 
 def test_scorers_of_other_lengths_are_other_values(tmp_path):
     model = small_encoder(tmp_path)
-    one, other = (Scorer(model, max_length=length) for length in (None, 20))
-    assert one != other
-    assert other == Scorer(model, max_length=20) == pickle.loads(pickle.dumps(other))
-    assert repr(other).endswith(", max_length=20)")
+    shorter = Scorer(model, max_length=20)
+    assert Scorer(model) != shorter
+    assert shorter == Scorer(model, max_length=20) == pickle.loads(pickle.dumps(shorter))
+    assert repr(shorter).endswith(", max_length=20)")
 
 
 def test_a_model_that_scores_no_pairs_is_refused(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from transformers import masking_utils
 
 from small_gpu import on_gpu
-from small_rerankers import pairs, small_reranker
+from small_rerankers import pairs, small_reranker, with_passages
 from telerank.errors import ModelError
 from telerank.models.inference import prepare_inference
 from telerank.models.pairs.pair import PairBatch, batch_of
@@ -40,9 +39,9 @@ def test_pairs_are_joined_in_batches_as_they_are_one_by_one(folder, kind, archit
     tokenized, rows = tokenize_for(reranker, PAIRS), [61, 3, 60, 17, 3]
     alone = [tokenized[row] for row in rows]
     expected = batch_of(alone, reranker.texts.pad_id)
-    found = PairBatch.of_block(tokenized.join(rows, 24))
+    joined = PairBatch.of_block(tokenized.join(rows, 24))
     for name, tensor in vars(expected).items():
-        assert torch.equal(getattr(found, name), tensor), name
+        assert torch.equal(getattr(joined, name), tensor), name
     assert tokenized.lengths[rows].tolist() == [len(pair) for pair in alone]
     assert tokenized.cut[rows].tolist() == [[pair.cut_query, pair.cut_passage] for pair in alone]
 
@@ -63,34 +62,22 @@ def test_batches_of_a_gpu_have_lengths_of_eight_and_three_tensors(mono, folder, 
 
 def test_windows_of_a_gpu_grow_with_its_batches(mono, monkeypatch):
     on_gpu(monkeypatch, module)
-    monkeypatch.setattr(module, "_WINDOW", 8)
     sizes = []
-    monkeypatch.setattr(
-        module, "tokenize_for", lambda model, texts: sizes.append(len(texts)) or tokenize_for(model, texts)
-    )
-    many = list(itertools.islice(itertools.cycle(PAIRS), 130))
-    Scorer(mono, tokens=256).score(many)
+    noted = with_passages(mono, lambda texts, passages: sizes.append(len(texts)) or passages)
+    many = [("q1", f"{passage} d{n}") for n, (_, passage) in enumerate(pairs(130))]
+    next(Scorer(noted, tokens=256).stream([many], window=8))
     assert sorted(sizes) == [8, 10, 16, 32, 64]  # the last one is what is left
 
 
-def test_a_gpu_is_a_window_behind_and_fetched_once_a_window(mono, monkeypatch):
-    on_gpu(monkeypatch, module)
-    monkeypatch.setattr(module, "_WINDOW", 8)
-    log: list[str] = []
-    launch, fetch = Scorer._launch, module._Launched.fetch
-    monkeypatch.setattr(Scorer, "_launch", lambda *given: log.append("launch") or launch(*given))
-    monkeypatch.setattr(module._Launched, "fetch", lambda self: log.append("fetch") or fetch(self))
-    Scorer(mono, tokens=32).score(PAIRS[:20])
-    assert log == ["launch", "launch", "fetch", "launch", "fetch", "fetch"]
-
-
-def test_threads_yield_to_the_one_that_feeds_a_gpu(mono, monkeypatch):
-    gpu, intervals = on_gpu(monkeypatch, module), []
-    before = sys.getswitchinterval()
-    gpu.batches = type(
-        "Batches", (list,), {"append": lambda _, __: intervals.append(sys.getswitchinterval())}
-    )()
-    Scorer(mono).score(PAIRS[:3])
+def test_a_gpu_is_a_window_behind_and_threads_yield_to_the_one_that_feeds_it(mono, monkeypatch):
+    gpu, intervals, before = on_gpu(monkeypatch, module), [], sys.getswitchinterval()
+    scores = Scorer(mono, tokens=32).stream(
+        [[pair] for pair in PAIRS[:20]],
+        window=8,
+        progress=lambda *_: intervals.append(sys.getswitchinterval()),
+    )
+    computed = [sum(len(batch.input_ids) for batch in gpu.batches) for _ in scores]
+    assert computed == [16] * 7 + [20] * 13  # the end of a group is seen with the next pair
     assert max(intervals) < before / 10
     assert sys.getswitchinterval() == before
 
@@ -106,10 +93,10 @@ def test_the_weights_of_a_gpu_are_rounded_in_a_copy_and_those_that_score_are_not
         assert {weight.dtype for weight in rounded.parameters() if weight not in last} == {torch.bfloat16}
         assert {weight.dtype for weight in reranker.model.parameters()} == {torch.float32}
         with torch.inference_mode():
-            exact, found = reranker.model(batch), rounded(batch)
-        assert found.dtype is torch.float32
-        assert 0 < float((found - exact).abs().max()) < 0.3 * float(exact.std())
-        assert torch.unique(found).numel() > 0.9 * torch.unique(exact).numel()
+            exact, logits = reranker.model(batch), rounded(batch)
+        assert logits.dtype is torch.float32
+        assert 0 < float((logits - exact).abs().max()) < 0.3 * float(exact.std())
+        assert torch.unique(logits).numel() > 0.9 * torch.unique(exact).numel()
 
 
 @pytest.mark.parametrize("architecture", ["bert", "camembert"])
@@ -135,17 +122,14 @@ def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(mono, monkeypatc
     gpu = on_gpu(monkeypatch, module, room=300)
     scorer = Scorer(mono, tokens=2000)
     assert np.allclose(scorer.score(PAIRS), exact, atol=1e-5)
-    assert gpu.refused <= 3
     refused = gpu.refused
+    assert refused <= 3
     scorer.score(PAIRS)
     assert gpu.refused == refused  # no other batch is tried
     assert scorer.counts.pairs == 2 * len(PAIRS)
     assert scorer.describe_memory() == f"out of memory: batches of {scorer.room.tokens} tokens from then on"
     assert Scorer(mono).describe_memory() == ""
-
-
-def test_a_pair_that_does_not_fit_is_an_error_of_one_line(mono, monkeypatch):
-    on_gpu(monkeypatch, module, room=10)
+    on_gpu(monkeypatch, module, room=10)  # a pair
     message = r"a batch of \d+ tokens does not fit into memory: CUDA out of memory. Tried to allocate 2 GiB.$"
     with pytest.raises(ModelError, match=message):
         Scorer(mono, tokens=2000).score(PAIRS)

@@ -63,9 +63,9 @@ distributed.destroy_process_group()
 def test_two_processes_score_a_share_each_and_write_the_vectors_of_one(forks, tmp_path):
     ended = forks.run(WORKER, tmp_path / "two", processes=2)
     assert [own.status for own in ended] == [0, 0], ended
-    one = encode_documents(docs(TEXTS), tmp_path / "one", Letters(), encoding=Encoding(shard=4))
+    alone = encode_documents(docs(TEXTS), tmp_path / "alone", Letters(), encoding=Encoding(shard=4))
     two = Vectors(tmp_path / "two")
-    assert list(one.docnos) == list(two.docnos)
-    for mine, other in zip(one.shards, two.shards, strict=True):
+    assert list(alone.docnos) == list(two.docnos)
+    for mine, other in zip(alone.shards, two.shards, strict=True):
         assert (mine.vectors == other.vectors).all()
-    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
+    assert {path.name for path in tmp_path.iterdir()} == {"alone", "two"}

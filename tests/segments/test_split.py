@@ -71,8 +71,9 @@ def test_every_token_is_in_a_segment_and_every_segment_fits_beside_the_longest_q
         (said(36, every=12), {"sentences": True, "length": 5}, [13, 13, 13]),  # longer than the length alone
         (said(60), {"seed": 0}, [18, 12, 5, 18, 7]),  # drawn alike on every machine
         (said(50), {"texts": Words(WORDS, max_query=8, max_length=28)}, [20, 20, 10]),
+        (said(63, every=7), {"sentences": True}, [16] * 4 + [8]),  # two of seven words and a full stop
     ],
-    ids=["room", "length", "drawn", "words with vectors"],
+    ids=["room", "length", "drawn", "words with vectors", "sentences"],
 )
 def test_lengths_of_segments(text, settings, lengths):
     assert cut(Doc("a", text), **settings).lengths.tolist() == lengths
@@ -95,30 +96,22 @@ def test_words_are_counted_between_blanks():
     assert [segments.text(n) for n in range(3)] == ["q1-d2-x3 q4,", "d5 x6", "q7"]
 
 
-def test_segments_end_with_sentences():
+def test_segments_end_with_sentences_and_those_of_birch_are_sentences():
     doc = Doc("1", said(63, every=7))
-    segments = cut(doc, sentences=True)
-    ends = {end for _, end in split_sentences(doc.text)}
+    segments, ends = cut(doc, sentences=True), {end for _, end in split_sentences(doc.text)}
     assert all(segments.span(number).end in ends for number in range(len(segments)))
-    assert segments.lengths.tolist() == [16] * 4 + [8]  # two sentences of seven words and a full stop
-
-
-def test_the_segments_of_birch_are_sentences():
     segments = Segmenter(TEXTS, named_segments("birch"), "en")(Doc("1", said(35, every=7), "x1"))
     assert [segments.span(number) for number in range(5)] == split_sentences(segments.doc.text)
     assert len(segments.passage(0).ids) == 8
 
 
-def test_the_title_is_repeated_and_takes_its_room():
+def test_the_title_is_repeated_and_takes_its_room_but_no_more_than_half_of_it():
     doc = Doc("1", said(40), "x1 x2 x3 x4")
     segments = cut(doc)
     title = TEXTS.queries([doc.title])[0].tolist()
     assert segments.lengths.tolist() == [16, 16, 8]
     assert all(segments.passage(number).ids[:4].tolist() == title for number in range(3))
     assert cut(doc, title=False).lengths.tolist() == [20, 20]
-
-
-def test_a_title_longer_than_half_of_the_room_is_cut_and_counted():
     segments = cut(Doc("1", said(25), said(1000)))
     assert (len(segments.title), segments.cut_title) == (10, 990)
     assert segments.lengths.tolist() == [10, 10, 5]
@@ -187,14 +180,6 @@ def test_spans_are_characters_of_the_text():
     words = " ".join(segments.text(number) for number in range(len(segments))).split()
     assert words == doc.text.split()
     assert doc.text[slice(*segments.span(1))] == segments.text(1) == segments.text(1).strip()
-
-
-@pytest.mark.parametrize("every", [0, 20])
-def test_a_document_of_a_megabyte_and_one_of_a_sentence_keep_all_their_words(every):
-    doc = Doc("1", said(280_000 if every else 5000, every=every))
-    segments = cut(doc, sentences=True)
-    assert joined(segments) == list(range(len(segments.ids)))
-    assert segments.span(len(segments) - 1).end == len(doc.text)
 
 
 def test_the_record_names_settings_tokenizer_and_rules():

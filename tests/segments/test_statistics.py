@@ -98,10 +98,10 @@ def test_the_command_prints_saves_and_plots(place, tmp_path):
     for text in ("797  3,259", "594  1,561", "known relevant text (2)", "relevant documents (3)"):
         assert text in shown.stdout
     assert (tmp_path / "segments.png").stat().st_size > 1000
-    told = json.loads(
+    record = json.loads(
         CliRunner().invoke(app, [*arguments, "--json", "--limit", "15", "--window", "7"]).stdout
     )
-    assert told["beyond"][0] == {"limit": "15 tokens", "documents": 0.5, "relevant": 1.0, "known": 0.0}
-    assert told["paper"]["Robust04 (BeST)"] == {"median": 594, "90 %": 1561}
+    assert record["beyond"][0] == {"limit": "15 tokens", "documents": 0.5, "relevant": 1.0, "known": 0.0}
+    assert record["paper"]["Robust04 (BeST)"] == {"median": 594, "90 %": 1561}
     CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "a.md")])
     assert "| the first segment |" in (tmp_path / "a.md").read_text()

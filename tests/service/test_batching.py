@@ -1,23 +1,18 @@
-"""Batches across requests: what is in them, how long they wait, and what is dropped."""
-
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("fastapi")
 
 from telerank.errors import ModelError
 from telerank.service.batching.batcher import Batcher, BatchLimits
-from telerank.service.batching.waiting import Job, Waiting
 from telerank.service.batching.work import SilentObserver, TokenizedWork
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
 
@@ -31,13 +26,14 @@ class Lengths:
         self.batches: list[list[int]] = []
         self.tokenized: list[list[int]] = []
 
-    def tokenize(self, asked: list[int]) -> TokenizedWork[list[int]]:
-        self.tokenized.append(asked)
-        lengths = np.array(asked, np.int64)
-        return TokenizedWork(asked, np.minimum(lengths, 50), lengths > 50, lane=min(asked) < 0)
+    def tokenize(self, texts: list[int]) -> TokenizedWork[list[int]]:
+        self.tokenized.append(texts)
+        lengths = np.array(texts, np.int64)
+        return TokenizedWork(texts, np.minimum(lengths, 50), lengths > 50, lane=len(texts) % 2)
 
     def compute(self, parts: Any) -> np.ndarray:
         texts = [content[row] for content, rows in parts for row in rows]
+        assert len({len(content) % 2 for content, _ in parts}) == 1  # of one lane
         self.batches.append(texts)
         self.entered.set()
         assert self.open.wait(30)
@@ -71,144 +67,95 @@ def batched(test: Callable[[Batcher[Any], Lengths], Awaitable[None]], **limits: 
     return drops.reasons
 
 
+def with_batcher(dropped: Sequence[str] = (), **limits: Any) -> Callable[[Any], Callable[[], None]]:
+    """Make a test of a coroutine, to which a batcher is given; ``dropped`` says why what was dropped."""
+
+    def decorate(test: Any) -> Callable[[], None]:
+        def run() -> None:
+            assert batched(test, **limits) == [*dropped]
+
+        run.__name__ = test.__name__
+        return run
+
+    return decorate
+
+
 async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
+    for _ in range(60_000):
         if condition():
             return
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.001)
     raise AssertionError("it never came true")
 
 
-async def hold(batcher: Batcher[Any], model: Lengths) -> asyncio.Task[Any]:
-    """Let a request of one text be in a batch that does not end."""
+async def hold(batcher: Batcher[Any], model: Lengths, texts=(1,)) -> asyncio.Task[Any]:
+    """Let a request be in a batch that does not end."""
     model.open.clear()
-    held = asyncio.create_task(batcher.submit([1]))
+    model.entered.clear()
+    held = asyncio.create_task(batcher.submit(list(texts)))
     await until(model.entered.is_set)
     return held
 
 
-def test_results_come_back_in_the_order_of_the_texts():
-    async def test(batcher, model):
-        reply = await batcher.submit([3, 40, 7])
-        assert reply.results.tolist() == [6, 80, 14]
-        assert reply.tokens == 50
-        assert not reply.cut.any()
-
-    batched(test)
-
-
-def test_a_batch_has_texts_of_several_requests_of_similar_length():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        requests = [[20, 5], [21, 6], [22, 4]]
-        waiting = [asyncio.create_task(batcher.submit(texts)) for texts in requests]
-        await until(lambda: len(batcher._waiting) == 3)
-        model.open.set()
-        replies = await asyncio.gather(held, *waiting)
-        assert [reply.results.tolist() for reply in replies[1:]] == [[40, 10], [42, 12], [44, 8]]
-        assert [set(batch) for batch in model.batches] in (
-            [{1}, {20, 21, 22}, {4, 5, 6}],
-            [{1}, {20, 21, 22}, {5, 6}, {4}],
-        )
-
-    batched(test)
+@with_batcher()
+async def test_a_batch_has_texts_of_several_requests_of_similar_length(batcher, model):
+    held = await hold(batcher, model)
+    requests = [[20, 5], [21, 6], [22, 4]]
+    waiting = [asyncio.create_task(batcher.submit(texts)) for texts in requests]
+    await until(lambda: batcher.waiting == 3)
+    model.open.set()
+    replies = await asyncio.gather(held, *waiting)
+    assert [reply.results.tolist() for reply in replies[1:]] == [[40, 10], [42, 12], [44, 8]]
+    assert [set(batch) for batch in model.batches] in (
+        [{1}, {20, 21, 22}, {4, 5, 6}],
+        [{1}, {20, 21, 22}, {5, 6}, {4}],
+    )
 
 
-def test_a_short_text_is_not_padded_to_a_long_one_where_that_costs_more_than_a_batch():
-    async def test(batcher, model):
-        await batcher.submit([50, 5, 4])  # budget 100: a batch costs as much as 6 tokens
-        assert [sorted(batch) for batch in model.batches] == [[50], [4, 5]]
-
-    batched(test)
+@with_batcher()
+async def test_a_short_text_is_not_padded_to_a_long_one_where_that_costs_more_than_a_batch(batcher, model):
+    await batcher.submit([50, 5, 4])  # budget 100: a batch costs as much as 6 tokens
+    assert [sorted(batch) for batch in model.batches] == [[50], [4, 5]]
 
 
-def test_a_large_request_is_split_into_batches_of_bounded_tokens():
-    async def test(batcher, model):
-        texts = [14 + number % 37 for number in range(300)]
-        reply = await batcher.submit(texts)
-        assert reply.results.tolist() == [2 * text for text in texts]
-        assert len(model.batches) > 30
-        assert all(max(batch) * len(batch) <= 100 for batch in model.batches)
-
-    batched(test)
-
-
-def test_a_batch_waits_from_its_oldest_request_on():
-    async def test(batcher, model):
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        first = asyncio.create_task(batcher.submit([1]))
-        await asyncio.sleep(0.6)
-        second = asyncio.create_task(batcher.submit([2]))
-        await asyncio.gather(first, second)
-        assert loop.time() - began >= 1.0
-        assert [sorted(batch) for batch in model.batches] == [
-            [1, 2]
-        ]  # together, though the second had waited less
-
-    batched(test, wait=1.0)
+@with_batcher()
+async def test_the_texts_of_the_next_request_are_tokenised_while_a_batch_is_computed(batcher, model):
+    held = await hold(batcher, model)
+    after = asyncio.create_task(batcher.submit([9]))
+    await until(lambda: [9] in model.tokenized)
+    assert not held.done()
+    model.open.set()
+    await asyncio.gather(held, after)
 
 
-def test_a_full_batch_does_not_wait():
-    async def test(batcher, model):
-        await batcher.submit([50, 50])
-        assert model.batches == [[50, 50]]
-
-    batched(test, wait=300)
-
-
-def test_the_texts_of_the_next_request_are_tokenised_while_a_batch_is_computed():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        after = asyncio.create_task(batcher.submit([9]))
-        await until(lambda: [9] in model.tokenized)
-        assert not held.done()
-        model.open.set()
-        await asyncio.gather(held, after)
-
-    batched(test)
+@with_batcher(dropped=["left", "left"])
+async def test_what_its_client_has_left_is_not_computed(batcher, model):
+    held = await hold(batcher, model)
+    left, other = (asyncio.create_task(batcher.submit([size])) for size in (30, 31))
+    await until(lambda: batcher.waiting == 2)
+    left.cancel()
+    model.open.set()
+    await asyncio.gather(held, other)
+    assert model.batches == [[1], [31]]
+    assert left.cancelled()
+    assert (batcher.requests, batcher.texts) == (0, 0)
+    held = await hold(batcher, model, [50] * 100)
+    held.cancel()  # the rest of it is not computed either
+    model.open.set()
+    assert (await batcher.submit([3])).results.tolist() == [6]
+    assert sum(map(len, model.batches)) <= 2 + 2 + 1
 
 
-def test_what_its_client_has_left_is_not_computed():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        left, other = (asyncio.create_task(batcher.submit([size])) for size in (30, 31))
-        await until(lambda: len(batcher._waiting) == 2)
-        left.cancel()
-        model.open.set()
-        await asyncio.gather(held, other)
-        assert model.batches == [[1], [31]]
-        assert left.cancelled()
-        assert (batcher.requests, batcher.texts) == (0, 0)
-
-    assert batched(test) == ["left"]
-
-
-def test_the_rest_of_a_request_whose_client_has_left_is_not_computed():
-    async def test(batcher, model):
-        model.open.clear()
-        left = asyncio.create_task(batcher.submit([50] * 100))
-        await until(model.entered.is_set)
-        left.cancel()
-        model.open.set()
-        assert (await batcher.submit([3])).results.tolist() == [6]
-        assert sum(map(len, model.batches)) <= 2 + 1
-
-    batched(test)
-
-
-def test_a_request_is_given_up_at_its_deadline():
-    async def test(batcher, model):
-        held = await hold(batcher, model)
-        with pytest.raises(Unready, match="not done within 0"):
-            await batcher.submit([30])
-        model.open.set()
-        with pytest.raises(Unready):
-            await held
-        assert (await batcher.submit([4])).results.tolist() == [8]
-        assert [30] not in model.batches
-
-    assert batched(test, seconds=0.3) == ["late", "late"]
+@with_batcher(dropped=["late", "late"], seconds=0.3)
+async def test_a_request_is_given_up_at_its_deadline(batcher, model):
+    held = await hold(batcher, model)
+    with pytest.raises(Unready, match="not done within 0"):
+        await batcher.submit([30])
+    model.open.set()
+    with pytest.raises(Unready):
+        await held
+    assert (await batcher.submit([4])).results.tolist() == [8]
+    assert [30] not in model.batches
 
 
 @pytest.mark.parametrize("limit", [{"requests": 2}, {"texts": 5}])
@@ -216,7 +163,7 @@ def test_a_full_queue_says_when_to_try_again(limit):
     async def test(batcher, model):
         held = await hold(batcher, model)
         waiting = asyncio.create_task(batcher.submit([2, 2, 2]))
-        await until(lambda: len(batcher._waiting) == 1)
+        await until(lambda: batcher.waiting == 1)
         with pytest.raises(Overloaded, match="2 requests with 4 texts wait") as error:
             await batcher.submit([3, 3])
         assert error.value.retry_after >= 1
@@ -227,66 +174,66 @@ def test_a_full_queue_says_when_to_try_again(limit):
     assert batched(test, **limit) == ["full"]
 
 
-def test_a_text_that_cannot_be_computed_fails_its_request_alone():
+@with_batcher(dropped=["failed"])
+async def test_a_text_that_cannot_be_computed_fails_its_request_alone(batcher, model):
+    held = await hold(batcher, model)
+    good, bad = (asyncio.create_task(batcher.submit([size, 2])) for size in (12, 13))
+    await until(lambda: batcher.waiting == 2)
+    model.open.set()
+    with pytest.raises(ModelError, match="13 cannot be computed"):
+        await bad
+    assert (await good).results.tolist() == [24, 4]
+    await held
+
+
+@with_batcher()
+async def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(batcher, model):
+    long = await hold(batcher, model, [50] * 100)
+    short = asyncio.create_task(batcher.submit([9]))
+    await until(lambda: batcher.waiting == 2)
+    model.open.set()
+    await short
+    assert not long.done()
+    await long
+
+
+@with_batcher(dropped=["cut"])
+async def test_cut_text_is_said_or_refused(batcher, model):
+    assert (await batcher.submit([10, 60])).cut.tolist() == [False, True]
+    with pytest.raises(Unprocessable, match="text 1 is longer than the model reads"):
+        await batcher.submit([10, 60], may_cut=False)
+    with pytest.raises(BadRequest):
+        await batcher.submit([])
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.integers(14, 60), min_size=1, max_size=30), min_size=1, max_size=8))
+@example([[14 + number % 37 for number in range(300)]])
+def test_every_text_is_computed_once_in_its_place_and_no_batch_is_above_its_budget(requests):
     async def test(batcher, model):
         held = await hold(batcher, model)
-        good, bad = (asyncio.create_task(batcher.submit([size, 2])) for size in (12, 13))
-        await until(lambda: len(batcher._waiting) == 2)
+        replies = [asyncio.create_task(batcher.submit(texts)) for texts in requests]
+        await until(lambda: batcher.waiting == len(requests))
         model.open.set()
-        with pytest.raises(ModelError, match="13 cannot be computed"):
-            await bad
-        assert (await good).results.tolist() == [24, 4]
         await held
-
-    assert batched(test) == ["failed"]
-
-
-def test_a_short_request_does_not_wait_for_the_end_of_a_long_one():
-    async def test(batcher, model):
-        model.open.clear()
-        long = asyncio.create_task(batcher.submit([50] * 100))
-        await until(model.entered.is_set)
-        short = asyncio.create_task(batcher.submit([9]))
-        await until(lambda: len(batcher._waiting) == 2)
-        model.open.set()
-        await short
-        assert not long.done()
-        await long
+        for texts, reply in zip(requests, await asyncio.gather(*replies), strict=True):
+            lengths = np.minimum(texts, 50)
+            assert reply.results.tolist() == [2 * text for text in texts]
+            assert (reply.tokens, reply.cut.tolist()) == (lengths.sum(), [text > 50 for text in texts])
+        sizes = [(len(batch), min(50, max(batch))) for batch in model.batches]
+        assert all(count == 1 or count * width <= 100 for count, width in sizes)
+        assert sum(count for count, _ in sizes) == 1 + sum(map(len, requests))
 
     batched(test)
 
 
-def test_cut_text_is_said_or_refused():
-    async def test(batcher, model):
-        assert (await batcher.submit([10, 60])).cut.tolist() == [False, True]
-        with pytest.raises(Unprocessable, match="text 1 is longer than the model reads"):
-            await batcher.submit([10, 60], may_cut=False)
-        with pytest.raises(BadRequest):
-            await batcher.submit([])
-
-    assert batched(test) == ["cut"]
+@with_batcher(wait=300)
+async def test_a_batch_waits_until_it_is_full(batcher, model):
+    await asyncio.gather(batcher.submit([50]), batcher.submit([50, 50, 50]))
+    assert model.batches == [[50, 50], [50, 50]]
 
 
-@given(st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=30), min_size=1, max_size=8))
-def test_every_text_is_in_one_batch_and_no_batch_is_above_its_budget(requests):
-    async def run() -> None:
-        future = asyncio.get_running_loop().create_future()
-        waiting, seen = Waiting(), set()
-        jobs = []
-        for lengths in requests:
-            work = TokenizedWork(None, np.array(lengths), np.zeros(len(lengths), bool), len(lengths) % 2)
-            jobs.append(Job(work, 0.0, future))
-            waiting.add(jobs[-1])
-        while waiting.oldest is not None:
-            parts = waiting.take(100)
-            sizes = [int(job.work.lengths[row]) for job, rows in parts for row in rows]
-            assert len(sizes) == 1 or max(sizes) * len(sizes) <= 100
-            assert len({job.work.lane for job, _ in parts}) == 1
-            rows = {(id(job), int(row)) for job, rows in parts for row in rows}
-            assert len(rows) == len(sizes)
-            assert not rows & seen
-            seen |= rows
-        assert len(seen) == sum(map(len, requests))
-        assert all(job.tokens == 0 for job in jobs)
-
-    asyncio.run(run())
+@with_batcher(wait=0.2)
+async def test_a_batch_that_is_not_full_waits_for_some_time(batcher, model):
+    timings = (await batcher.submit([1])).timings
+    assert timings.queue + timings.tokenise >= 0.2

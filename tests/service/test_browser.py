@@ -1,34 +1,23 @@
-"""The page in a real browser: with and without its script, by keyboard, narrow, light and dark, in two languages."""
-
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
-pytest.importorskip("fastapi")
-pytest.importorskip("playwright")
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from playwright.sync_api import expect, sync_playwright
 
-from small_pages import DOCS, HOSTILE, hostile_docs, make_index, page_address, page_settings
+from small_pages import CONTRAST, DOCS, HOSTILE, hostile_docs, page_settings
 from small_readers import reader_with
+from small_service import listening, make_index
 from telerank.corpus.judgments import read_judgments
 from telerank.models.readers.reader import save_reader
 from telerank.types import Doc, Mark
 
 CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}")]
 PAGES = (
     "/",
     "/search?q=prime+revenus",
@@ -58,18 +47,25 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    return make_index(tmp_path_factory.mktemp("browser") / "fiches", [*DOCS, OF_FILE, LONG])
+    folder = tmp_path_factory.mktemp("browser") / "fiches"
+    return make_index(folder, [*DOCS, OF_FILE, LONG], analyzer="french")
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("judged") / "judged.jsonl"
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path, judged: Path) -> Iterator[str]:
+def address(folder: Path) -> Iterator[str]:
     pipelines = {"fused": "rrf(bm25 % 30, lm_dirichlet % 30)"}
-    with page_address(page_settings(folder, judgments=judged, pipelines=pipelines)) as address:
+    judged = folder.with_name("judged.jsonl")
+    with listening(page_settings(folder, judgments=judged, pipelines=pipelines)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def answering(folder: Path, tmp_path_factory) -> Iterator[str]:
+    """The address of a service with a reader, whose weights are random."""
+    reader = tmp_path_factory.mktemp("reader")
+    save_reader(reader_with(reader, "word pieces"), reader / "reader")
+    readers = {"reader": str(reader / "reader")}
+    with listening(page_settings(folder, readers=readers, answer_confidence=0)) as address:
         yield address
 
 
@@ -85,7 +81,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         page = context.new_page()
         if is_strict:
             page.on("pageerror", lambda error: faults.append(str(error)))
-            page.on("console", lambda said: faults.append(said.text) if is_fault(said) else None)
+            page.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
         page.on("dialog", lambda dialog: (faults.append(f"dialog {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
         page.goto(address)
@@ -94,21 +90,8 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
     yield open_page
     for context in contexts:
         context.close()
-    assert not faults
+    assert not [fault for fault in faults if "the server responded with a status of" not in fault]
     assert hosts <= {"127.0.0.1"}
-
-
-def is_fault(said: Any) -> bool:
-    return said.type == "error" and "the server responded with a status of" not in said.text
-
-
-@contextmanager
-def reading(folder: Path, tmp_path: Path, confidence: float = 0, **settings: Any) -> Iterator[str]:
-    """A service with a reader, whose weights are random."""
-    save_reader(reader_with(tmp_path, "word pieces", **settings), tmp_path / "reader")
-    readers = {"reader": str(tmp_path / "reader")}
-    with page_address(page_settings(folder, readers=readers, answer_confidence=confidence)) as address:
-        yield address
 
 
 def test_a_person_searches_by_typing_and_enter(visit: Any, address: str):
@@ -136,76 +119,42 @@ def test_a_result_leads_to_its_passage_in_a_long_document(visit: Any, address: s
     expect(page.locator(".result")).to_have_count(1)
 
 
-def test_an_answer_is_marked_in_its_passage_and_in_its_document(visit: Any, folder: Path, tmp_path: Path):
-    with reading(folder, tmp_path) as address:
-        page = visit(f"{address}/search?q=prime+revenus")
-        card = page.get_by_role("region", name="Answer")
-        text = card.locator(".answer-text").inner_text()
-        assert text
-        assert card.locator(".passage .answer-mark").inner_text() == text
-        expect(card).to_contain_text(re.compile(r"Confidence: \d+% \((high|medium|low)\)"))
-        card.locator(".how summary").click()
-        expect(card.locator(".how tbody")).to_contain_text("Reading for an answer")
-        expect(card.locator(".how tbody")).to_contain_text("Words in common")
-        card.locator(".from a").click()
-        expect(page.locator(".answer-mark").first).to_be_in_viewport()
-        assert "".join(page.locator(".answer-mark").all_inner_texts()) == text.replace("\n", "")
+def test_an_answer_is_marked_in_its_passage_and_in_its_document(visit: Any, answering: str):
+    page = visit(f"{answering}/search?q=prime+revenus")
+    card = page.get_by_role("region", name="Answer")
+    text = card.locator(".answer-text").inner_text()
+    assert text
+    assert card.locator(".passage .answer-mark").inner_text() == text
+    expect(card).to_contain_text(re.compile(r"Confidence: \d+% \((high|medium|low)\)"))
+    card.locator(".how summary").click()
+    expect(card.locator(".how tbody")).to_contain_text("Reading for an answer")
+    card.locator(".from a").click()
+    expect(page.locator(".answer-mark").first).to_be_in_viewport()
+    assert "".join(page.locator(".answer-mark").all_inner_texts()) == text.replace("\n", "")
 
 
-def test_no_answer_is_said_plainly_and_results_follow(visit: Any, folder: Path, tmp_path: Path):
-    with reading(folder, tmp_path, threshold=-1000.0) as address:
-        page = visit(f"{address}/search?q=prime+revenus")
-        card = page.get_by_role("region", name="No answer found")
-        expect(card).to_contain_text("None of the 20 documents that were read has an answer")
-        expect(page.locator(".result")).to_have_count(10)
-        page = visit(f"{address}/search?q=prime+revenus", locale="fr-FR")
-        expect(page.get_by_role("region", name="Aucune réponse trouvée")).to_be_visible()
+def test_results_are_shown_before_the_answer(visit: Any, answering: str):
+    page, held = visit(answering), []
+    page.route("**/answer?**", lambda route: held.append(route))  # noqa: PLW0108
+    page.goto(f"{answering}/search?q=prime+revenus")
+    expect(page.locator(".result")).to_have_count(10)
+    status = page.locator(".reading")
+    expect(status).to_have_text("Reading the first documents for an answer …")
+    expect(page.get_by_role("button", name="Why this rank?").first).to_be_enabled()
+    held[0].continue_()
+    expect(page.locator(".answer-text")).to_be_visible()
+    assert page.locator(".answer").bounding_box()["y"] < page.locator("#r1").bounding_box()["y"]
+    expect(status).to_have_attribute("role", "status")
+    expect(status).to_have_text(f"Answer {page.locator('.answer-text').inner_text()}")
 
 
-def test_results_are_shown_before_the_answer(visit: Any, folder: Path, tmp_path: Path):
-    with reading(folder, tmp_path) as address:
-        page, held = visit(address), []
-
-        def hold(route: Any) -> None:
-            held.append(route)
-
-        page.route("**/answer?**", hold)
-        page.goto(f"{address}/search?q=prime+revenus")
-        expect(page.locator(".result")).to_have_count(10)
-        status = page.locator(".reading")
-        expect(status).to_have_text("Reading the first documents for an answer …")
-        expect(page.get_by_role("button", name="Why this rank?").first).to_be_enabled()
-        held[0].continue_()
-        expect(page.locator(".answer-text")).to_be_visible()
-        assert page.locator(".answer").bounding_box()["y"] < page.locator("#r1").bounding_box()["y"]
-        expect(status).to_have_attribute("role", "status")
-        expect(status).to_have_text(f"Answer {page.locator('.answer-text').inner_text()}")
-
-
-def test_an_answer_that_cannot_be_read_is_said_and_can_be_tried_again(
-    visit: Any, folder: Path, tmp_path: Path
-):
-    with reading(folder, tmp_path) as address:
-        page = visit(address, is_strict=False)
-        page.route("**/answer?**", lambda route: route.fulfill(status=503, body="no"), times=1)
-        page.goto(f"{address}/search?q=prime+revenus")
-        expect(page.locator(".reading")).to_have_text("The documents could not be read for an answer.")
-        page.get_by_role("link", name="Try again").click()
-        expect(page.get_by_role("region", name="Answer").locator(".answer-text")).to_be_visible()
-
-
-def test_an_answer_of_little_confidence_is_shown_on_a_click_and_without_the_script(
-    visit: Any, folder: Path, tmp_path: Path
-):
-    with reading(folder, tmp_path, confidence=1) as address:
-        page = visit(f"{address}/search?q=prime+revenus", java_script_enabled=False)
-        page.get_by_role("link", name="Look for an answer in the first documents").click()
-        card = page.get_by_role("region", name="No sure answer")
-        expect(card.locator(".answer-text")).to_be_hidden()
-        card.get_by_text("Show what was marked with little confidence").click()
-        expect(card.locator(".answer-text")).to_be_visible()
-        page.get_by_role("link", name="Back to the results").click()
-        expect(page.locator(".result")).to_have_count(10)
+def test_an_answer_that_cannot_be_read_is_said_and_can_be_tried_again(visit: Any, answering: str):
+    page = visit(answering, is_strict=False)
+    page.route("**/answer?**", lambda route: route.fulfill(status=503, body="no"), times=1)
+    page.goto(f"{answering}/search?q=prime+revenus")
+    expect(page.locator(".reading")).to_have_text("The documents could not be read for an answer.")
+    page.get_by_role("link", name="Try again").click()
+    expect(page.get_by_role("region", name="Answer").locator(".answer-text")).to_be_visible()
 
 
 def test_why_a_rank_opens_below_the_result_and_closes(visit: Any, address: str):
@@ -228,14 +177,7 @@ def test_why_a_rank_opens_below_the_result_and_closes(visit: Any, address: str):
     assert page.url.endswith("fused")
 
 
-def test_why_a_rank_that_cannot_be_loaded_is_said(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime+revenus")
-    page.route("**/explain?**", lambda route: route.fulfill(status=503, body="no"))
-    page.get_by_role("button", name="Why this rank?").first.click()
-    expect(page.locator("#why1")).to_contain_text("Something went wrong")
-
-
-def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, judged: Path):
+def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, folder: Path):
     page = visit(f"{address}/search?q=activité+et+prime", locale="fr-FR")
     first = page.locator(".result").first
     first.get_by_role("button", name="Oui, cela m’aide").click()
@@ -243,7 +185,9 @@ def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, jud
     expect(first.get_by_role("button", name="Oui, cela m’aide")).to_have_attribute("aria-pressed", "true")
     first.get_by_role("button", name="Non, cela ne m’aide pas").click()
     expect(first.get_by_role("button", name="Oui, cela m’aide")).to_have_attribute("aria-pressed", "false")
-    saved = [each for each in read_judgments(judged) if each.query == "activité et prime"]
+    saved = [
+        each for each in read_judgments(folder.with_name("judged.jsonl")) if each.query == "activité et prime"
+    ]
     assert [(each.docno, each.grade) for each in saved] == [("F1", 1), ("F1", 0)]
     assert page.url.endswith("prime")
 
@@ -263,16 +207,19 @@ def test_a_thumb_is_still_pressed_after_the_browsers_back(visit: Any, address: s
     expect(second.locator("button[aria-pressed=true]")).to_have_text("No, this does not help")
 
 
-def test_a_thumb_that_cannot_be_saved_says_so(visit: Any, address: str):
+def test_what_the_script_cannot_load_or_save_is_said(visit: Any, address: str):
     page = visit(f"{address}/search?q=prime+revenus", is_strict=False)
     page.route("**/judge", lambda route: route.abort())
+    page.route("**/explain?**", lambda route: route.fulfill(status=503, body="no"))
     first = page.locator(".result").first
     first.get_by_role("button", name="Yes, this helps").click()
     expect(first.get_by_role("status")).to_have_text("Your opinion could not be saved. Please try again.")
     expect(first.get_by_role("button", name="Yes, this helps")).to_have_attribute("aria-pressed", "false")
+    first.get_by_role("button", name="Why this rank?").click()
+    expect(page.locator("#why1")).to_contain_text("Something went wrong")
 
 
-def test_everything_works_without_the_script(visit: Any, address: str, judged: Path):
+def test_everything_works_without_the_script(visit: Any, address: str, folder: Path):
     page = visit(address, java_script_enabled=False)
     page.get_by_role("searchbox").fill("contrat apprenti")
     page.get_by_role("button", name="Search").click()
@@ -282,19 +229,13 @@ def test_everything_works_without_the_script(visit: Any, address: str, judged: P
     page.get_by_role("button", name="Yes, this helps").first.click()
     expect(page.get_by_role("status").first).to_have_text("Thank you, your opinion is saved.")
     expect(page.get_by_role("button", name="Yes, this helps").first).to_have_attribute("aria-pressed", "true")
-    assert [each.docno for each in read_judgments(judged) if each.query == "contrat apprenti"] == ["F2"]
+    assert [
+        each.docno
+        for each in read_judgments(folder.with_name("judged.jsonl"))
+        if each.query == "contrat apprenti"
+    ] == ["F2"]
     page.locator(".how summary").click()
     expect(page.locator(".how table")).to_be_visible()
-
-
-def test_the_language_is_the_browsers_and_can_be_changed(visit: Any, address: str):
-    page = visit(f"{address}/search?q=xyzzy", locale="fr-CA")
-    expect(page.get_by_role("heading", name="Aucun résultat")).to_be_visible()
-    page.get_by_role("link", name="English").click()
-    expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
-    page.get_by_role("searchbox").fill("prime")
-    page.get_by_role("searchbox").press("Enter")
-    expect(page.get_by_role("heading", name="Results", exact=True)).to_be_visible()
 
 
 def test_two_rankings_stand_side_by_side_and_below_each_other_on_a_telephone(visit: Any, address: str):
@@ -312,21 +253,11 @@ def test_two_rankings_stand_side_by_side_and_below_each_other_on_a_telephone(vis
     assert left["y"] + left["height"] <= right["y"]
 
 
-def test_errors_are_shown_with_a_way_back(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime&model=bm25(k2%3D1)")
-    expect(page.get_by_role("heading")).to_have_text("This search cannot be carried out as it was asked.")
-    page.get_by_role("link", name="New search").click()
-    expect(page.get_by_role("searchbox")).to_have_value("prime")
-
-
-@pytest.mark.parametrize("width", [320, 360])
-def test_nothing_is_wider_than_a_telephone_and_nothing_too_small_to_touch(
-    visit: Any, address: str, width: int
-):
-    page = visit(address, viewport={"width": width, "height": 640}, locale="fr-FR")
+def test_nothing_is_wider_than_a_telephone_and_nothing_too_small_to_touch(visit: Any, address: str):
+    page = visit(address, viewport={"width": 320, "height": 640}, locale="fr-FR")
     for path in PAGES:
         page.goto(f"{address}{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
         small = page.locator("button, select, input:not([type=hidden]), summary").evaluate_all(
             "all => all.filter(each => each.getClientRects().length)"
             ".map(each => [each.outerHTML.slice(0, 80), each.getBoundingClientRect()])"
@@ -341,7 +272,7 @@ def test_marks_above_and_below_letters_stay_in_their_own_lines(visit: Any, tmp_p
     rows = []
     for name, more in (("plain", ""), ("marked", marks)):
         docs = [Doc("A", f"prime x{more}x", f"x{more}x"), Doc("B", "prime prime", "prime prime")]
-        with page_address(page_settings(make_index(tmp_path / name, docs, "standard"))) as address:
+        with listening(page_settings(make_index(tmp_path / name, docs, analyzer="standard"))) as address:
             page = visit(f"{address}/search?q=prime")
             box = page.locator(".result", has_text="x").bounding_box()
             title, text = (page.locator(".result", has_text="x").locator(each) for each in ("h3", ".text"))
@@ -354,14 +285,14 @@ def test_marks_above_and_below_letters_stay_in_their_own_lines(visit: Any, tmp_p
 
 def test_a_title_stands_where_its_writing_begins(visit: Any, tmp_path: Path):
     docs = [Doc("A", "نص عن prime", "عنوان عن prime"), Doc("B", "prime", "prime")]
-    with page_address(page_settings(make_index(tmp_path / "rtl", docs, "standard"))) as address:
+    with listening(page_settings(make_index(tmp_path / "rtl", docs, analyzer="standard"))) as address:
         for path in ("/search?q=prime", "/compare?q=prime&a=bm25&b=dfi"):
             page = visit(f"{address}{path}")
             gaps = [
                 page.locator(f".list a[href*='docno={docno}&']").first.evaluate(
-                    "link => { const [own, whole] = [link, link.closest('.result')]"
+                    "link => { const [inner, whole] = [link, link.closest('.result')]"
                     ".map(each => each.getBoundingClientRect());"
-                    " return [own.left - whole.left, whole.right - own.right] }"
+                    " return [inner.left - whole.left, whole.right - inner.right] }"
                 )
                 for docno in "AB"
             ]
@@ -370,12 +301,11 @@ def test_a_title_stands_where_its_writing_begins(visit: Any, tmp_path: Path):
             assert min(arabic_left, latin_right) > 50, path
 
 
-@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
-def test_choices_can_be_read_on_a_telephone(visit: Any, folder: Path, locale: str):
+def test_choices_can_be_read_on_a_telephone(visit: Any, folder: Path):
     pipelines = {"a-pipeline-of-long-name": "bm25"}
     model = "rrf(bm25(k1=0.9, b=0.4) % 100, lm_dirichlet(mu=1000) % 100, dfi % 100) % 50"
-    for default in (None, model):
-        with page_address(page_settings(folder, pipelines=pipelines, model=default)) as address:
+    for default, locale in ((None, "en-GB"), (None, "fr-FR"), (model, "fr-FR")):
+        with listening(page_settings(folder, pipelines=pipelines, model=default)) as address:
             page = visit(address, viewport={"width": 375, "height": 700}, locale=locale)
             cut = page.locator("select").evaluate(
                 "select => { const draw = document.createElement('canvas').getContext('2d');"
@@ -386,58 +316,15 @@ def test_choices_can_be_read_on_a_telephone(visit: Any, folder: Path, locale: st
             assert cut <= 0
 
 
-CONTRAST = """
-() => {
-  const channel = value => { value /= 255; return value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4 };
-  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
-  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  const parse = color => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const ground = element => {
-    for (let each = element; each; each = each.parentElement) {
-      const color = parse(getComputedStyle(each).backgroundColor);
-      if (color[3] === 255) return color;
-    }
-    return [255, 255, 255];
-  };
-  const faults = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    const element = node.parentElement;
-    if (!node.data.trim() || !element.getClientRects().length || element.closest('.hidden, .skip')) continue;
-    const style = getComputedStyle(element);
-    const [one, other] = [light(parse(style.color)), light(ground(element))];
-    const ratio = (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
-    const size = parseFloat(style.fontSize), bold = parseInt(style.fontWeight) >= 700;
-    if (ratio < (size >= 24 || (bold && size >= 18.66) ? 3 : 4.5)) {
-      faults.push(`${ratio.toFixed(2)} ${element.className} ${node.data.trim().slice(0, 40)}`);
-    }
-  }
-  return faults;
-}
-"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_texts_have_the_contrast_of_wcag_aa(visit: Any, address: str, scheme: str):
+def test_all_texts_have_the_contrast_of_wcag_aa(visit: Any, address: str, answering: str, scheme: str):
     page = visit(address, color_scheme=scheme)
-    for path in PAGES:
-        page.goto(f"{address}{path}")
+    for path in (*(f"{address}{path}" for path in PAGES), f"{answering}/answer?q=prime+revenus"):
+        page.goto(path)
         page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
         assert page.evaluate(CONTRAST) == [], path
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", ground)[:3])) > 384) == (scheme == "light")
-
-
-def test_an_answer_has_the_contrast_too(visit: Any, folder: Path, tmp_path: Path):
-    with reading(folder, tmp_path) as address:
-        for scheme in ("light", "dark"):
-            page = visit(f"{address}/search?q=prime+revenus", color_scheme=scheme)
-            expect(page.locator(".answer-text")).to_be_visible()
-            page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
-            assert page.evaluate(CONTRAST) == []
 
 
 def test_the_keyboard_goes_through_the_page_in_its_order(visit: Any, address: str):
@@ -449,10 +336,10 @@ def test_the_keyboard_goes_through_the_page_in_its_order(visit: Any, address: st
     expect(page.get_by_role("main")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("searchbox")).to_be_focused()
-    places = []
+    stops = []
     for _ in range(12):
         page.keyboard.press("Tab")
-        places.append(
+        stops.append(
             page.evaluate(
                 "(({y, x}) => [Math.round((y + scrollY) / 40), x])(document.activeElement.getBoundingClientRect())"
             )
@@ -462,21 +349,7 @@ def test_the_keyboard_goes_through_the_page_in_its_order(visit: Any, address: st
             "(document.activeElement)"
         )
         assert style != ["none", "0px"]
-    assert [row for row, _ in places] == sorted(row for row, _ in places)
-
-
-def test_a_screen_reader_finds_landmarks_and_names(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime+revenus")
-    for role in ("banner", "main", "search", "contentinfo"):
-        expect(page.get_by_role(role)).to_have_count(1)
-    expect(page.get_by_role("navigation", name="Pages of results")).to_be_visible()
-    expect(page.get_by_role("listitem")).to_have_count(10)
-    expect(page.get_by_role("article", name="Prime d’activité")).to_be_visible()
-    nameless = page.locator("a, button, input:not([type=hidden]), select").evaluate_all(
-        "all => all.filter(each => !(each.innerText || '').trim() && !each.textContent.trim()"
-        " && !(each.labels && each.labels.length)).map(each => each.outerHTML)"
-    )
-    assert not nameless
+    assert [row for row, _ in stops] == sorted(row for row, _ in stops)
 
 
 def test_nothing_moves_for_those_who_want_no_motion(visit: Any, address: str):
@@ -486,11 +359,6 @@ def test_nothing_moves_for_those_who_want_no_motion(visit: Any, address: str):
     )
     assert visit(f"{address}/search?q=prime", reduced_motion="reduce").evaluate(moving) == 0
     assert visit(f"{address}/search?q=prime", reduced_motion="no-preference").evaluate(moving) > 0
-
-
-def test_colours_of_the_system_are_kept(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime", forced_colors="active")
-    expect(page.locator(".result mark").first).to_be_visible()
 
 
 def test_the_policy_stops_what_would_slip_through(visit: Any, address: str):
@@ -505,23 +373,21 @@ def test_the_policy_stops_what_would_slip_through(visit: Any, address: str):
 
 
 def test_hostile_texts_run_nothing(visit: Any, tmp_path: Path):
-    folder = make_index(tmp_path / "hostile", hostile_docs(), "standard")
-    with page_address(
-        page_settings(folder, judgments=tmp_path / "judged.jsonl", title=HOSTILE[0])
-    ) as address:
+    folder = make_index(tmp_path / "hostile", hostile_docs(), analyzer="standard")
+    settings = page_settings(folder, judgments=tmp_path / "judged.jsonl", title=HOSTILE[0])
+    markup = "main img, main b, main script, main textarea, main svg[onload]"
+    with listening(settings) as address:
         page = visit(f"{address}/search?q=prime")
         for query in (text for text in HOSTILE if "\x00" not in text):
             page.get_by_role("searchbox").fill(f"{query} prime")
             page.get_by_role("searchbox").press("Enter")
             expect(page.locator(".result")).to_have_count(5)
             expect(page.get_by_role("searchbox")).to_have_value(" ".join(f"{query} prime".split()))
-            for number in range(1, 6):
-                page.locator(".result").nth(number - 1).get_by_role("button", name="Why this rank?").click()
-                expect(page.locator(f"#why{number} .stages")).to_be_visible()
-            page.get_by_role("button", name="Yes, this helps").first.click()
-            expect(page.get_by_role("status").first).to_have_text("Thank you, your opinion is saved.")
-            assert page.locator("main img, main b, main script, main textarea").count() == 0
-        links = page.locator(".result h3 a").evaluate_all("all => all.map(each => each.href)")
-        for link in links:
+            page.get_by_role("button", name="Why this rank?").first.click()
+            expect(page.locator("#why1 .stages")).to_be_visible()
+            assert page.locator(markup).count() == 0
+        page.get_by_role("button", name="Yes, this helps").first.click()
+        expect(page.get_by_role("status").first).to_have_text("Thank you, your opinion is saved.")
+        for link in page.locator(".result h3 a").evaluate_all("all => all.map(each => each.href)"):
             page.goto(link)
-            assert page.locator("main img, main b, main script, main svg[onload]").count() == 0
+            assert page.locator(markup).count() == 0

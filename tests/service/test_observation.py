@@ -1,5 +1,3 @@
-"""Each request has a line in the log, without the text of its query, and numbers in /metrics."""
-
 from __future__ import annotations
 
 import json
@@ -7,20 +5,10 @@ import logging
 
 import pytest
 
-pytest.importorskip("fastapi")
-
-from small_service import make_index, serving, settings_of
+from small_service import serving, settings_of
+from telerank.errors import IndexDamaged
+from telerank.service.indexes import ServedIndex
 from telerank.service.logs import JsonLines
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return make_index(tmp_path_factory.mktemp("observation") / "idx")
-
-
-def lines(caplog) -> list[dict]:
-    formatter = JsonLines()
-    return [json.loads(formatter.format(record)) for record in caplog.records]
 
 
 @pytest.mark.parametrize("log_queries", [False, True])
@@ -32,9 +20,8 @@ def test_a_query_is_logged_only_if_that_is_asked_for(folder, caplog, log_queries
         client.get("/v1/explain", params={"query": "q1 secret", "docno": "a"})
         client.post("/v1/search", json={"query": "q1 secret", "k": "secret"})
         client.get("/v1/indexes/secret%0a%22", headers={"X-Request-ID": "my-id"})
-    requests = [
-        line for line in lines(caplog) if line["message"] == "request" and "/health" not in line["path"]
-    ]
+    lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    requests = [line for line in lines if line["message"] == "request" and "/health" not in line["path"]]
     assert [line["status"] for line in requests] == [200, 200, 200, 422, 400]
     assert requests[0]["index"] == "idx"
     assert requests[1]["pipeline"] == "bm25(k1=1.2, b=0.75) % 3"
@@ -65,16 +52,12 @@ def test_requests_and_stages_are_counted(folder):
         assert line in shown.text.splitlines(), shown.text
 
 
-def test_what_fails_in_the_server_is_said_in_its_log_alone(folder, caplog, monkeypatch):
-    from telerank.errors import IndexDamaged
-    from telerank.service.indexes import ServedIndex
-
+def test_what_fails_in_the_server_is_said_in_its_log_alone(client, caplog, monkeypatch):
     def fail(*_):
         raise IndexDamaged("/a/folder/of/the/server: damaged")
 
-    with serving(settings_of(folder)) as client:
-        monkeypatch.setattr(ServedIndex, "pipeline", fail)
-        reply = client.get("/v1/search", params={"query": "q1"})
+    monkeypatch.setattr(ServedIndex, "pipeline", fail)
+    reply = client.get("/v1/search", params={"query": "q1"})
     assert reply.status_code == 424
     assert "/a/folder" not in reply.text
     assert "/a/folder" in caplog.text

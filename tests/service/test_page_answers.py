@@ -1,5 +1,3 @@
-"""What a reader answers, on the page: apart from the results, and in large only if it is confident."""
-
 from __future__ import annotations
 
 import re
@@ -8,15 +6,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_pages import Outline, make_index, page_client, page_settings
+from small_pages import Outline, page_client, page_settings
 from small_readers import reader_with
-from telerank.errors import CollectionError
+from small_service import make_index
 from telerank.models.readers.reader import save_reader
-from telerank.service.settings import ServiceSettings, make_settings
 from telerank.types import Doc
 
 DOCS = [Doc(f"A{n}", f"La prime numéro {n} est versée en mars.", f"Prime {n}") for n in range(3)]
@@ -24,20 +17,16 @@ DOCS = [Doc(f"A{n}", f"La prime numéro {n} est versée en mars.", f"Prime {n}")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    return make_index(tmp_path_factory.mktemp("answers") / "fiches", DOCS)
+    return make_index(tmp_path_factory.mktemp("answers") / "fiches", DOCS, analyzer="french")
 
 
 @pytest.fixture(scope="module")
-def readers(tmp_path_factory) -> dict[str, str]:
+def readers(tmp_path_factory) -> dict[str, dict[str, str]]:
     """A reader that always answers, and one that never does."""
     folder = tmp_path_factory.mktemp("readers")
-    save_reader(reader_with(folder, "word pieces", threshold=1000.0), folder / "always")
-    save_reader(reader_with(folder, "word pieces", threshold=-1000.0), folder / "never")
-    return {name: str(folder / name) for name in ("always", "never")}
-
-
-def settings_of(folder: Path, readers: dict[str, str], name: str = "always", **more: Any) -> ServiceSettings:
-    return page_settings(folder, readers={name: readers[name]}, **more)
+    for name, threshold in (("always", 1000.0), ("never", -1000.0)):
+        save_reader(reader_with(folder, "word pieces", threshold=threshold), folder / name)
+    return {name: {"readers": {name: str(folder / name)}} for name in ("always", "never")}
 
 
 def page_of(client: Any, address: str) -> Outline:
@@ -46,8 +35,8 @@ def page_of(client: Any, address: str) -> Outline:
     return Outline(reply.text)
 
 
-def test_results_do_not_wait_for_the_answer(folder: Path, readers: dict[str, str]):
-    with page_client(settings_of(folder, readers)) as client:
+def test_results_do_not_wait_for_the_answer(folder: Path, readers: dict[str, Any]):
+    with page_client(page_settings(folder, **readers["always"])) as client:
         page = page_of(client, "/search?q=prime")
         assert "3 results" in page.text
         assert "answer-text" not in page.values("p", "class")
@@ -61,11 +50,11 @@ def test_results_do_not_wait_for_the_answer(folder: Path, readers: dict[str, str
 
 
 def test_an_answer_below_the_confidence_of_the_settings_is_behind_a_click(
-    folder: Path, readers: dict[str, str]
+    folder: Path, readers: dict[str, Any]
 ):
-    with page_client(settings_of(folder, readers, answer_confidence=0)) as client:
+    with page_client(page_settings(folder, **readers["always"], answer_confidence=0)) as client:
         sure = client.get("/answer?q=prime").text
-    with page_client(settings_of(folder, readers, answer_confidence=1)) as client:
+    with page_client(page_settings(folder, **readers["always"], answer_confidence=1)) as client:
         unsure = client.get("/answer?q=prime").text
     text = re.search(r'answer-text"[^>]*>(.*?)</p>', sure)[1]
     assert sure.index("answer-text") < sure.index("<details")
@@ -77,37 +66,33 @@ def test_an_answer_below_the_confidence_of_the_settings_is_behind_a_click(
     assert re.search(r"Show what was marked with little confidence \(\d+%\)", hidden)
 
 
-@pytest.mark.parametrize("confidence", [-0.1, 1.1, "much"])
-def test_a_confidence_is_a_share(confidence: object):
-    with pytest.raises(CollectionError, match="answer_confidence"):
-        make_settings({"indexes": {"a": "/a"}, "answer_confidence": confidence})
-
-
-def test_where_nothing_is_found_nothing_is_read(folder: Path, readers: dict[str, str]):
-    with page_client(settings_of(folder, readers, "never"), language="fr") as client:
+def test_where_nothing_is_found_nothing_is_read(folder: Path, readers: dict[str, Any]):
+    with page_client(page_settings(folder, **readers["never"]), language="fr") as client:
         page = page_of(client, "/search?q=xyzzy")
         assert "Aucun résultat" in page.text
         assert "réponse" not in page.text
         assert not [link for link in page.values("a", "href") if link.startswith("/answer")]
-        assert "Aucun des 3 documents lus" in page_of(client, "/answer?q=prime").text
+        page = page_of(client, "/answer?q=prime").text
+        assert "Aucune réponse trouvée" in page
+        assert "Aucun des 3 documents lus" in page
         answer = page_of(client, "/answer?q=xyzzy").text
         assert "Aucun document où elle pourrait se trouver n’a été trouvé." in answer
         assert "lu ne contient pas" not in answer
 
 
 def test_a_reader_with_documents_of_its_own_reads_them_where_nothing_else_is_found(
-    folder: Path, readers: dict[str, str]
+    folder: Path, readers: dict[str, Any]
 ):
-    settings = settings_of(folder, readers, answer="dfi % 2 >> read(always)")
+    settings = page_settings(folder, **readers["always"], answer="dfi % 2 >> read(always)")
     with page_client(settings) as client:
         assert "/answer?q=xyzzy" in page_of(client, "/search?q=xyzzy").values("a", "href")
         assert "No document was found" in page_of(client, "/answer?q=xyzzy").text
 
 
 def test_an_answer_goes_with_the_first_page_and_with_the_spelling_of_the_results(
-    folder: Path, readers: dict[str, str]
+    folder: Path, readers: dict[str, Any]
 ):
-    with page_client(settings_of(folder, readers)) as client:
+    with page_client(page_settings(folder, **readers["always"])) as client:
         links = page_of(client, "/search?q=versee").values("a", "href")
         assert "/answer?q=vers%C3%A9e" in links
         links = page_of(client, "/search?q=prime&page=2").values("a", "href")
@@ -115,31 +100,29 @@ def test_an_answer_goes_with_the_first_page_and_with_the_spelling_of_the_results
         assert client.get("/answer?q=+").headers["location"] == "/"
 
 
-def test_without_a_reader_there_is_no_answer(folder: Path):
-    with page_client(page_settings(folder)) as client:
-        assert client.get("/answer?q=prime").status_code == 404
-
-
-def test_a_reader_reads_what_a_default_pipeline_without_a_bound_finds(folder: Path, readers: dict[str, str]):
+def test_a_reader_reads_what_a_default_pipeline_without_a_bound_finds(folder: Path, readers: dict[str, Any]):
     """The service's own pipelines are not bounded as those of requests are."""
-    settings = settings_of(
-        folder, readers, model="long", pipelines={"long": "bm25 % 5000"}, limits={"reranked": 5, "depth": 10}
+    settings = page_settings(
+        folder,
+        **readers["always"],
+        model="long",
+        pipelines={"long": "bm25 % 5000"},
+        limits={"reranked": 5, "depth": 10},
     )
     with page_client(settings) as client:
         assert page_of(client, "/answer?q=prime").text
         assert client.post("/v1/answer", json={"query": "prime"}).status_code == 200
 
 
-def test_a_later_answer_of_a_higher_confidence_is_explained(tmp_path: Path, readers: dict[str, str]):
+def test_a_later_answer_of_a_higher_confidence_is_explained(tmp_path: Path, readers: dict[str, Any]):
     """The ranking alone orders these answers: that of the shorter text is first, the reader prefers the other."""
     docs = [Doc("A", "prime"), Doc("B", "La prime est versée en mars.")]
-    said = "Answers are in the order of their scores"
+    line = "Answers are in the order of their scores"
     for mu, is_said in ((0, True), (1, False)):
-        settings = settings_of(
-            make_index(tmp_path / f"idx{mu}", docs), readers, answer=f"bm25 >> read(always, mu={mu})"
-        )
-        with page_client(settings) as client:
+        folder = make_index(tmp_path / f"idx{mu}", docs, analyzer="french")
+        answer = f"bm25 >> read(always, mu={mu})"
+        with page_client(page_settings(folder, **readers["always"], answer=answer)) as client:
             answers = client.post("/v1/answer", json={"query": "prime"}).json()["answers"]
             best, *others = (answer["confidence"] for answer in answers)
             assert (max(others) > best) is is_said
-            assert (said in page_of(client, "/answer?q=prime").text) is is_said
+            assert (line in page_of(client, "/answer?q=prime").text) is is_said

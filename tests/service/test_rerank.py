@@ -1,22 +1,17 @@
-"""Re-ranking over HTTP: both families of requests, what is cut, what is refused, clients that leave."""
-
 from __future__ import annotations
 
 import asyncio
 import json
-import threading
 
+import cohere
 import httpx
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi")
-
-from running import listening
-
 from small_rerankers import pairs
-from small_service import save_models, serving
+from small_service import held, listening, serving, wait_until
 from telerank.reranking.scorer import Scorer
+from telerank.service.app import create_app
 from telerank.service.settings import make_settings
 
 QUERY = "q1 q2"
@@ -26,55 +21,75 @@ ROUTES = ("/rerank", "/v1/rerank", "/v2/rerank", "/reranking")
 ERROR = {"detail", "message", "error", "error_type"}
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return save_models(tmp_path_factory.mktemp("models"))
+def settings_with(models, **limits):
+    return make_settings({"rerankers": {"small": str(models["reranker"])}, "limits": limits})
 
 
 @pytest.fixture(scope="module")
-def settings(folders):
-    return make_settings({"rerankers": {"small": str(folders["reranker"])}, "limits": {"texts": 50}})
-
-
-@pytest.fixture(scope="module")
-def client(settings):
-    with serving(settings) as client:
+def client(models):
+    with serving(settings_with(models, texts=50)) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def logits(folders):
-    return Scorer(str(folders["reranker"])).score([(QUERY, text) for text in TEXTS])
+def logits(models):
+    return Scorer(str(models["reranker"])).score([(QUERY, text) for text in TEXTS])
 
 
+@pytest.fixture(scope="module")
 def order(logits):
     return np.argsort(-logits, kind="stable").tolist()
 
 
+@pytest.fixture(scope="module")
+def relevance(logits):
+    return 1 / (1 + np.exp(-logits))
+
+
 @pytest.mark.parametrize("route", ROUTES)
-def test_texts_get_the_array_of_tei(client, logits, route):
+def test_texts_get_the_array_of_tei_and_documents_the_object_of_cohere_and_jina(
+    client, logits, order, relevance, route
+):
     body = {"query": QUERY, "texts": TEXTS, "raw_scores": True, "return_text": True}
     reply = client.post(route, json=body).json()
-    assert [found["index"] for found in reply] == order(logits)
-    assert [found["text"] for found in reply] == [TEXTS[index] for index in order(logits)]
-    assert np.allclose([found["score"] for found in reply], logits[order(logits)], atol=2e-6)
-    assert all(found.keys() == {"index", "score", "text"} for found in reply)
-
-
-@pytest.mark.parametrize("route", ROUTES)
-def test_documents_get_the_object_of_cohere_and_jina(client, logits, route):
+    assert [(item["index"], item["text"]) for item in reply] == [(index, TEXTS[index]) for index in order]
+    assert np.allclose([item["score"] for item in reply], logits[order], atol=2e-6)
+    assert all(item.keys() == {"index", "score", "text"} for item in reply)
     body = {"model": "small", "query": QUERY, "documents": TEXTS, "top_n": 3, "return_documents": True}
     reply = client.post(route, json=body).json()
-    assert [found["index"] for found in reply["results"]] == order(logits)[:3]
-    relevance = 1 / (1 + np.exp(-logits[order(logits)[:3]]))
-    assert np.allclose([found["relevance_score"] for found in reply["results"]], relevance, atol=2e-6)
-    assert [found["document"]["text"] for found in reply["results"]] == [
-        TEXTS[index] for index in order(logits)[:3]
+    assert [(item["index"], item["document"]["text"]) for item in reply["results"]] == [
+        (index, TEXTS[index]) for index in order[:3]
     ]
+    scores = [item["relevance_score"] for item in reply["results"]]
+    assert np.allclose(scores, relevance[order[:3]], atol=2e-6)
     assert reply["model"] == "small"
     assert reply["usage"]["total_tokens"] == reply["meta"]["tokens"]["input_tokens"] > 9 * 5
     assert reply["meta"]["api_version"]["version"] == ("2" if "v2" in route else "1")
     assert "warnings" not in reply["meta"]
+
+
+def test_coheres_packages_get_what_the_library_computes_and_understand_errors(models, relevance, order):
+    given = {"query": QUERY, "documents": TEXTS}
+    with listening(settings_with(models)) as address, httpx.Client(timeout=60) as http:
+        first, second = (
+            package(api_key="none", base_url=address, httpx_client=http)
+            for package in (cohere.Client, cohere.ClientV2)
+        )
+        for version, package in (("1", first), ("2", second)):
+            reply = package.rerank(**given, model="small", top_n=4)
+            assert [item.index for item in reply.results] == order[:4]
+            scores = [item.relevance_score for item in reply.results]
+            assert np.allclose(scores, relevance[order[:4]], atol=2e-6)
+            assert reply.meta.api_version.version == version
+        [best] = first.rerank(**given, model="small", top_n=1, return_documents=True).results
+        assert best.document.text == TEXTS[order[0]]
+        with pytest.raises(cohere.NotFoundError) as missing:
+            second.rerank(**given, model="other")
+        assert missing.value.body["message"] == "no re-ranker 'other'; known: small"
+        with pytest.raises(cohere.BadRequestError):
+            second.rerank(model="small", query=QUERY, documents=[])
+        with pytest.raises(cohere.UnprocessableEntityError):
+            second.rerank(**given, model="small", max_tokens_per_doc=0)
 
 
 def test_documents_that_are_objects_keep_their_ids_and_fields(client):
@@ -90,24 +105,24 @@ def test_documents_that_are_objects_keep_their_ids_and_fields(client):
         "rank_fields": ["title", "text"],
     }
     results = client.post("/v1/rerank", json=body).json()["results"]
-    by_index = {found["index"]: found for found in results}
+    by_index = {item["index"]: item for item in results}
     assert [by_index[index].get("id") for index in range(3)] == ["a", 7, None]
     assert by_index[0]["document"] == documents[0]
     plain = {"query": QUERY, "documents": ["d1 d2 d3", "d4 d5 d6", "d7 d8"]}
     expected = client.post("/v1/rerank", json=plain).json()["results"]
-    assert [found["index"] for found in results] == [found["index"] for found in expected]
-    assert np.allclose(*([found["relevance_score"] for found in some] for some in (results, expected)))
+    assert [item["index"] for item in results] == [item["index"] for item in expected]
+    assert np.allclose(*([item["relevance_score"] for item in some] for some in (results, expected)))
 
 
 def test_text_that_is_cut_is_said_and_refused_if_that_is_asked(client):
     documents = client.post("/rerank", json={"query": QUERY, "documents": ["d1", LONG, "d2"]})
-    assert {found["index"] for found in documents.json()["results"] if found.get("truncated")} == {1}
+    assert {item["index"] for item in documents.json()["results"] if item.get("truncated")} == {1}
     assert documents.json()["meta"]["warnings"] == [
         "1 of 3 texts are longer than is read: their ends were cut"
     ]
     assert documents.headers["x-truncated-texts"] == "1"
     texts = client.post("/rerank", json={"query": QUERY, "texts": ["d1", LONG], "truncate": True}).json()
-    assert {found["index"] for found in texts if found.get("truncated")} == {1}
+    assert {item["index"] for item in texts if item.get("truncated")} == {1}
     for name in ("documents", "texts"):
         refused = client.post("/rerank", json={"query": QUERY, name: ["d1", LONG], "truncate": False})
         assert refused.status_code == 422
@@ -123,8 +138,8 @@ def test_a_text_may_lose_its_beginning(client):
         client.post("/rerank", json={"query": QUERY, "texts": [text], "truncation_direction": way}).json()[0]
         for text, way in (("d1 d2 d3 d4 " + end, "Left"), ("d5 d6 d8 d9 " + end, "Left"), (end, "Right"))
     ]
-    assert np.ptp([found["score"] for found in scores]) < 2e-6
-    assert all(found["truncated"] for found in scores)
+    assert np.ptp([item["score"] for item in scores]) < 2e-6
+    assert all(item["truncated"] for item in scores)
 
 
 def test_fields_that_are_not_read_are_named(client):
@@ -152,43 +167,29 @@ def test_fields_that_are_not_read_are_named(client):
         ({"query": QUERY, "documents": [{"text": "d1"}], "rank_fields": []}, 422, "rank_fields"),
         ({"query": QUERY, "documents": ["d1"] * 51}, 413, "51 texts, at most 50"),
         ({"query": QUERY, "documents": ["d" * 200_000]}, 413, "200,000 characters"),
-        ({"model": "other", "query": QUERY, "documents": ["d1"]}, 404, "no re-ranker 'other'; known: small"),
+        ({"query": "\ud800", "documents": ["d1"]}, 422, "surrogate"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(client, body, status, said):
-    reply = client.post("/rerank", json=body)
+    headers = {"content-type": "application/json"}
+    reply = client.post("/rerank", content=json.dumps(body), headers=headers)
     assert reply.status_code == status
     if status != 200:
         assert reply.json().keys() == ERROR
         assert said in reply.json()["message"]
 
 
-def test_half_a_surrogate_pair_is_refused(client):
-    body = b'{"query": "\\ud800", "documents": ["d1"]}'
-    reply = client.post("/rerank", content=body, headers={"content-type": "application/json"})
-    assert reply.status_code == 422
-    assert "surrogate" in reply.json()["message"]
-
-
-def test_scores_of_pairs_come_in_their_order(client, logits):
+def test_scores_of_pairs_come_in_their_order(client, relevance):
     reply = client.post("/score", json={"text_1": QUERY, "text_2": TEXTS}).json()
-    assert np.allclose([found["score"] for found in reply["data"]], 1 / (1 + np.exp(-logits)), atol=2e-6)
-    assert [found["index"] for found in reply["data"]] == list(range(len(TEXTS)))
+    assert np.allclose([item["score"] for item in reply["data"]], relevance, atol=2e-6)
+    assert [item["index"] for item in reply["data"]] == list(range(len(TEXTS)))
     paired = {"text_1": [QUERY] * len(TEXTS), "text_2": TEXTS}
     assert np.allclose(
-        [found["score"] for found in client.post("/v1/score", json=paired).json()["data"]],
-        [found["score"] for found in reply["data"]],
+        [item["score"] for item in client.post("/v1/score", json=paired).json()["data"]],
+        [item["score"] for item in reply["data"]],
     )
     refused = client.post("/score", json={"text_1": ["q1", "q2"], "text_2": TEXTS})
     assert refused.status_code == 422
-
-
-def test_a_reply_says_how_long_what_took(client):
-    headers = client.post("/rerank", json={"query": QUERY, "texts": TEXTS}).headers
-    times = [float(headers[f"x-{name}-time"]) for name in ("queue", "tokenization", "inference", "total")]
-    assert sum(times[:3]) == pytest.approx(times[3], abs=0.2)
-    assert times[2] > 0
-    assert int(headers["x-compute-tokens"]) > 0
 
 
 def test_the_models_and_their_tokens(client):
@@ -209,95 +210,59 @@ def test_the_models_and_their_tokens(client):
     assert [token["special"] for token in plain[0]] == [False]
 
 
-def test_without_an_encoder_there_are_no_vectors(client):
-    reply = client.post("/v1/embeddings", json={"input": "d1"})
-    assert reply.status_code == 404
-    assert "no encoder" in reply.json()["message"]
+def test_a_reply_says_how_long_what_took_and_the_metrics_count_it(models):
+    with serving(settings_with(models)) as client:
+        reply = client.post("/rerank", json={"query": "q1", "texts": ["d1", "d1 d2 d3", LONG]})
+        lines = client.get("/metrics").text.splitlines()
+    names = ("queue", "tokenization", "inference", "total")
+    queue, tokenise, infer, total = (float(reply.headers[f"x-{name}-time"]) for name in names)
+    assert queue + tokenise + infer == pytest.approx(total, abs=0.2)
+    assert infer > 0
+    assert int(reply.headers["x-compute-tokens"]) == 5 + 7 + 48
+
+    def value(name):
+        values = (line.split()[-1] for line in lines if line.startswith(f'telerank_{name}{{model="small"}} '))
+        return float(next(values))
+
+    counts = [value(f"{name}_seconds_count") for name in ("queue", "tokenise", "infer")]
+    assert counts == [1, 1, 1]
+    assert value("batch_texts_sum") == value("text_tokens_count") == 3
+    assert value("text_tokens_sum") == 5 + 7 + 48
+    assert value("batch_tokens_sum") - value("padding_tokens_total") == 5 + 7 + 48
+    assert value("truncated_texts_total") == 1
 
 
-@pytest.fixture
-def held(monkeypatch):
-    """Scoring waits for this event; ``held.batches`` has what was scored."""
-    gate = threading.Event()
-    gate.batches, score = [], Scorer.score_batch
-
-    def score_batch(self, parts):
-        gate.batches.append(sum(len(rows) for _, rows in parts))
-        assert gate.wait(60)
-        return score(self, parts)
-
-    monkeypatch.setattr(Scorer, "score_batch", score_batch)
-    yield gate
-    gate.set()
-
-
-async def until(condition):
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
-
-
-def test_what_a_client_has_left_is_not_computed(settings, held):
-    """The client closes its connection while its texts wait for the batch before them."""
+def test_clients_that_leave_a_full_queue_and_a_passed_deadline(models):
+    settings, texts = settings_with(models, queue=2), {"query": QUERY, "texts": TEXTS}
+    app = create_app(settings)
+    served = app.state.served
 
     async def run(address: str) -> None:
         async with httpx.AsyncClient(base_url=address, timeout=60) as http:
-            first = asyncio.create_task(http.post("/rerank", json={"query": QUERY, "texts": ["d1"]}))
-            await until(lambda: held.batches == [1])
-            leaving = asyncio.create_task(http.post("/rerank", json={"query": QUERY, "texts": ["d2"] * 7}))
-            staying = asyncio.create_task(http.post("/rerank", json={"query": QUERY, "texts": ["d3"] * 5}))
-            await asyncio.sleep(1)  # both are tokenised, and wait
-            leaving.cancel()
-            await asyncio.wait([leaving])
-            await asyncio.sleep(1)  # the service has seen that it left
-            held.set()
-            assert (await first).status_code == (await staying).status_code == 200
-            assert held.batches == [1, 5]
+            batcher = served.batchers.of_reranker("small", served.snapshot().reranker())
 
-    with listening(settings) as address:
+            async def post(count: int) -> asyncio.Task:
+                task = asyncio.create_task(http.post("/rerank", json=texts))
+                await asyncio.to_thread(wait_until, lambda: batcher.requests == count)
+                return task
+
+            with held(served.prepare):
+                waiting = [await post(1), await post(2)]
+                refused = await http.post("/rerank", json=texts)
+                assert refused.status_code == 429
+                assert int(refused.headers["Retry-After"]) >= 1
+                assert "2 requests with 18 texts wait" in refused.json()["error"]
+                waiting.pop().cancel()
+                await asyncio.to_thread(wait_until, lambda: batcher.requests == 1)
+            assert (await waiting[0]).status_code == 200
+            lines = (await http.get("/metrics")).text.splitlines()
+            for reason in ("full", "left"):
+                name = "telerank_dropped_requests_total"
+                assert f'{name}{{model="small",reason="{reason}"}} 1.0' in lines
+
+    with listening(settings, app) as address:
         asyncio.run(run(address))
-
-
-def test_a_full_queue_and_a_passed_deadline_are_said(folders, held):
-    limits = {"queue": 2, "seconds": 2.0}
-    settings = make_settings({"rerankers": {"small": str(folders["reranker"])}, "limits": limits})
-    body = {"query": QUERY, "texts": ["d1"]}
-
-    async def run(address: str) -> None:
-        async with httpx.AsyncClient(base_url=address, timeout=60) as http:
-            waiting = [asyncio.create_task(http.post("/rerank", json=body)) for _ in range(2)]
-            await asyncio.sleep(1)
-            refused = await http.post("/rerank", json=body)
-            assert refused.status_code == 429
-            assert int(refused.headers["Retry-After"]) >= 1
-            assert "2 requests with 2 texts wait" in refused.json()["error"]
-            for late in await asyncio.gather(*waiting):
-                assert late.status_code == 503
-                assert late.headers["Retry-After"]
-                assert "not done within 2 seconds" in late.json()["detail"]
-            held.set()
-            assert (await http.post("/rerank", json=body)).status_code == 200
-
-    with listening(settings) as address:
-        asyncio.run(run(address))
-
-
-def test_the_documented_reply_is_the_reply(client):
-    schema = client.get("/openapi.json").json()
-    for route in (*ROUTES, "/score", "/embed", "/v1/embeddings", "/embed_sparse", "/info", "/tokenize"):
-        assert route in schema["paths"]
-    assert "example" in json.dumps(schema["paths"]["/rerank"]) or "examples" in json.dumps(
-        schema["components"]
-    )
-
-
-def test_batches_are_counted_in_the_metrics(client):
-    client.post("/rerank", json={"query": QUERY, "texts": ["d1", LONG]})
-    lines = client.get("/metrics").text.splitlines()
-    for name in ("queue_seconds", "tokenise_seconds", "infer_seconds", "batch_texts", "text_tokens"):
-        count = next(line for line in lines if line.startswith(f'telerank_{name}_count{{model="small"}}'))
-        assert float(count.split()[-1]) > 0
-    cut = next(line for line in lines if line.startswith('telerank_truncated_texts_total{model="small"}'))
-    assert float(cut.split()[-1]) > 0
+    with serving(settings_with(models, seconds=0.0001)) as client:
+        late = client.post("/rerank", json=texts)
+    assert (late.status_code, late.json()["detail"]) == (503, "not done within 0.0001 seconds")
+    assert late.headers["Retry-After"]

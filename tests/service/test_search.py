@@ -1,12 +1,8 @@
-"""Searching over HTTP gives what the library gives; what is wrong is said in one line."""
-
 from __future__ import annotations
 
 import json
 
 import pytest
-
-pytest.importorskip("fastapi")
 
 import telerank as tr
 from small_service import DOCS, make_index, serving, settings_of
@@ -96,66 +92,41 @@ def test_what_is_served_is_listed(client):
 
 
 @pytest.mark.parametrize(
-    ("request_", "status", "message"),
+    ("values", "status", "message"),
     [
         ({}, 422, "query: Field required"),
         ({"query": " "}, 400, "query: it is empty"),
         ({"query": "q" * 2001}, 422, "query: at most 2,000 characters, got 2,001"),
         ({"query": "\ud800"}, 422, "query: half of a surrogate pair at character 0"),
         ({"query": "q1", "k": 0}, 422, "k: Input should be greater than or equal to 1"),
-        (
-            {"query": "q1", "page": 500, "k": 10},
-            422,
-            "page 500 of 10 documents ends at 5,000; at most 1,000 are ranked",
-        ),
+        ({"query": "q1", "page": 500, "k": 10}, 422, "documents ends at 5,000; at most 1,000 are ranked"),
         ({"query": "q1", "depth": 3}, 422, "depth: Extra inputs are not permitted"),
         ({"query": "q1", "index": "other"}, 404, "no index 'other'; known: idx"),
         ({"query": "q1", "pipeline": "bm25 >"}, 422, "'bm25 >': expected"),
         ({"query": "q1", "pipeline": "bm26"}, 422, "unknown name 'bm26' (did you mean 'bm25'?)"),
-        (
-            {"query": "q1", "pipeline": "minmax(bm25)"},
-            422,
-            ") retrieves all documents; a request has at most",
-        ),
+        ({"query": "q1", "pipeline": "minmax(bm25)"}, 422, ") retrieves all documents; a request has at"),
         ({"query": "q1", "pipeline": "+".join(["bm25 % 9"] * 17)}, 422, "has at most 16 first stages"),
         ({"query": "q1", "pipeline": "bm25+" * 300 + "bm25"}, 422, "has at most 1,000 characters, got 1,504"),
         ({"query": "q1", "pipeline": "rrf(bm25 % 9, k=-1)"}, 422, "k"),
         ({"query": "q1", "segment": True}, 422, "no stage of it scores segments"),
+        ({"query": "q1", "pipeline": "run('/etc/passwd')"}, 422, "unknown function 'run'"),  # no file is read
+        ({"query": "q1", "pipeline": "a" * 100_000}, 422, "has at most 1,000 characters"),
+        ({"query": "q1", "index": "a" * 100_000}, 404, "no index 'aaa"),
+        ({"query": "q1", "k": "a" * 100_000}, 422, "k: Input should be a valid integer"),
+        ({"query": "q1", "a" * 100_000: 1}, 422, "Extra inputs are not permitted"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(client, request_, status, message):
+def test_what_is_wrong_is_said_in_one_line(client, values, status, message):
     reply = client.post(
-        "/v1/search", content=json.dumps(request_), headers={"content-type": "application/json"}
+        "/v1/search", content=json.dumps(values), headers={"content-type": "application/json"}
     )
     body = reply.json()
     assert reply.status_code == status, body
     assert message in body["message"]
+    assert len(body["message"]) < 1010
     assert "\n" not in body["message"]
     assert body["detail"] == body["message"] == body["error"]
     assert body["error_type"]
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"query": "q1", "pipeline": "a" * 100_000},
-        {"query": "q1", "index": "a" * 100_000},
-        {"query": "q1", "k": "a" * 100_000},
-        {"query": "q1", "a" * 100_000: 1},
-        {"query": "a" * 100_000},
-    ],
-)
-def test_an_error_repeats_few_characters_of_a_request(client, request_):
-    reply = client.post("/v1/search", json=request_)
-    assert reply.status_code in (404, 422)
-    assert len(reply.json()["message"]) < 1010
-
-
-@pytest.mark.parametrize("pipeline", ["run('/etc/passwd')", "run(x)"])
-def test_a_request_reads_no_file(client, pipeline):
-    reply = client.post("/v1/search", json={"query": "q1", "pipeline": pipeline})
-    assert reply.status_code == 422
-    assert "unknown function 'run'" in reply.json()["message"]
 
 
 def test_nothing_of_the_folder_is_said(client, folder):

@@ -1,16 +1,10 @@
-"""What is set of the service, on the command line, in a file and in the environment."""
-
 from __future__ import annotations
 
 import os
 
 import pytest
-
-pytest.importorskip("fastapi")
-
 from typer.testing import CliRunner
 
-from small_service import make_index
 from telerank.cli.main import app
 from telerank.errors import CollectionError, FormatError
 from telerank.service.settings import make_settings, name_folders, read_keys, read_settings
@@ -24,10 +18,11 @@ def served(monkeypatch):
     return seen
 
 
-def test_options_come_before_the_file(tmp_path, served, monkeypatch):
+def test_options_come_before_the_file(folder, tmp_path, served, monkeypatch):
     monkeypatch.delenv("TELERANK_KEYS", raising=False)
-    file, keys, folder = tmp_path / "service.yaml", tmp_path / "keys", make_index(tmp_path / "idx")
-    file.write_text("indexes: {a: /a}\nport: 9000\nmodel: best\nlimits: {queue: 7}\nkeys: [from-the-file]\n")
+    file, keys = tmp_path / "service.yaml", tmp_path / "keys"
+    lines = ("port: 9000", "model: bm25", "limits: {queue: 7}", "keys: [from-the-file]")
+    file.write_text("\n".join((f"indexes: {{a: {folder}}}", *lines)))
     keys.write_text("# keys\nkey-of-ann  # Ann\n\nkey-of-bob\nkey-of-ann\n")
     result = CliRunner().invoke(
         app, ["serve", f"x={folder}", "--config", str(file), "--port", "0", "--key-file", str(keys)]
@@ -35,24 +30,14 @@ def test_options_come_before_the_file(tmp_path, served, monkeypatch):
     assert result.exit_code == 0, result.output
     [settings] = served
     assert settings.indexes == {"x": folder}
-    assert (settings.port, settings.model, settings.limits.queue) == (0, "best", 7)
+    assert (settings.port, settings.model, settings.limits.queue) == (0, "bm25", 7)
     assert settings.keys == ("key-of-ann", "key-of-bob")
     assert (settings.host, settings.cors, settings.log_queries) == ("127.0.0.1", (), False)
     assert "key-of" not in repr(settings)
-
-
-def test_without_options_the_file_is_served(tmp_path, served, monkeypatch):
-    monkeypatch.delenv("TELERANK_KEYS", raising=False)
-    file = tmp_path / "service.yaml"
-    file.write_text(f"indexes: {{a: {make_index(tmp_path / 'idx')}}}\nkeys: [from-the-file]\n")
     CliRunner().invoke(app, ["serve", "--config", str(file)], catch_exceptions=False)
-    assert served[0].keys == ("from-the-file",)
-
-
-def test_keys_of_the_environment_are_valid_too(tmp_path, monkeypatch):
-    monkeypatch.setenv("TELERANK_KEYS", "one-of-env, other-of-env")
-    (tmp_path / "keys").write_text("one-of-file")
-    assert read_keys(tmp_path / "keys") == ("one-of-file", "one-of-env", "other-of-env")
+    assert served[1].keys == ("from-the-file",)
+    monkeypatch.setenv("TELERANK_KEYS", "key-of-bob, key-of-env")
+    assert read_keys(keys) == ("key-of-ann", "key-of-bob", "key-of-env")
 
 
 def test_a_folder_has_the_name_of_its_last_part(tmp_path):
@@ -69,21 +54,23 @@ def test_a_folder_has_the_name_of_its_last_part(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "nothing to serve"),
-        ({"indexes": {"a": "/a"}, "prot": 1}, "did you mean 'port'"),
-        ({"indexes": {"a": "/a"}, "port": 70_000}, "port"),
-        ({"indexes": {"a": "/a"}, "prefix": "search"}, "a path such as /search"),
-        ({"indexes": {"a": "/a"}, "prefix": "/search/"}, "a path such as /search"),
-        ({"indexes": {"a": "/a"}, "keys": ["secret"]}, "8 to 256 visible ASCII characters"),
+        ({"indexes": {}}, "nothing to serve"),
+        ({"prot": 1}, "did you mean 'port'"),
+        ({"port": 70_000}, "port"),
+        ({"prefix": "search"}, "a path such as /search"),
+        ({"prefix": "/search/"}, "a path such as /search"),
+        ({"keys": ["secret"]}, "8 to 256 visible ASCII characters"),
         ({"indexes": {"a b": "/a"}}, "a name has letters"),
-        ({"indexes": {"a": "/a"}, "allowed_hosts": ["https://a.org"]}, "names such as search.example.org"),
-        ({"indexes": {"a": "/a"}, "trusted_proxies": ["proxy"]}, "trusted_proxies"),
-        ({"indexes": {"a": "/a"}, "limits": {"queue": 0}}, "limits.queue"),
+        ({"allowed_hosts": ["https://a.org"]}, "names such as search.example.org"),
+        ({"trusted_proxies": ["proxy"]}, "trusted_proxies"),
+        ({"limits": {"queue": 0}}, "limits.queue"),
+        ({"answer_confidence": 1.1}, "answer_confidence"),
+        ({"answer_confidence": -0.1}, "answer_confidence"),
     ],
 )
 def test_a_wrong_setting_is_named_in_one_line(values, message):
     with pytest.raises(CollectionError) as raised:
-        make_settings(values)
+        make_settings({"indexes": {"a": "/a"}, **values})
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)

@@ -1,27 +1,22 @@
-"""Every description that an explanation of the library has is known to the page, in both languages."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("fastapi")
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 import telerank as tr
 from small_models import small_encoder
 from small_rerankers import small_reranker
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import KINDS, explain_stages, find, kind_of, split_stages
-from telerank.service.page.why import Reason, describe, is_sum, reasons
-from telerank.stage import Chain, Stage
+from telerank.service.page.stages import explain_stages, find, kind_of, split_stages
+from telerank.service.page.why import Reason, describe, reasons
+from telerank.stage import Chain
 from telerank.types import Doc, Explanation, Query
 
 DOCS = [Doc(f"d{n}", f"x{n} q1 x2. q1 x{n + 1} d3. q2 " + "x5 d4 " * n, f"d{n}") for n in range(6)]
 QUERY = Query("1", "q1 q2 q1 aujourd'hui x4")
+MESSAGES = (Messages("en"), Messages("fr"))
 PIPELINES = [
     "bm25",
     "lm_dirichlet % 3",
@@ -57,123 +52,78 @@ def index(tmp_path_factory) -> tr.Index:
     return tr.open(folder / "idx")
 
 
-def all_parts(explanation: Explanation) -> Iterator[Explanation]:
-    yield explanation
+def descriptions(explanation: Explanation) -> Iterator[str]:
+    yield explanation.what
     for part in explanation.parts:
-        yield from all_parts(part)
+        yield from descriptions(part)
 
 
 @pytest.mark.parametrize("text", PIPELINES)
-def test_every_description_is_known_in_both_languages(index: tr.Index, text: str):
-    stage = tr.pipeline(text, index)
-    for docno in ("d5", "d0"):
-        for share in explain_stages(stage, QUERY, docno, 100):
-            for part in all_parts(share.explanation) if share.explanation is not None else ():
-                if part.what == "rounding to float32":
-                    continue
-                english, french = (describe(part.what, Messages(name), {}) for name in ("en", "fr"))
-                assert english, part.what
-                assert french, part.what
-                assert "{" not in f"{english}{french}".replace("{{", "")
-
-
-@pytest.mark.parametrize("text", PIPELINES)
-def test_each_stage_has_the_rank_and_the_score_that_the_pipeline_gives(index: tr.Index, text: str):
+def test_every_stage_has_the_rank_the_score_and_the_words_of_its_explanation(index: tr.Index, text: str):
     stage = tr.pipeline(text, index)
     ranking = stage.search(QUERY)
-    docno = ranking.docnos[-1]
-    shares = explain_stages(stage, QUERY, docno, 100)
+    shares = explain_stages(stage, QUERY, ranking.docnos[-1], 100)
     assert len(shares) == len(split_stages(stage))
     assert shares[-1].rank == len(ranking)
     assert shares[-1].explanation.value == pytest.approx(ranking.scores[-1], rel=1e-5, abs=1e-6)
+    staged = find(stage, QUERY, 2)
+    assert staged.ranking == (stage % 2).search(QUERY)
+    assert staged.pipeline == stage.text
+    assert " >> ".join(step.text for step in staged.steps) == stage.text or not isinstance(stage, Chain)
+    assert all(step.kind != "other" for step in staged.steps)
+    for share in (*explain_stages(stage, QUERY, "d5", 100), *explain_stages(stage, QUERY, "d0", 100)):
+        for what in descriptions(share.explanation) if share.explanation is not None else ():
+            for say in MESSAGES if what != "rounding to float32" else ():
+                assert describe(what, say, {}), what
+                assert "{" not in describe(what, say, {}).replace("{{", "")
 
 
-@pytest.mark.parametrize("text", PIPELINES)
-def test_stage_by_stage_is_the_pipeline(index: tr.Index, text: str):
-    stage = tr.pipeline(text, index)
-    found = find(stage, QUERY, 2)
-    assert found.ranking == (stage % 2).search(QUERY)
-    assert found.pipeline == stage.text
-    assert " >> ".join(step.text for step in found.steps) == stage.text or not isinstance(stage, Chain)
-    assert all(step.kind != "other" for step in found.steps)
-
-
-def test_kinds_are_those_of_stages_that_exist(index: tr.Index):
-    import telerank.dense.approximate
-    import telerank.dense.retriever
-    import telerank.fusion.stages
-    import telerank.reranking.stage
-    import telerank.segments.stage
-    import telerank.sparse.retriever
-    import telerank.stage as stages
-
-    modules = (
-        stages,
-        telerank.sparse.retriever,
-        telerank.dense.retriever,
-        telerank.dense.approximate,
-        telerank.fusion.stages,
-        telerank.reranking.stage,
-        telerank.segments.stage,
-    )
-    known = {name for module in modules for name, kind in vars(module).items() if isinstance(kind, type)}
-    assert {*KINDS} <= known
+def test_a_cut_chain_is_split_into_its_stages_and_a_cut_sum_is_not(index: tr.Index):
+    stages = split_stages(tr.pipeline("bm25 % 9 >> rerank(mono) % 3", index))
+    assert [stage.text for stage in stages] == ["bm25(k1=1.2, b=0.75) % 9", "rerank(mono) % 3"]
+    assert len(split_stages(tr.pipeline("(bm25 % 9 >> minmax(rerank(mono))) % 3", index))) == 2
     assert kind_of(tr.pipeline("(bm25 + dfi) % 3", index)) == "fused"
 
 
-def test_shares_are_parts_of_the_sum(index: tr.Index):
-    reason = reasons(index.bm25().explain(QUERY, "d5"), Messages("en"), {})
-    shares = [part.share for part in reason.parts]
-    assert sum(shares) == pytest.approx(1)
-    assert not reason.is_foreign
+def test_shares_are_parts_of_a_sum_and_what_does_not_sum_has_none():
+    def shares(value: float, *values: float) -> list[float | None]:
+        parts = tuple(Explanation(each, "rank 1") for each in values)
+        reason = reasons(Explanation(value, "sum of", parts), MESSAGES[0], {})
+        assert not reason.is_foreign
+        return [part.share for part in reason.parts]
+
+    assert shares(5.0, 2.0, 3.0) == [0.4, 0.6]
+    assert shares(2.0, 3.0, -1.0) == [0.75, -0.25]
+    assert shares(1.0, 2.0, 3.0) == [None, None]
+    assert shares(2.0, 2.0) == [None]
 
 
-def test_what_does_not_sum_has_no_bars():
-    parts = (Explanation(2.0, "rank 2"), Explanation(3.0, "rank 3"))
-    assert not is_sum(Explanation(1.0, "sum of", parts))
-    assert is_sum(Explanation(5.0, "sum of", parts))
-    assert not is_sum(Explanation(2.0, "sum of", parts[:1]))
-    assert not is_sum(Explanation(2.0, "sum of"))
-
-
-def test_parts_that_take_away_have_a_negative_share():
-    parts = (Explanation(3.0, "rank 1"), Explanation(-1.0, "rank 2"))
-    shares = [part.share for part in reasons(Explanation(2.0, "sum of", parts), Messages("en"), {}).parts]
-    assert shares == [0.75, -0.25]
+@pytest.mark.parametrize(
+    ("what", "english", "french"),
+    [
+        ("'etat': tf 3, df 20, cf 40", "“État”", "«\u202fÉtat\u202f»"),
+        ('"aujourd\'hui": tf 1, df 1, cf 1', "“aujourd'hui”", "«\u202faujourd'hui\u202f»"),
+        ("sentence 1, “a ~ {b} %s”: without it 1.5", "a ~ {b} %s", "a ~ {b} %s"),
+        ("sentence 1, “”: without it 3”: without it 1.5", "”: without it 3", "”: without it 3"),
+        ("sentence 1, “x”, which counts most”: without it 1.5", "x”, which", "x”, which"),
+        ("sentence 1, “{0.__class__}”: without it 1.5", "{0.__class__}", "{0.__class__}"),
+        ("0.5 times -3.25, the kernel at -0.9 (width 0.1)", "the kernel at −0.9", "le noyau en −0,9"),
+        ("bias", "bias", "biais"),
+        ("number 2 by the tokens (3 sentences, but 2 by their tokens)", "sentence 2", "phrase 2"),
+    ],
+)
+def test_a_description_has_the_words_of_the_query_and_quotes_as_they_are(what, english, french):
+    for say, text in zip(MESSAGES, (english, french), strict=True):
+        assert text in describe(what, say, {"etat": "État"})
 
 
 def test_a_description_that_is_not_known_stays_as_it_is():
-    reason = reasons(Explanation(1.0, "by a stage of another package"), Messages("fr"), {})
+    reason = reasons(Explanation(1.0, "by a stage of another package"), MESSAGES[1], {})
     assert reason == Reason("by a stage of another package", "1,000", None, (), is_foreign=True)
 
 
-def test_the_words_of_the_query_stand_for_its_terms():
-    what = "'etat': tf 3, df 20, cf 40"
-    assert describe(what, Messages("fr"), {"etat": "État"}).startswith("«\u202fÉtat\u202f»")
-    assert describe('"aujourd\'hui": tf 1, df 1, cf 1', Messages("en"), {}).startswith("“aujourd'hui”")
-
-
-@pytest.mark.parametrize("text", ["a ~ {b} %s", "”: without it 3", "x”, which counts most", "{0.__class__}"])
-def test_a_quoted_text_is_put_in_as_it_is(text: str):
-    shown = describe(f"sentence 1, “{text}”: without it 1.5", Messages("fr"), {})
-    assert text in shown
-
-
-def stages_of(stage: Stage) -> list[str]:
-    return [part.text for part in split_stages(stage)]
-
-
-def test_a_chain_that_is_cut_is_split_into_its_stages(index: tr.Index):
-    assert stages_of(tr.pipeline("bm25 % 9 >> rerank(mono) % 3", index)) == [
-        "bm25(k1=1.2, b=0.75) % 9",
-        "rerank(mono) % 3",
-    ]
-    assert len(stages_of(tr.pipeline("(bm25 % 9 >> minmax(rerank(mono))) % 3", index))) == 2
-
-
-@pytest.mark.parametrize("language", ["en", "fr"])
-def test_sentences_that_are_not_read_have_no_value(language: str):
-    say = Messages(language)
+@pytest.mark.parametrize("say", MESSAGES)
+def test_sentences_that_are_not_read_have_no_value(say: Messages):
     for what in ("sentence 4: not read, beyond 512 tokens", "sentences 4 to 12: not read, beyond 512 tokens"):
         reason = reasons(Explanation(0.0, what), say, {})
         assert (reason.value, reason.share, reason.is_foreign) == (say("explain.unread"), None, False)
@@ -184,17 +134,8 @@ def test_sentences_that_are_not_read_have_no_value(language: str):
 
 def test_words_of_a_document_are_not_marked_as_english():
     parts = (Explanation(0.5, "maison"), Explanation(0.5, "(a word without a vector)"))
-    reason = reasons(Explanation(1.0, "attention over the words", parts), Messages("fr"), {})
+    reason = reasons(Explanation(1.0, "attention over the words", parts), MESSAGES[1], {})
     assert [(part.text, part.is_foreign) for part in reason.parts] == [
         ("maison", False),
         ("(un mot sans vecteur)", False),
     ]
-
-
-def test_what_models_over_word_vectors_show_is_known():
-    for what in (
-        "0.5 times -3.25, the kernel at -0.9 (width 0.1)",
-        "bias",
-        "number 2 by the tokens (3 sentences, but 2 by their tokens: a token spans several)",
-    ):
-        assert all(describe(what, Messages(language), {}) for language in ("en", "fr"))

@@ -1,5 +1,3 @@
-"""Plots of the weights of a fusion."""
-
 from __future__ import annotations
 
 import pytest

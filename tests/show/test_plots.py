@@ -1,5 +1,3 @@
-"""Plots: files of the right kind, with the right lines, the same each time."""
-
 from __future__ import annotations
 
 import pytest

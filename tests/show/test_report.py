@@ -1,5 +1,3 @@
-"""Reports: one set of tables, printed and saved in every format."""
-
 from __future__ import annotations
 
 import csv

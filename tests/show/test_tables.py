@@ -1,5 +1,3 @@
-"""One table, four looks."""
-
 from __future__ import annotations
 
 import io
@@ -119,7 +117,7 @@ def test_an_empty_table_has_a_head_and_a_row_of_another_length_is_an_error():
 def evaluation(**values: list[float]) -> Evaluation:
     count = len(next(iter(values.values())))
     return Evaluation(
-        tuple(f"q{i}" for i in range(count)), {name: np.array(one) for name, one in values.items()}
+        tuple(f"q{i}" for i in range(count)), {name: np.array(value) for name, value in values.items()}
     )
 
 
@@ -185,13 +183,7 @@ def test_columns_of_words_are_folded_between_words():
         ["piaf/answers-end-to-end", "Answers end to end", listed],
         ["demo", "First stages on PIAF", listed],
     ]
-    lines = _printed(Table.of(("name", "title", "data"), rows, left=3), 60)
+    lines = shown(Table.of(("name", "title", "data"), rows, left=3), 60).splitlines()
     words = [word for line in lines for word in line.split()]
     assert {"piaf/answers-end-to-end", "english-long-1,", "far-english"} <= set(words)
     assert max(map(len, lines)) <= 60
-
-
-def _printed(table: Table, width: int) -> list[str]:
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(render_terminal(table))
-    return [line for line in console.file.getvalue().splitlines() if line.strip()]

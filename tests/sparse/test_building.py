@@ -1,4 +1,4 @@
-"""Building on several processes: the same bytes as on one, bounded memory, and no process left behind."""
+"""Building: from distinct pieces the terms of the texts; on several processes the same bytes as on one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,13 +13,14 @@ from random import Random
 
 import psutil
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from small import contents, docs, terms_of
 
 from telerank.errors import IndexFault
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.runs import RunMaker
+from telerank.sparse.runs import RunMaker, find_surfaces
 from telerank.sparse.writer import IndexWriter, build_index
-from telerank.text import Analyzer
+from telerank.text import PRESETS, Analyzer
 from telerank.types import Doc
 
 PATIENCE = 600.0  # seconds after which a test says that something hangs
@@ -28,9 +28,8 @@ PATIENCE = 600.0  # seconds after which a test says that something hangs
 
 def words(seed: int, size: int) -> list[str]:
     random = Random(seed)
-    return [
-        " ".join(f"w{random.randint(0, 2000)}" for _ in range(random.randint(0, 60))) for _ in range(size)
-    ]
+    lengths = (random.randint(0, 60) for _ in range(size))
+    return [" ".join(f"w{random.randint(0, 2000)}" for _ in range(length)) for length in lengths]
 
 
 def build_in_stretches(documents: Iterable[Doc], folder: Path, workers: int = 2, stretch: int = 4000) -> None:
@@ -57,6 +56,37 @@ def test_any_number_of_processes_and_any_stretch_write_the_same_bytes(tmp_path):
         assert contents(folder) == contents(tmp_path / "whole")
 
 
+ANALYZERS = {name: Analyzer.parse(name) for name in (*PRESETS, "french|asciifold")}
+TELLING = "aZéœßİſ9_.,'’ʼ-/ \t\n\0\x1c\u00a0\u0301\u0338=<\u200b\xad“»…\ud800한𝒜ﬁ½²U.S"
+LIVELY = st.lists(st.one_of(st.text(TELLING, max_size=30), st.text(max_size=30)), max_size=8)
+
+
+def through_pieces(texts: list[str], analyzer: Analyzer) -> list[list[str]]:
+    distinct, which, ends = find_surfaces(texts, analyzer.classes)
+    terms = [analyzer(piece.decode("utf-8", "surrogatepass")) for piece in distinct]
+    starts = [0, *ends[:-1]]
+    spans = zip(starts, ends, strict=True) if texts else ()
+    return [[term for piece in which[a:b] for term in terms[piece]] for a, b in spans]
+
+
+@pytest.mark.parametrize("name", ANALYZERS)
+@given(texts=LIVELY)
+@example(texts=["U.S.A. 3.14, 10,000. don't 'quoted' l’État x.y a''b 1'000 aujourd'hui", "", "."])
+@example(texts=["=\u0338a", "a\u0301", " \u0301b", "\u0338"])
+def test_pieces_give_the_terms_of_the_texts(name, texts):
+    analyzer = ANALYZERS[name]
+    assert through_pieces(texts, analyzer) == [analyzer(text) for text in texts]
+
+
+def test_equal_pieces_are_one_and_different_ones_are_not():
+    texts = [" ".join(f"word{i % 30_000}" for i in range(100_000))]  # more than the first table holds
+    distinct, which, _ = find_surfaces(texts, ANALYZERS["standard"].classes)
+    assert len(distinct) == 30_000
+    assert [distinct[i].decode() for i in which[:40_000]] == texts[0].split(" ")[:40_000]
+    distinct, _, _ = find_surfaces(["pi is 3.14. 'It' isn't 3,2."], ANALYZERS["standard"].classes)
+    assert distinct == [b"pi", b"is", b"3.14", b"It", b"isn't", b"3,2"]
+
+
 def test_forgetting_the_tokens_seen_changes_nothing(tmp_path):
     remembering, forgetful = (RunMaker(Analyzer.parse("english"), most_surfaces=n) for n in (1 << 20, 50))
     for seed in (5, 6):
@@ -68,49 +98,39 @@ def test_forgetting_the_tokens_seen_changes_nothing(tmp_path):
 
 def test_the_index_holds_what_the_analyzer_makes_of_the_documents(tmp_path):
     texts = ["The cats' 300 naps", "L'été", "", "cat cat " * 130]
-    index = build_index(
-        [Doc("titled", "naps", "Cats", "u"), *docs(texts)], tmp_path / "i", analyzer="english", workers=1
-    )
+    titled = Doc("titled", "naps", "Cats", "u")
+    index = build_index([titled, *docs(texts)], tmp_path / "i", analyzer="english", workers=1)
     [segment] = index.segments
-    made = {
-        (segment.terms[term], int(row)): int(tf)
-        for term in range(len(segment.terms))
-        for row, tf in zip(
-            segment.rows[segment.offsets[term] : segment.offsets[term + 1]],
-            segment.frequencies(*map(int, segment.offsets[term : term + 2])),
-            strict=True,
-        )
+    terms = [segment.terms[number] for number in range(len(segment.terms))]
+    spans = [slice(*map(int, segment.offsets[n : n + 2])) for n in range(len(terms))]
+    postings = {
+        (term, int(row)): int(tf)
+        for term, span in zip(terms, spans, strict=True)
+        for row, tf in zip(segment.rows[span], segment.frequencies(span.start, span.stop), strict=True)
     }
-    documents = terms_of(index)
-    expected = {
-        (term, row): terms.count(term) for row, terms in enumerate(documents.values()) for term in terms
-    }
-    assert documents["titled"] == ["cat", "nap"]
-    assert made == expected
-    assert made["cat", 4] == 260
-    assert segment.lengths.tolist() == list(map(len, documents.values()))
-    assert [segment.terms[term] for term in range(len(segment.terms))] == sorted({t for t, _ in expected})
-    assert index.statistics.documents == 4
-    assert index.statistics.tokens == sum(map(len, documents.values()))
-    assert index.docs["titled"] == Doc("titled", "naps", "Cats", "u")
+    documents = list(terms_of(index).values())
+    expected = {(term, row): held.count(term) for row, held in enumerate(documents) for term in held}
+    assert documents[0] == ["cat", "nap"]
+    assert postings == expected
+    assert postings["cat", 4] == 260
+    assert terms == sorted({term for term, _ in expected})
+    assert segment.lengths.tolist() == list(map(len, documents))
+    assert (index.statistics.documents, index.statistics.tokens) == (4, sum(map(len, documents)))
+    assert index.docs["titled"] == titled
 
 
 def test_building_tells_how_far_it_is(tmp_path):
-    told = []
-    build_index(
-        docs(words(6, 2500)), tmp_path / "index", workers=1, progress=lambda *how_far: told.append(how_far)
+    calls = []
+    index = build_index(
+        docs(words(6, 2500)), tmp_path / "index", workers=1, progress=lambda *call: calls.append(call)
     )
-    indexed = [done for what, done, _ in told if what == "indexing"]
-    folded = [(done, total) for what, done, total in told if what == "folding"]
-    assert indexed == [1000, 2000]
-    assert folded[-1][0] == folded[-1][1] == len(SparseIndex(tmp_path / "index").segments[0].rows)
+    assert [done for what, done, _ in calls if what == "indexing"] == [1000, 2000]
+    folded = [(done, total) for what, done, total in calls if what == "folding"]
+    assert folded[-1] == (len(index.segments[0].rows),) * 2
 
 
-@pytest.mark.parametrize(("fatal", "moment"), [([0], 150), ([0, 1], 400), ([1], 1500)])
-def test_a_process_that_dies_is_an_error_and_not_a_wait(tmp_path, fatal, moment):
-    processes, errors = [], []
-
-    def deadly() -> Iterator[Doc]:
+def test_a_process_that_dies_is_an_error_and_not_a_wait(tmp_path):
+    def deadly(fatal: list[int], moment: int) -> Iterator[Doc]:
         for number, doc in enumerate([*docs(words(7, 1500)), None]):
             if number == moment:
                 processes.extend(working())
@@ -119,21 +139,16 @@ def test_a_process_that_dies_is_an_error_and_not_a_wait(tmp_path, fatal, moment)
             if doc:
                 yield doc
 
-    def work() -> None:
-        with pytest.raises(IndexFault, match="an analysing process ended before its work") as caught:
-            build_in_stretches(deadly(), tmp_path / "index")
-        errors.append(caught)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    assert len(errors) == 1
-    assert len(processes) == 2
-    assert gone(processes)
-    assert list((tmp_path / "index/segments").iterdir()) == []
+    for fatal, moment in (([0], 150), ([0, 1], 400), ([1], 1500)):
+        processes: list[psutil.Process] = []
+        with pytest.raises(IndexFault, match="an analysing process ended before its work"):
+            build_in_stretches(deadly(fatal, moment), tmp_path / "index")
+        assert len(processes) == 2
+        assert gone(processes)
+        assert list((tmp_path / "index/segments").iterdir()) == []
 
 
-def test_what_fails_in_a_process_is_raised_here_and_ends_the_others(tmp_path):
+def test_what_fails_in_a_process_or_in_the_documents_is_raised_here_and_ends_the_processes(tmp_path):
     def spoiling() -> Iterator[Doc]:
         for number, doc in enumerate(docs(words(9, 1500))):
             if number == 300:
@@ -141,25 +156,23 @@ def test_what_fails_in_a_process_is_raised_here_and_ends_the_others(tmp_path):
                 scratch.rename(tmp_path / "elsewhere")
             yield doc
 
-    with pytest.raises(IndexFault, match=r"No such file or directory.*\.run"):
-        build_in_stretches(spoiling(), tmp_path / "index")
-    assert working() == []
-
-
-def test_what_the_documents_raise_is_raised_here_and_ends_the_processes(tmp_path):
     def failing() -> Iterator[Doc]:
         yield from docs(words(10, 400))
         raise LookupError("the collection ends in the middle")
 
-    with pytest.raises(LookupError, match="ends in the middle"):
-        build_in_stretches(failing(), tmp_path / "index")
-    assert working() == []
+    for source, error, said in (
+        (spoiling(), IndexFault, r"No such file or directory.*\.run"),
+        (failing(), LookupError, "ends in the middle"),
+    ):
+        with pytest.raises(error, match=said):
+            build_in_stretches(source, tmp_path / "index")
+        assert working() == []
 
 
 ENDLESS = """
 import itertools, signal, sys
 from telerank.sparse.writer import IndexWriter
-from telerank.text import Analyzer
+from telerank.text import PRESETS, Analyzer
 from telerank.types import Doc
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs are born deaf to it

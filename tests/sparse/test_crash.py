@@ -6,15 +6,14 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from dying import CHANGES, prepare
-from small import build, docs, retriever
+from small import retriever
 
 from accidents import Dying
-from telerank.errors import IndexFault, IndexLocked
+from telerank.errors import IndexFault
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import IndexManifest
 from telerank.sparse.writer import IndexWriter, build_index
@@ -121,13 +120,11 @@ def test_a_full_disk_at_any_step_is_one_clear_error_and_leaves_the_index_as_it_w
     faults = 0
     for step in range(1, steps + 1, -(-steps // 10)):
         folder = copied(old, tmp_path / f"s{step}", change)
-        death = dying.change(change, folder, accident="full", at=step)
-        if death.said.startswith("fault"):
-            faults += 1
-            assert re.search(r": (the change failed|cannot be written to): .*[Nn]o space", death.said)
-            assert state(folder) == before
-        else:  # it was tidying up, which can wait
-            assert state(folder) == after
+        said = dying.change(change, folder, accident="full", at=step).said
+        failed = re.search(r"^fault.*: (the change failed|cannot be written to): .*[Nn]o space", said)
+        assert failed or not said.startswith("fault")
+        assert state(folder) == (before if failed else after)  # it was tidying up, which can wait
+        faults += bool(failed)
         swept(folder)
     assert faults > 2
 
@@ -145,15 +142,15 @@ def test_a_writer_goes_on_after_a_failure_from_what_is_on_the_disk(dying, old, t
     assert sizes == {60, 100}
 
 
-@pytest.mark.parametrize("most", [0, 1000, 100_000, 200_000])
-def test_a_file_that_may_not_grow_is_one_clear_error(dying, old, tmp_path, most):
+def test_a_file_that_may_not_grow_is_one_clear_error(dying, old, tmp_path):
     folder = copied(old, tmp_path / "index", "grow")
     before = state(folder)
-    death = dying.change("grow", folder, accident="large file", at=most)
-    assert death.status == 0
-    assert death.said.startswith(f"fault {folder}: the change failed: ")
-    assert state(folder) == before
-    swept(folder)
+    for most in (0, 1000, 100_000, 200_000):
+        death = dying.change("grow", folder, accident="large file", at=most)
+        assert death.status == 0
+        assert death.said.startswith(f"fault {folder}: the change failed: ")
+        assert state(folder) == before
+        swept(folder)
 
 
 @pytest.fixture
@@ -173,7 +170,7 @@ def test_a_disk_that_is_really_full_is_one_clear_error(dying, old, small_disk):
     folder = copied(old, small_disk / "index", "grow")
     before, faults = state(folder), 0
     used = shutil.disk_usage(small_disk).used
-    for more in range(0, 3_000_000, 128 << 10):
+    for more in range(0, 3_000_000, 256 << 10):
         size = f"remount,size={used + more}"
         subprocess.run(["mount", "-o", size, str(small_disk)], check=True)
         death = dying.change("grow", folder, accident="none")
@@ -186,29 +183,3 @@ def test_a_disk_that_is_really_full_is_one_clear_error(dying, old, small_disk):
         swept(folder)
     assert faults > 3
     assert len(SparseIndex(folder)) == 3059
-
-
-HOLDING = """
-import sys, time
-from telerank.sparse.writer import IndexWriter
-
-with IndexWriter(sys.argv[1]) as writer:
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
-@pytest.mark.process
-def test_another_process_is_refused_while_one_writes_and_not_when_it_is_killed(tmp_path):
-    build(tmp_path / "index", ["a"])
-    command = [sys.executable, "-c", HOLDING, tmp_path / "index"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(IndexLocked, match="another writer is at work on this index"):
-            IndexWriter(tmp_path / "index")
-        with pytest.raises(IndexLocked):
-            build_index(docs(["b"]), tmp_path / "index", overwrite=True)
-        assert len(SparseIndex(tmp_path / "index")) == 1  # readers are not kept waiting
-        holder.kill()
-        holder.wait()
-        IndexWriter(tmp_path / "index").close()

@@ -1,9 +1,8 @@
-"""The sparse first stage as a stage: the laws, laziness, threads, explanations."""
+"""The sparse first stage as a stage: the laws, laziness, threads, explanations; and spellings of a query."""
 
 from __future__ import annotations
 
 import pickle
-import threading
 from collections.abc import Iterator
 from itertools import count, islice
 from random import Random
@@ -11,15 +10,20 @@ from random import Random
 import pytest
 from small import MODELS, build, docs, retriever
 
+import telerank as tr
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.matches import count_matches
 from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.segment import Terms, write_terms
 from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
+from telerank.sparse.spellings import find_spellings, respell
 from telerank.sparse.writer import IndexWriter
 from telerank.testing import check_stage
-from telerank.types import Query, Ranking
+from telerank.text.steps import fold_accents
+from telerank.types import Doc, Query, Ranking
+from telerank.verbs.index import add_documents
 
 FAMILIES = (BM25(), LMDirichlet(), LMJelinekMercer(), DFR(), DFI())
 QUERIES = [Query(str(n), text) for n, text in enumerate(["a b", "", "nowhere", "h h g a", "a b"])]
@@ -48,10 +52,14 @@ def in_parts(tmp_path_factory) -> SparseIndex:
 
 
 @pytest.mark.parametrize("model", FAMILIES, ids=lambda model: type(model).__name__)
-def test_retrievers_of_every_model_obey_the_laws_of_stages(model, index, in_parts):
+def test_retrievers_obey_the_laws_of_stages_and_matches_are_counted_without_ranking(model, index, in_parts):
     check_stage(retriever(index, model), QUERIES)
     check_stage(retriever(in_parts, model) % 20, QUERIES)
     check_stage(SparseRetriever(in_parts, model, depth=30, threads=2), QUERIES)
+    for each in (index, in_parts):
+        for query in ("a b", "h", "", "nowhere", "a a nowhere", "a b c d e f g h"):
+            assert count_matches(each, query) == len(retriever(each, model).search(query))
+        assert count_matches(each, "a b", most=10) is None
 
 
 def test_each_model_has_a_constructor_and_a_text_form(index):
@@ -65,17 +73,14 @@ def test_each_model_has_a_constructor_and_a_text_form(index):
 
 
 def test_a_cut_is_pushed_into_the_retriever(index):
-    assert retriever(index) % 7 == SparseRetriever(index, BM25(), depth=7)
-    assert retriever(index) % 7 % 9 == SparseRetriever(index, BM25(), depth=7)
+    cut = SparseRetriever(index, BM25(), depth=7)
+    assert retriever(index) % 7 == cut == retriever(index) % 7 % 9
     assert hash(retriever(index) % 7) == hash(SparseRetriever(SparseIndex(index.folder), BM25(), depth=7))
-    assert retriever(index) % 7 != retriever(index)
-    assert pickle.loads(pickle.dumps(retriever(index) % 7)) == retriever(index) % 7
-
-
-@pytest.mark.parametrize("settings", [{"depth": 0}, {"depth": -1}, {"threads": 0}, {"depth": 2.5}])
-def test_a_depth_or_a_number_of_threads_that_is_none_is_refused(index, settings):
-    with pytest.raises(ValueError, match="whole number of at least 1"):
-        SparseRetriever(index, BM25(), **settings)
+    assert cut != retriever(index)
+    assert pickle.loads(pickle.dumps(cut)) == cut
+    for settings in ({"depth": 0}, {"depth": -1}, {"threads": 0}, {"depth": 2.5}):
+        with pytest.raises(ValueError, match="whole number of at least 1"):
+            SparseRetriever(index, BM25(), **settings)
 
 
 def test_only_the_last_few_models_stay_in_memory(index):
@@ -100,14 +105,15 @@ def test_it_reads_on_only_as_far_as_its_threads_are_fed(index, threads):
     assert len(read) == 40 if threads == 1 else len(read) <= 40 + 16 * (threads + 2)
 
 
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 200])
-def test_threads_answer_what_one_answers_in_the_same_order(in_parts, size):
-    random = Random(size)
-    queries = [Query(str(n), " ".join(random.choices("abcdefghz", k=n % 6))) for n in range(size)]
-    for model in FAMILIES:
-        alone = list(SparseRetriever(in_parts, model, 10).run(queries))
-        # a fresh index: threads make the contributions that they need beside each other
-        assert list(SparseRetriever(SparseIndex(in_parts.folder), model, 10, threads=2).run(queries)) == alone
+def test_threads_answer_what_one_answers_in_the_same_order(in_parts):
+    for size in (0, 1, 15, 16, 17, 200):
+        random = Random(size)
+        queries = [Query(str(n), " ".join(random.choices("abcdefghz", k=n % 6))) for n in range(size)]
+        for model in FAMILIES:
+            alone = list(SparseRetriever(in_parts, model, 10).run(queries))
+            # a fresh index: threads make the contributions that they need beside each other
+            fresh = SparseIndex(in_parts.folder)
+            assert list(SparseRetriever(fresh, model, 10, threads=2).run(queries)) == alone
 
 
 def test_what_a_stream_raises_is_raised_after_what_came_before_it(index):
@@ -121,32 +127,7 @@ def test_what_a_stream_raises_is_raised_after_what_came_before_it(index):
             list(SparseRetriever(index, BM25(), 3, threads)(failing()))
 
 
-def test_two_programs_threads_may_share_an_index(index):
-    random = Random(5)
-    queries = [" ".join(random.choices("abcdefgh", k=3)) for _ in range(60)]
-    expected = {
-        (model, query): retriever(index, model).limit(10).search(query)
-        for model in MODELS[:12]
-        for query in queries
-    }
-    shared, wrong = SparseIndex(index.folder), []
-    start = threading.Barrier(4)
-
-    def search(seed: int) -> None:
-        start.wait()
-        for model, query in Random(seed).sample(list(expected), 400):
-            if retriever(shared, model).limit(10).search(query) != expected[model, query]:
-                wrong.append((model, query))
-
-    threads = [threading.Thread(target=search, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-def test_an_explanation_names_every_term_of_the_query(tmp_path, in_parts):
+def test_an_explanation_names_every_term_of_the_query_and_what_float32_rounds_away(tmp_path, in_parts):
     index = build(tmp_path / "index", ["a a b", "b c", "a"])
     said = retriever(index).explain(Query("q", "a a c nowhere"), "d0")
     assert said.what == "bm25(k1=1.2, b=0.75) of a document of 3 terms"
@@ -160,10 +141,7 @@ def test_an_explanation_names_every_term_of_the_query(tmp_path, in_parts):
     for docno in ("d0", "d1000", "", "\ud800"):  # d0 is deleted
         with pytest.raises(KeyError):
             retriever(in_parts).explain(Query("q", "a"), docno)
-
-
-def test_scores_of_large_sums_are_explained_with_what_float32_rounds_away(tmp_path):
-    index = build(tmp_path / "index", ["a b c " * 40, *["a b"] * 3, *["x"] * 40])
+    index = build(tmp_path / "large", ["a b c " * 40, *["a b"] * 3, *["x"] * 40])
     stage = retriever(index, "dfr(basic_model=in, after_effect=none, normalization=none)")
     said = stage.explain(Query("q", "a b c c c"), "d0")
     assert said.parts[-1].what == "rounding to float32"
@@ -171,9 +149,72 @@ def test_scores_of_large_sums_are_explained_with_what_float32_rounds_away(tmp_pa
     assert sum(part.value for part in said.parts) == said.value == stage.search("a b c c c").scores[0]
 
 
-@pytest.mark.parametrize("model", FAMILIES, ids=lambda model: type(model).__name__)
-def test_matches_are_counted_without_ranking(model, index, in_parts):
-    for each in (index, in_parts):
-        for query in ("a b", "h", "", "nowhere", "a a nowhere", "a b c d e f g h"):
-            assert count_matches(each, query) == len(retriever(each, model).search(query))
-        assert count_matches(each, "a b", most=10) is None
+DOCS = [
+    Doc("1", "L’école primaire, la sécurité et l’activité des employées. École !"),
+    Doc("2", "La côte de la pêche, le péché ; l’œuvre naïve."),
+    Doc("3", "Un cafe, une crème brulee, dans la généralité. La côte et les côtes."),
+]
+
+
+@pytest.fixture(scope="module")
+def french(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spellings") / "idx"
+    tr.index(DOCS[:2], folder, workers=1, analyzer="french")
+    add_documents(folder, DOCS[2:])
+    return tr.open(folder).sparse
+
+
+@pytest.mark.parametrize(
+    ("query", "respelled"),
+    [
+        ("ecole", "école"),
+        ("  L'ecole, ou la securite ?", "  L'école, ou la sécurité ?"),
+        ("ACTIVITES", "activités"),
+        ("l’oeuvre naive", "l’oeuvre naïve"),
+        ("generalite", "généralité"),
+        ("employees", "employées"),
+        ("café crème brûlée", "café crème brulee"),
+        ("ecole zebre", "école zebre"),
+        ("école", "école"),
+        ("zebre", "zebre"),
+        ("le la de", "le la de"),
+        ("", ""),
+    ],
+)
+def test_a_word_that_no_document_holds_is_spelled_as_in_the_index(french, query, respelled):
+    assert respell(french, query) == respelled
+    if query != respelled:
+        assert tr.open(french.folder).bm25().search(respelled).docnos
+
+
+def test_several_spellings_stand_side_by_side_the_most_frequent_first(tmp_path):
+    docs = [Doc("1", "côté"), Doc("2", "cote", ""), Doc("3", "côté cotê"), Doc("4", "cotê"), Doc("5", "côté")]
+    tr.index(docs, tmp_path / "idx", workers=1, analyzer="standard")
+    index = tr.open(tmp_path / "idx").sparse
+    assert find_spellings(index, "cóte") == ["côté", "cotê", "cote"]
+    assert respell(index, "cóte") == "côté cotê cote"
+    assert respell(index, "cote") == "cote"
+
+
+def test_terms_that_differ_in_accents_are_all_found(tmp_path):
+    words = [
+        "a",
+        "ab",
+        "cote",
+        "coté",
+        "cotz",
+        "côte",
+        "côté",
+        "e\u0323\u0302te",
+        "zoé",
+        "ß",
+        "école",
+        "日本",
+    ]
+    write_terms(tmp_path, sorted(words, key=str.encode))
+    terms = Terms(tmp_path)
+    for bare in {*map(fold_accents, words), "", "zz"}:
+        expected = sorted(word for word in words if fold_accents(word) == bare and word != bare)
+        assert sorted(terms.find_accented(bare)) == expected
+    write_terms(tmp_path, [])
+    assert Terms(tmp_path).find_accented("cote") == []

@@ -79,10 +79,12 @@ def test_more_occurrences_in_a_document_as_long_never_count_less(model, posting)
     assert more >= fewer * (1 - 1e-12)
 
 
-@given(models)
-def test_the_text_form_of_a_model_reads_back(model):
+@given(models, st.text(max_size=30))
+def test_the_text_form_of_a_model_reads_back_and_any_other_text_is_a_model_or_a_model_error(model, text):
     assert parse_similarity(repr(model)) == model
     assert hash(parse_similarity(repr(model))) == hash(model)
+    with suppress(ModelError):
+        assert isinstance(parse_similarity(text), Similarity)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +169,7 @@ def test_short_forms_read_as_meant(text, model):
         ("bm25(b=nan)", "expected a number, got 'nan'"),
         ("lmd(mu=0)", "lm_dirichlet: mu must be from 0.001 to 1e+09, got 0"),
         ("lmjm(lambda=0)", "lm_jelinek_mercer: lambda must be from 1e-06 to 1, got 0"),
-        (
-            "dfi(independence=z)",
-            "dfi: independence must be one of standardized, saturated, chisquared, got 'z'",
-        ),
+        ("dfi(independence=z)", "independence must be one of standardized, saturated, chisquared, got 'z'"),
         ("dfr(basic_model=p)", "dfr: basic_model must be one of g, if, in, ine, got 'p'"),
         ("dfr(after_effect=x)", "dfr: after_effect must be one of b, l, none, got 'x'"),
         ("dfr(normalization=h9)", "unknown model 'h9'; known: h1, h2, h3, z, none"),
@@ -189,23 +188,13 @@ def test_a_form_that_cannot_be_meant_is_refused_with_what_is_known(text, says):
     assert "\n" not in str(caught.value)
 
 
-@given(st.text(max_size=30))
-def test_any_other_text_is_a_model_or_a_model_error(text):
-    with suppress(ModelError):
-        assert isinstance(parse_similarity(text), Similarity)
-
-
-@pytest.mark.parametrize("family", ["bm25", "lmd", "lmjm", "dfr", "dfi"])
-def test_a_grid_holds_distinct_settings_of_its_family(family):
-    model = parse_similarity(family)
-    settings = make_grid(model)
-    assert all(type(setting) is type(model) for setting in settings)
-    assert model in settings
-    assert len(set(settings)) == len(settings) <= 100
-
-
-def test_the_grid_of_dfr_has_every_basic_model_after_effect_and_normalization():
+def test_a_grid_holds_distinct_settings_of_its_family():
+    for family in ("bm25", "lmd", "lmjm", "dfr", "dfi"):
+        model = parse_similarity(family)
+        settings = make_grid(model)
+        assert all(type(setting) is type(model) for setting in settings)
+        assert model in settings
+        assert len(set(settings)) == len(settings) <= 100
     parts = {(s.basic_model, s.after_effect, type(s.normalization)) for s in make_grid(DFR())}
-    kinds = (H1, H2, H3, Z, NoNormalization)
     assert parts >= set(product(("g", "if", "in", "ine"), ("b", "l", "none"), (H2,)))
-    assert {normalization for _, _, normalization in parts} == set(kinds)
+    assert {normalization for _, _, normalization in parts} == {H1, H2, H3, Z, NoNormalization}

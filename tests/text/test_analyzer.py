@@ -47,14 +47,11 @@ def test_the_text_form_reads_back_and_says_which_analyzers_are_equal(chain: str,
     assert len({analyzer, Analyzer.parse(other)}) == (1 if chain == other else 2)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_is_its_chain(name: str):
-    assert str(Analyzer.parse(name)) == PRESETS[name]
-    assert Analyzer.parse(PRESETS[name]).name == name
+def test_a_preset_is_its_chain_and_can_be_gone_on_from():
+    for name in PRESETS:
+        assert str(Analyzer.parse(name)) == PRESETS[name]
+        assert Analyzer.parse(PRESETS[name]).name == name
     assert Analyzer.parse("casefold|words").name == "casefold|words"
-
-
-def test_a_preset_can_be_gone_on_from_and_blanks_do_not_count():
     assert str(Analyzer.parse(" french | asciifold ")) == PRESETS["french"] + "|asciifold"
     for text in ("Impôts élevés", "impots eleves"):
         assert terms("french|asciifold", text) == ["impot", "elev"]
@@ -64,10 +61,7 @@ def test_a_preset_can_be_gone_on_from_and_blanks_do_not_count():
     ("written", "said"),
     [
         ("", "expected an analyzer: none, standard, english, french, or steps joined by |; got nothing"),
-        (
-            "englsh",
-            "unknown step 'englsh'; known: nfc, nfkc, casefold, words, whitespace, elision, possessive",
-        ),
+        ("englsh", "unknown step 'englsh'; known: nfc, nfkc, casefold, words, whitespace, elision, posse"),
         ("words|stop(german)", "step 'stop' needs one of (english, french), got 'german'"),
         ("words|stop", "step 'stop' needs one of (english, french), got ''"),
         ("words|snowball(klingon)", "step 'snowball' needs one of (arabic, "),
@@ -91,16 +85,12 @@ def test_what_is_no_analyzer_says_what_is(written: str, said: str):
     st.sampled_from([*PRESETS, "french|asciifold", "whitespace|asciifold|snowball(french)"]),
     ANY_TEXT | MARKED_TEXT,
 )
-def test_calling_is_asking_for_the_term_of_each_token(name: str, text: str):
+def test_calling_is_asking_for_the_term_of_each_token_and_a_term_can_be_stored_anywhere(name: str, text: str):
     analyzer = Analyzer.parse(name)
     expected = [term for token in analyzer.tokens(text) if (term := analyzer.term(token))]
     assert analyzer(text) == analyzer(text) == expected
     assert list(analyzer.steps(text))[-1] == (str(analyzer.chain[-1]), expected)
-
-
-@given(st.sampled_from(list(PRESETS)), ANY_TEXT | MARKED_TEXT)
-def test_a_term_can_be_stored_anywhere(name: str, text: str):
-    for term in terms(name, text):
+    for term in expected:
         assert term.encode()
         assert not any(c.isspace() or c == "\0" for c in term)
         assert len(term) <= 8 * LONGEST
@@ -212,22 +202,22 @@ def test_a_megabyte_without_blanks_comes_in_pieces_in_linear_time():
 
 
 def test_what_is_remembered_is_bounded():
-    """Three hundred thousand terms would be forty megabytes."""
+    """Two hundred thousand terms would be 26 megabytes."""
     analyzer = Analyzer.parse("standard")
     tracemalloc.start()
-    for first in range(0, 300_000, 50_000):
+    for first in range(0, 200_000, 50_000):
         analyzer(" ".join(f"w{i}" for i in range(first, first + 50_000)))
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 25 << 20
+    assert held < 20 << 20
     assert analyzer("w1 w139999") == ["w1", "w139999"]
 
 
 def test_threads_may_share_an_analyzer():
     analyzer = Analyzer.parse("french")
+    stems = enumerate("abcdefgh")
     texts = [
-        " ".join(f"{stem}{i % 97}ations continuellement" for i in range(j, j + 200))
-        for j, stem in enumerate("abcdefgh")
+        " ".join(f"{stem}{i % 97}ations continuellement" for i in range(j, j + 200)) for j, stem in stems
     ]
     expected = [Analyzer.parse("french")(text) for text in texts]
     with ThreadPoolExecutor(4) as pool:

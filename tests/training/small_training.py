@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
+import torch
+
 from small_models import small_encoder
+from small_set import write_beir
 from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.parallel import ALONE
+from telerank.training.task import TrainingDevice
 
 PAIRS = 24
+ON_CPU = TrainingDevice(torch.device("cpu"), nullcontext, ALONE)
 
 
 def small_place(folder: Path) -> Path:
     """A collection in which word q7 asks for word d7, and an encoder that knows no word yet."""
     small_encoder(folder / "encoder")
-    collection = folder / "collection"
-    (collection / "qrels").mkdir(parents=True)
     docs = [{"_id": f"d{i}", "title": "", "text": f"d{i} x{i % 5} x{i % 7}"} for i in range(40)]
-    (collection / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
-    queries = [{"_id": f"{split}{i}", "text": f"q{i}"} for split in (1, 2) for i in range(PAIRS)]
-    (collection / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    for number, split in ((1, "train"), (2, "dev")):
-        lines = [f"{number}{i}\td{i}\t1" for i in range(PAIRS)]
-        head = "query-id\tcorpus-id\tscore"
-        (collection / "qrels" / f"{split}.tsv").write_text("\n".join([head, *lines]))
+    names = {"train": 1, "dev": 2}
+    queries = {f"{n}{i}": f"q{i}" for n in names.values() for i in range(PAIRS)}
+    qrels = {split: [(f"{n}{i}", f"d{i}", 1) for i in range(PAIRS)] for split, n in names.items()}
+    write_beir(folder / "collection", docs, queries, qrels)
     return folder
 
 

@@ -6,53 +6,33 @@ import os
 import shutil
 
 import pytest
+import torch
+from small_line import Line, line_training
+from small_training import dev_losses, losses
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+from forked import free_ports
+from telerank.errors import ModelError
+from telerank.models.loading import draw_encoder
+from telerank.training import encoders, faults
+from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.reranker.train import train_reranker
+from telerank.training.training import train
 
-from small_training import losses, small_place, training  # noqa: E402
-
-from forked import free_ports  # noqa: E402
-from small_ranking import dev_lists, ranking_training, small_ranking  # noqa: E402
-from telerank.errors import ModelError  # noqa: E402
-from telerank.models.loading import draw_encoder  # noqa: E402
-from telerank.training import encoders, faults  # noqa: E402
-from telerank.training.bi_encoder.task import BiEncoderTask  # noqa: E402
-from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
-from telerank.training.reranker.config import RerankerTraining  # noqa: E402
-from telerank.training.reranker.task import RerankerTask  # noqa: E402
-from telerank.training.reranker.train import train_reranker  # noqa: E402
-from telerank.training.settings import dump_settings  # noqa: E402
+FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8]}}
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_place(tmp_path_factory.mktemp("place"))
+def test_out_of_memory_is_a_line_that_says_what_to_set(ranked, paired, tmp_path, monkeypatch):
+    def run_out(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.\nGPU 0 has …")
 
-
-@pytest.fixture(scope="module")
-def ranking(tmp_path_factory):
-    return small_ranking(tmp_path_factory.mktemp("ranking"))
-
-
-def run_out(*_):
-    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.\nGPU 0 has …")
-
-
-def test_out_of_memory_is_a_line_that_says_what_to_set(place, ranking, tmp_path, monkeypatch):
-    monkeypatch.setattr(BiEncoderTask, "backward", run_out)
-    monkeypatch.setattr(RerankerTask, "backward", run_out)
-    start, monobert = {"optimisation": {"chunk": None}}, {"kind": "monobert"}
-    frozen = {"kind": "bert", "frozen": True, "head": {"hidden": [8]}}
+    monkeypatch.setattr(torch.Tensor, "backward", run_out)
+    at_once = paired(optimisation={"chunk": None}, recompute=True)
+    monobert = ranked(model={"kind": "monobert"})
     cases = [
-        (train_bi_encoder, training(place), "chunk to less than 4, or recompute to true$"),
-        (train_bi_encoder, training(place, **start, recompute=True), "chunk to a number of texts, as 32$"),
-        (train_reranker, ranking_training(ranking, model=monobert), r"tokens to less than \d+, or recompute"),
-        (
-            train_reranker,
-            ranking_training(ranking, model=frozen),
-            r"batch to less than \d+, and accumulation",
-        ),
+        (train_bi_encoder, paired(), "chunk to less than 4, or recompute to true$"),
+        (train_bi_encoder, at_once, "chunk to a number of texts, as 32$"),
+        (train_reranker, monobert, r"tokens to less than \d+, or recompute"),
+        (train_reranker, ranked(model=FROZEN), r"batch to less than \d+, and accumulation"),
     ]
     for number, (start, config, says) in enumerate(cases):
         with pytest.raises(ModelError, match=f"^out of memory: set .*{says}") as raised:
@@ -73,26 +53,25 @@ def test_out_of_memory_is_a_line_that_says_what_to_set(place, ranking, tmp_path,
         ),
     ],
 )
-def test_an_error_of_torch_is_a_line(place, error, says):
-    with pytest.raises(ModelError, match=says), faults.explaining(training(place, deterministic=True)):
+def test_an_error_of_torch_is_a_line(paired, error, says):
+    with pytest.raises(ModelError, match=says), faults.explaining(paired(deterministic=True)):
         raise error
-    with pytest.raises(ZeroDivisionError), faults.explaining(training(place)):
+    with pytest.raises(ZeroDivisionError), faults.explaining(paired()):
         1 / 0  # noqa: B018
 
 
-def test_deterministic_algorithms_are_used_while_the_training_runs(place, tmp_path, monkeypatch):
-    during, backward = [], BiEncoderTask.backward
+@pytest.mark.parametrize("setting", [True, False])
+def test_deterministic_algorithms_are_used_while_the_training_runs(tmp_path, setting):
+    during = []
 
-    def recorded(*given):
-        during.append(torch.are_deterministic_algorithms_enabled())
-        return backward(*given)
+    class Looking(Line):
+        def backward(self, number):
+            during.append(torch.are_deterministic_algorithms_enabled())
+            return super().backward(number)
 
-    monkeypatch.setattr(BiEncoderTask, "backward", recorded)
-    train_bi_encoder(training(place, deterministic=True), tmp_path / "set")
-    train_bi_encoder(training(place), tmp_path / "not")
-    assert set(during[: len(during) // 2]) == {True}
-    assert set(during[len(during) // 2 :]) == {False}
-    assert losses(tmp_path / "set") == losses(tmp_path / "not")  # on a processor
+    train(line_training(deterministic=setting), tmp_path, lambda *_: Looking())
+    assert during == [setting] * 6
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_a_gpu_gets_the_workspace_that_makes_it_deterministic(monkeypatch):
@@ -108,39 +87,36 @@ def test_a_gpu_gets_the_workspace_that_makes_it_deterministic(monkeypatch):
         assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 
-def test_new_settings_are_dumped_only_if_they_are_set(place, ranking):
-    """Kept models are found by a hash of all settings."""
-    for config in (training(place), ranking_training(ranking)):
-        record = config.model_dump(mode="json")
-        assert not {"deterministic", "compile", "recompute", "repetition"} & record.keys()
-    config = ranking_training(ranking, deterministic=True, recompute=True)
-    assert "deterministic: true\n" in dump_settings(config)
-    assert RerankerTraining.model_validate(config.model_dump(mode="json")) == config
+@pytest.mark.parametrize("kind", ["bi-encoder", "re-ranker"])
+def test_layers_that_are_computed_again_have_the_same_losses_with_dropout(
+    ranked, paired, on_dev, tmp_path, kind
+):
+    """Also with cached gradients, and in parts."""
+    start, config = train_bi_encoder, paired(optimisation={"steps": 4})
+    if kind == "re-ranker":
+        optimisation = {"steps": 4, "accumulation": 2, "batch": 5}
+        dev = on_dev(every=4, patience=4, measure="MRR")
+        start = train_reranker
+        config = ranked(model={"kind": "monobert"}, optimisation=optimisation, dev=dev)
+    layers = []
 
+    def count(module, *_):
+        layers.append(type(module).__name__ == "BertAttention")
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_layers_that_are_computed_again_have_the_same_losses_with_dropout(ranking, tmp_path, accumulation):
-    own = {"accumulation": accumulation, "batch": 5, "tokens": 8192}
-    dev = dev_lists(ranking, every=4, measure="MRR")
-    config = ranking_training(ranking, model={"kind": "monobert"}, optimisation=own, dev=dev)
-    train_reranker(config, tmp_path / "kept")
-    train_reranker(config.model_copy(update={"recompute": True}), tmp_path / "again")
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(count)
+    try:
+        start(config, tmp_path / "kept")
+        kept, layers = sum(layers), []
+        start(config.model_copy(update={"recompute": True}), tmp_path / "again")
+    finally:
+        handle.remove()
+    assert sum(layers) > 1.2 * kept
     assert losses(tmp_path / "again") == losses(tmp_path / "kept")
-    assert losses(tmp_path / "again", "dev_loss") == losses(tmp_path / "kept", "dev_loss")
+    assert dev_losses(tmp_path / "again") == dev_losses(tmp_path / "kept")
 
 
-def test_layers_are_computed_again_with_cached_gradients_too(place, tmp_path, monkeypatch):
-    calls, enable = [], encoders.recompute_layers
-    monkeypatch.setattr("telerank.training.loop.recompute_layers", lambda *a: calls.append(enable(*a)))
-    train_bi_encoder(training(place), tmp_path / "kept")
-    assert not calls
-    train_bi_encoder(training(place, recompute=True), tmp_path / "again")
-    assert calls
-    assert losses(tmp_path / "again") == losses(tmp_path / "kept")
-
-
-def test_transformers_are_compiled_for_a_gpu_alone(place, monkeypatch):
-    encoder = draw_encoder(place / "encoder", None)
+def test_transformers_are_compiled_for_a_gpu_alone(paired, pair_set, monkeypatch):
+    encoder = draw_encoder(pair_set / "encoder", None)
     compiled = []
     monkeypatch.setattr(type(encoder), "compile", lambda self, **given: compiled.append((self, given)))
     module = torch.nn.Sequential(torch.nn.ModuleDict({"bert": encoder}))
@@ -151,21 +127,20 @@ def test_transformers_are_compiled_for_a_gpu_alone(place, monkeypatch):
     with pytest.raises(
         ValueError, match=r"compile does not go with optimisation.chunk: its texts are encoded"
     ):
-        training(place, compile=True)
+        paired(compile=True)
     encoder.requires_grad_(False)
     encoders.compile_transformers(module, torch.device("cuda"))
     assert len(compiled) == 1
 
 
-def test_float16_scales_its_losses_and_resumes(place, tmp_path):
-    config = training(place, precision="float16", checkpoint_every=4)
+def test_float16_scales_its_losses_and_resumes(paired, tmp_path):
+    few = {"steps": 4, "accumulation": 1}
+    config = paired(precision="float16", checkpoint_every=2, optimisation=few)
     train_bi_encoder(config, tmp_path / "whole")
-    plain = training(place, precision="float32")
-    train_bi_encoder(plain, tmp_path / "plain")
+    train_bi_encoder(paired(precision="float32", optimisation=few), tmp_path / "plain")
     whole = losses(tmp_path / "whole")
     assert whole == pytest.approx(losses(tmp_path / "plain"), rel=0.15)
-    (last,) = (tmp_path / "whole" / "checkpoints").glob("*8")
-    shutil.rmtree(last)
+    shutil.rmtree(tmp_path / "whole" / "checkpoints" / "00000004")
     train_bi_encoder(config, tmp_path / "whole", resume=True)
     assert losses(tmp_path / "whole") == whole
 
@@ -174,42 +149,31 @@ WORKER = """
 import os, sys
 from pathlib import Path
 import torch
-from telerank.training.settings import OptimisationSettings, Training
+from small_line import Line, line_training
 from telerank.training.training import train
 
-class Failing:
-    examples = 8
+class Failing(Line):
     def __init__(self, at):
-        self.at, self.modules = at, (torch.nn.Linear(1, 1, bias=False),)
-    def fail(self, where):
-        if where == self.at:
-            raise ZeroDivisionError("broken") if where == "save" else torch.OutOfMemoryError("CUDA")
-    def prepare(self, number, progress):
-        pass
-    def read(self, number):
-        return number
+        super().__init__()
+        self.at = at
     def backward(self, number):
-        self.fail(f"rank {os.environ['RANK']}" if number == 2 else "")
-        loss = next(self.modules[0].parameters()).square().sum()
-        loss.backward()
-        return loss.detach()
+        if number == 2 and self.at == f"rank {os.environ['RANK']}":
+            raise torch.OutOfMemoryError("CUDA")
+        return super().backward(number)
     def save(self, folder):
-        self.fail("save")
-    def state(self):
-        return {}
+        if self.at == "save":
+            raise ZeroDivisionError("broken")
 
 folder, ports = Path(sys.argv[1]), sys.argv[2:]
 for at, port in zip(("save", "rank 0", "rank 1"), ports):
     os.environ["MASTER_PORT"] = port
-    config = Training(optimisation=OptimisationSettings(steps=4, batch=4, learning_rate=0.1))
     try:
-        train(config, folder / at, lambda *_: Failing(at))
+        train(line_training(steps=4), folder / at, lambda *_: Failing(at))
     except Exception as error:
         (folder / f"{at} {os.environ['RANK']}").write_text(f"{type(error).__name__}: {error}")
 """
 
 
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch trains in one process alone")
 def test_no_process_waits_for_one_that_has_an_error(forks, tmp_path):
     """No ``torchrun`` ends them: each ends by itself, and could wait for seven days."""
     ended = forks.run(WORKER, tmp_path, *free_ports(3), processes=2)

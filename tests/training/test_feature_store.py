@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import filelock
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_models import small_encoder  # noqa: E402
-from small_stored import WIDTH, TableEncoder  # noqa: E402
-from telerank.errors import IndexDamaged, IndexFault, IndexLocked, ModelError  # noqa: E402
-from telerank.models.loading import read_encoder, read_tokenizer  # noqa: E402
-from telerank.models.pairs.pair import PairTokenizer  # noqa: E402
-from telerank.models.rerankers.bert import ClsMlp  # noqa: E402
-from telerank.models.rerankers.encoder_ranker import EncoderRanker  # noqa: E402
-from telerank.training.features.filling import FrozenEncoder  # noqa: E402
-from telerank.training.features.store import FeatureStore  # noqa: E402
+from small_models import small_encoder
+from small_stored import WIDTH, TableEncoder, stored_pairs
+from telerank.errors import IndexDamaged, IndexFault, IndexLocked, ModelError
+from telerank.models.loading import read_encoder, read_tokenizer
+from telerank.models.pairs.pair import PairTokenizer
+from telerank.models.rerankers.bert import ClsMlp
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.training.features.filling import FrozenEncoder
+from telerank.training.features.store import FeatureStore
 
 ENCODER = TableEncoder()
-PAIRS = [(f"query {n % 5}", f"passage {n}. It has " + "some words. " * (n % 7)) for n in range(40)]
+PAIRS = stored_pairs(40)
 TEXTS = st.text(st.sampled_from("ab. é\ud800"), max_size=12)
 
 
@@ -36,9 +35,9 @@ def opened(folder: Path, encoder=ENCODER, **how) -> FeatureStore:
 
 @pytest.fixture
 def store(tmp_path):
-    found = opened(tmp_path)
-    found.fill(PAIRS, TableEncoder(), shard=16, batch_tokens=300)
-    return found
+    store = opened(tmp_path)
+    store.fill(PAIRS, TableEncoder(), shard=16, batch_tokens=300)
+    return store
 
 
 def direct(pairs, encoder=ENCODER):
@@ -90,12 +89,12 @@ def test_rows_of_pairs_that_are_not_there_are_refused(store):
 
 def test_the_size_is_known_before(tmp_path):
     store = opened(tmp_path)
-    told = []
+    shown = []
     size = store.estimate(PAIRS, TableEncoder())
-    store.fill(PAIRS, TableEncoder(), progress=lambda *one: told.append(one))
+    store.fill(PAIRS, TableEncoder(), progress=lambda *one: shown.append(one))
     assert size == store.bytes
     assert size == sum(path.stat().st_size for path in store.folder.glob("*.npy"))
-    assert (f"encoding pairs ({size / 1e6:.2f} MB)", 0, len(PAIRS)) in told
+    assert (f"encoding pairs ({size / 1e6:.2f} MB)", 0, len(PAIRS)) in shown
     assert store.estimate(PAIRS, TableEncoder()) == 0
 
 
@@ -118,6 +117,9 @@ def test_only_the_first_output_is_stored_where_no_more_is_wanted(tmp_path, store
     assert found.query.shape == found.sentences.shape == (len(PAIRS), 1, WIDTH)
     assert not found.query_mask.any()
     assert not found.sentences.any()
+    shared = opened(tmp_path, cls_only=True)  # where everything is stored
+    assert shared.folder == store.folder
+    assert not shared.missing(PAIRS)
 
 
 def test_numbers_beyond_float16_are_scaled_and_those_that_are_none_refused(tmp_path):
@@ -157,11 +159,8 @@ def test_the_encoder_is_in_evaluation_mode_while_the_store_is_filled(tmp_path, d
     assert one.query_mask.sum(1).tolist()[:3] == [2, 2, 2]
 
 
-def test_the_encoder_runs_in_the_precision_that_is_asked_for(dropping):
-    def autocast():
-        return torch.autocast("cpu", torch.bfloat16)
-
-    lower = FrozenEncoder(dropping.model, dropping.texts, dropping.fingerprint, precision=autocast)
+def test_the_encoder_runs_in_its_precision(dropping):
+    lower = replace(dropping, precision=lambda: torch.autocast("cpu", torch.bfloat16))
     tokens = [dropping.tokens([("q1", "d1 d2")])[0]]
     exact, rough = dropping.features(tokens).cls, lower.features(tokens).cls
     assert rough.dtype == torch.float32
@@ -171,16 +170,15 @@ def test_the_encoder_runs_in_the_precision_that_is_asked_for(dropping):
 
 KILLED = """
 import os, signal, sys
-from small_stored import TableEncoder
+from small_stored import TableEncoder, stored_pairs
 from telerank.training.features.store import FeatureStore
-pairs = [(f"query {n % 5}", f"passage {n}. It has " + "some words. " * (n % 7)) for n in range(40)]
 class Killed(TableEncoder):
     def features(self, pairs):
         if self.calls == 5:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().features(pairs)
 encoder = Killed()
-FeatureStore(sys.argv[1], encoder.fingerprint, encoder.width).fill(pairs, encoder, shard=16, batch_tokens=300)
+FeatureStore(sys.argv[1], encoder.fingerprint, encoder.width).fill(stored_pairs(40), encoder, shard=16, batch_tokens=300)
 """
 
 
@@ -240,9 +238,3 @@ def test_damage_is_found_on_opening(tmp_path, store, name, change, message):
         path.write_bytes(change(raw))
     with pytest.raises(IndexDamaged, match=rf"{name}: {message}"):
         opened(tmp_path)
-
-
-def test_a_head_on_the_first_token_shares_a_store_of_everything(tmp_path, store):
-    shared = opened(tmp_path, cls_only=True)
-    assert shared.folder == store.folder
-    assert not shared.missing(PAIRS)

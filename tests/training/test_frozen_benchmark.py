@@ -6,13 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_models import small_encoder  # noqa: E402
-from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
-from telerank.show.tables import render_markdown  # noqa: E402
+from small_models import small_encoder
+from telerank.models.rerankers.reranker import Shape, fresh_reranker
+from telerank.show.tables import render_markdown
 
 PAIRS = [(f"q{n}", f"d{n} d{n % 7}. d5 d{n} d7.") for n in range(24)]
 LABELS = [float(n % 2) for n in range(24)]

@@ -4,58 +4,23 @@ from __future__ import annotations
 
 import gc
 import weakref
-from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-if not torch.distributed.is_available():
-    pytest.skip("this torch trains in one process alone", allow_module_level=True)
-
-from small_training import small_place, training  # noqa: E402
-
-from forked import free_ports  # noqa: E402
-from telerank.training import parallel  # noqa: E402
-from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
-from telerank.training.parallel import ALONE, GradientSums, Processes  # noqa: E402
+from forked import free_ports
+from telerank.training.parallel import GradientSums, Processes
 
 pytestmark = pytest.mark.process
 
 
-def test_every_training_sends_gradients_before_its_backward_has_ended(shared):
-    """Except a process without a pair, which has no backward pass."""
-    for rank, report in enumerate(shared.reports):
-        assert len(report["sent"]) == 11
-        for name, sent in report["sent"].items():
-            early = [sums / of for sums, of in sent[1:]]
-            assert min(of for _, of in sent) >= 3
-            if (name, rank) == ("one group", 1):
-                assert max(early) == 0
-            else:
-                assert max(early) == 1, (name, rank)
-
-
-def test_sums_begin_before_the_last_backward_of_an_update_has_ended(shared):
-    for report in shared.reports:
-        events = report["events"]
-        ends = [place for place, event in enumerate(events) if event == "backward ends"]
-        begins = [place for place, event in enumerate(events) if event == "backward begins"]
-        within = [events[begin:end].count("sum") for begin, end in zip(begins, ends, strict=True)]
-        assert len(within) == 6
-        assert within[0::2] == [0, 0, 0]
-        assert min(within[3::2]) > 3
-
-
 UNEQUAL = """
 import random
-from contextlib import nullcontext
-from telerank.training import parallel
-from telerank.training.parallel import join_processes
+from telerank.training.parallel import GradientSums, join_processes
 from telerank.training.settings import OptimisationSettings, Training
 from torch import distributed, nn
-from telerank.training.parallel import GradientSums
-parallel._BUCKET, sizes, reduce, wrong = 8, [], distributed.all_reduce, []
+GradientSums.bucket, sizes, reduce, wrong = 8, [], distributed.all_reduce, []
 
 def recorded(tensor, *given, **named):
     sizes.append(len(tensor))
@@ -86,7 +51,7 @@ with join_processes(torch.device("cpu")) as processes:
             if weight.grad is not None if not known else not torch.equal(weight.grad, sum(known)):
                 wrong.append(update)
             weight.grad = None
-    computed = {"wrong": wrong, "sizes": sizes, "buckets": len(sums._buckets)}
+    computed = {"wrong": wrong, "sizes": sizes}
 """
 
 
@@ -121,7 +86,7 @@ class Failing:
         self.hardware.backward(loss, last=True)
         return loss.detach()
 
-parallel._BUCKET, said = 1, []
+GradientSums.bucket, said = 1, []
 distributed.destroy_process_group()
 for at, port in zip(([0], [1], [0, 2]), sys.argv[2:], strict=True):
     os.environ |= {"MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "False"}
@@ -148,10 +113,11 @@ def test_sums_are_right_whatever_each_process_computes(three):
     send as much in the same order.
     """
     assert [own["wrong"] for own in three] == [[]] * 3
-    first, *others = three
-    assert all(own["sizes"] == first["sizes"] and own["buckets"] == first["buckets"] for own in others)
-    assert 40 * (first["buckets"] + 1) + 5 <= len(first["sizes"])  # some buckets twice
-    assert first["buckets"] > 3
+    first, *others = (own["sizes"] for own in three)
+    assert others == [first, first]
+    buckets = first.index(12)  # then the states of the weights
+    assert buckets > 3
+    assert 40 * (buckets + 1) + 5 <= len(first)  # some buckets twice
 
 
 def test_no_process_waits_for_the_sums_of_one_that_has_an_error_in_backward(three):
@@ -163,33 +129,33 @@ def test_no_process_waits_for_the_sums_of_one_that_has_an_error_in_backward(thre
             assert three[rank]["said"][number].startswith(own if rank in at else others)
 
 
-@pytest.mark.parametrize("chunk", [None, 2])
-def test_vectors_are_gathered_before_the_last_backward_pass(chunk, tmp_path, monkeypatch):
-    """A process that has an error in that pass sends sums: others that wait for vectors would wait on."""
-    events, last = [], GradientSums.last
+@pytest.fixture
+def sizes(monkeypatch):
+    """How many numbers each sum has; there is no other process, and each tensor is as it was."""
+    seen = []
 
-    @contextmanager
-    def recorded(sums):
-        events.append("begins")
-        with last(sums):
-            yield
-        events.append("ends")
+    def reduce(tensor, *_, **__):
+        seen.append(tensor.numel())
+        return SimpleNamespace(wait=lambda: None)
 
-    monkeypatch.setattr(GradientSums, "last", recorded)
-    monkeypatch.setattr(Processes, "gather", lambda _self, own, _count: events.append("gathers") or own)
-    config = training(small_place(tmp_path), optimisation={"steps": 3, "chunk": chunk})
-    train_bi_encoder(config, tmp_path / "out")
-    assert events == ["gathers", "gathers", "begins", "ends"] * 6
+    monkeypatch.setattr(torch.distributed, "all_reduce", reduce)
+    return seen
 
 
-def test_an_error_is_told_even_if_the_others_have_ended(monkeypatch):
+def watching(weights, size=2, bucket=GradientSums.bucket):
+    sums = GradientSums()
+    sums.bucket = bucket
+    sums.watch(Processes(0, size), weights)
+    sums.last_batch = True
+    return sums
+
+
+def test_an_error_is_raised_even_if_the_others_have_ended(monkeypatch):
     def closed(*_, **__):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
 
-    monkeypatch.setattr(parallel.distributed, "all_reduce", closed)
-    sums, weight = GradientSums(), torch.nn.Parameter(torch.ones(3))
-    sums.watch(Processes(0, 2), [weight])
-    sums.last_batch = True
+    monkeypatch.setattr(torch.distributed, "all_reduce", closed)
+    sums = watching([torch.nn.Parameter(torch.ones(3))])
     with sums.last():
         pass
     sums.fail()  # else its error would replace that of the training
@@ -200,18 +166,19 @@ def test_gradients_are_sent_whole_from_the_stream_that_computes_them(device, mon
     """As if of two processes; but the connection is of one, whose sums are its gradients: a GPU is enough."""
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU here")
-    monkeypatch.setattr(parallel, "_BUCKET", 1 << 18)
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+    calls, reduce = [], torch.distributed.all_reduce
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda *a, **n: calls.append(a) or reduce(*a, **n))
     try:
         model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8))).to(device)
-        sums, weights = GradientSums(), list(model.parameters())
-        sums.watch(Processes(0, 2), weights)
-        sums.last_batch = True
+        weights = list(model.parameters())
+        sums = watching(weights, bucket=1 << 18)
         for _ in range(3):
+            calls.clear()
             with sums.last():
                 model(torch.randn(1024, 512, device=device)).square().sum().backward()
-            assert len(sums._sent) == len(sums._buckets) == 8
+            assert len(calls) == 8
             own = [weight.grad.clone() for weight in weights]
             sums.finish()
             assert all(map(torch.equal, own, (weight.grad for weight in weights)))
@@ -220,20 +187,20 @@ def test_gradients_are_sent_whole_from_the_stream_that_computes_them(device, mon
         torch.distributed.destroy_process_group()
 
 
-def test_a_process_alone_has_no_hook():
-    weight = torch.nn.Parameter(torch.ones(3))
-    for processes, hooks in ((ALONE, 0), (Processes(0, 2), 1)):
-        sums = GradientSums()
-        sums.watch(processes, [weight])
-        assert len(getattr(weight, "_post_accumulate_grad_hooks", None) or ()) == hooks
-    assert sums._buckets == [range(1)]
+def test_a_process_alone_sums_nothing(sizes):
+    for size, expected in ((1, []), (2, [3, 1])):
+        weight = torch.nn.Parameter(torch.ones(3))
+        sums = watching([weight], size)
+        with sums.last():
+            weight.sum().backward()
+        sums.finish()
+        assert sizes == expected
 
 
 def test_hooks_keep_no_weight_in_memory():
     """Of a grid of trainings only the present one is on the device; and a model learns elsewhere, too."""
-    weight, sums = torch.nn.Parameter(torch.ones(3)), GradientSums()
-    sums.watch(Processes(0, 2), [weight])
-    del sums
+    weight = torch.nn.Parameter(torch.ones(3))
+    watching([weight])
     weight.sum().backward()
     assert weight.grad.tolist() == [1, 1, 1]
     kept = weakref.ref(weight)
@@ -245,9 +212,7 @@ def test_hooks_keep_no_weight_in_memory():
         gc.enable()
 
 
-def test_buckets_are_of_like_sizes_and_in_the_order_of_gradients(monkeypatch):
-    monkeypatch.setattr(parallel, "_BUCKET", 6)
+def test_buckets_are_of_like_sizes_and_in_the_order_of_gradients(sizes):
     weights = [torch.nn.Parameter(torch.zeros(size)) for size in (20, 2, 3, 4, 1)]
-    sums = GradientSums()
-    sums.watch(Processes(0, 2), weights)
-    assert [[sums._weights[n].numel() for n in bucket] for bucket in sums._buckets] == [[1, 4, 3], [2, 20]]
+    watching(weights, bucket=6).finish()
+    assert sizes == [1 + 4 + 3, 2 + 20, len(weights)]

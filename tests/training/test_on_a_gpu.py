@@ -7,33 +7,21 @@ import shutil
 import warnings
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 if not torch.cuda.is_available():
     pytest.skip("no GPU here that CUDA_VISIBLE_DEVICES shows", allow_module_level=True)
 
-from small_training import losses, small_place, training  # noqa: E402
+from small_training import losses
 
-from small_ranking import dev_lists, ranking_training, small_ranking  # noqa: E402
-from telerank.errors import ModelError  # noqa: E402
-from telerank.training.bi_encoder.train import train_bi_encoder  # noqa: E402
-from telerank.training.loop import Loop  # noqa: E402
-from telerank.training.reranker.train import train_reranker  # noqa: E402
+from telerank.errors import ModelError
+from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.loop import Loop
+from telerank.training.reranker.train import train_reranker
 
 pytestmark = pytest.mark.gpu
 
 STILL = {"kind": "monobert", "dropout": 0.0}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_place(tmp_path_factory.mktemp("place"))
-
-
-@pytest.fixture(scope="module")
-def ranking(tmp_path_factory):
-    return small_ranking(tmp_path_factory.mktemp("ranking"))
 
 
 def drop_last_checkpoint(output):
@@ -41,12 +29,9 @@ def drop_last_checkpoint(output):
 
 
 @pytest.mark.parametrize("precision", ["auto", "float32", "float16"])
-def test_a_deterministic_training_resumes_to_the_same_losses(place, ranking, tmp_path, precision):
+def test_a_deterministic_training_resumes_to_the_same_losses(ranked, paired, tmp_path, precision):
     common = {"deterministic": True, "precision": precision, "checkpoint_every": 4}
-    encoder, ranker = (
-        training(place, **common),
-        ranking_training(ranking, model={"kind": "monobert"}, **common),
-    )
+    encoder, ranker = (paired(**common), ranked(model={"kind": "monobert"}, **common))
     for start, config in ((train_bi_encoder, encoder), (train_reranker, ranker)):
         output = tmp_path / start.__name__
         start(config, output)
@@ -56,7 +41,7 @@ def test_a_deterministic_training_resumes_to_the_same_losses(place, ranking, tmp
         assert losses(output) == whole
 
 
-def test_an_update_waits_for_nothing(place, ranking, tmp_path, monkeypatch):
+def test_an_update_waits_for_nothing(ranked, paired, tmp_path, monkeypatch):
     """The calls that wait for the GPU, by the line of ours or of a library that makes them."""
     update, waits = Loop.update, []
 
@@ -79,20 +64,20 @@ def test_an_update_waits_for_nothing(place, ranking, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Loop, "update", watched)
     own = {"objective": "softmax"}
-    train_bi_encoder(training(place, loss=own, log_every=100, checkpoint_every=100), tmp_path / "encoder")
-    train_bi_encoder(training(place, log_every=100, checkpoint_every=100), tmp_path / "margin")
+    train_bi_encoder(paired(loss=own, log_every=100, checkpoint_every=100), tmp_path / "encoder")
+    train_bi_encoder(paired(log_every=100, checkpoint_every=100), tmp_path / "margin")
     common = {"model": {"kind": "monobert"}, "log_every": 100, "checkpoint_every": 100}
     for objective in ("pointwise", "softmax", "margin"):
-        config = ranking_training(ranking, **common, loss={"objective": objective})
+        config = ranked(**common, loss={"objective": objective})
         train_reranker(config, tmp_path / "reranker" / objective)
     assert sorted(set(waits)) == []
 
 
 @pytest.mark.filterwarnings("default")  # torch's compiler warns of itself
 @pytest.mark.parametrize("setting", ["compile", "recompute"])
-def test_compiled_and_recomputed_layers_learn_the_same(place, ranking, tmp_path, setting):
-    plain = ranking_training(ranking, model=STILL, precision="float32", dev=dev_lists(ranking, measure="MRR"))
-    encoder = training(place, model={"dropout": 0.0}, optimisation={"chunk": None}, precision="float32")
+def test_compiled_and_recomputed_layers_learn_the_same(ranked, paired, on_dev, tmp_path, setting):
+    plain = ranked(model=STILL, precision="float32", dev=on_dev(measure="MRR"))
+    encoder = paired(model={"dropout": 0.0}, optimisation={"chunk": None}, precision="float32")
     for start, config in ((train_bi_encoder, encoder), (train_reranker, plain)):
         for name, own in (("plain", config), (setting, config.model_copy(update={setting: True}))):
             start(own, tmp_path / start.__name__ / name)
@@ -111,14 +96,14 @@ def take_memory():
     return taken
 
 
-def test_a_gpu_without_memory_is_a_line(place, tmp_path):
+def test_a_gpu_without_memory_is_a_line(paired, tmp_path):
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(1e-5)
     taken = take_memory()
     try:
         with pytest.raises(ModelError, match=r"^out of memory: set optimisation.chunk to less than 4"):
-            train_bi_encoder(training(place), tmp_path)
+            train_bi_encoder(paired(), tmp_path)
     finally:
         del taken
         torch.cuda.set_per_process_memory_fraction(1.0)

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+import torch
+import yaml
+from small_training import losses
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-if not torch.distributed.is_available():
-    pytest.skip("this torch trains in one process alone", allow_module_level=True)
-
-import yaml  # noqa: E402
-from small_training import losses, small_place, training  # noqa: E402
-
-from telerank.training.parallel import Processes, join_processes  # noqa: E402
+from telerank.training.parallel import Processes, join_processes
 
 pytestmark = pytest.mark.process
 
+TORCHRUN = """
+import sys
+from torch.distributed.run import main
+main(sys.argv[1:])
+"""
 
-def test_torchrun_starts_the_command(tmp_path):
-    config = training(small_place(tmp_path), optimisation={"steps": 3}).model_dump(mode="json")
+
+def test_torchrun_starts_the_command(paired, forks, tmp_path):
+    config = paired(optimisation={"steps": 3}).model_dump(mode="json")
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = ["-m", "telerank", "train", "bi-encoder", "config.yaml", "--output", "trained"]
-    ran = subprocess.run(
-        [*launch, *words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=540
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stderr.count("trained trained/model") == 1
+    (ended,) = forks.run(TORCHRUN, "--standalone", "--nproc-per-node", 2, *words, cwd=tmp_path)
+    assert ended.status == 0, ended.errors
+    assert ended.errors.count("trained trained/model") == 1
     assert (tmp_path / "trained" / "model" / "config.json").exists()
     assert list(losses(tmp_path / "trained")) == [1, 2, 3]
 

@@ -5,54 +5,53 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+from small_training import ON_CPU, dev_losses
+from toy_trainings import counting_scored
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_training import dev_losses  # noqa: E402
-
-from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
-from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.training.examples.reading import Reading, read_counts  # noqa: E402
-from telerank.training.parallel import Processes  # noqa: E402
-from telerank.training.reranker.candidates import assign_queries  # noqa: E402
-from telerank.training.reranker.compare import train_rerankers  # noqa: E402
-from telerank.training.reranker.dev_groups import read_dev_set  # noqa: E402
-from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
-from telerank.training.reranker.plan import TrainingPlan  # noqa: E402
-from telerank.training.reranker.task import ranking_loss  # noqa: E402
-from telerank.training.reranker.train import RerankerJob, train_reranker  # noqa: E402
-from telerank.training.task import TrainingDevice  # noqa: E402
-from telerank.types import silent  # noqa: E402
+from small_ranking import QUERIES
+from telerank.corpus.formats import open_collection
+from telerank.training.examples.reading import Reading, read_counts
+from telerank.training.reranker.candidates import assign_queries
+from telerank.training.reranker.compare import train_rerankers
+from telerank.training.reranker.dev_groups import read_dev_set
+from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.plan import TrainingPlan
+from telerank.training.reranker.task import ranking_loss
+from telerank.training.reranker.train import RerankerJob, train_reranker
+from telerank.types import silent
 
 FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
 MONOBERT = {"kind": "monobert", "dropout": 0.5}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_ranking(tmp_path_factory.mktemp("place"))
+def negatives(ranking_set):
+    return lambda **more: {"negatives": {"run": str(ranking_set / "train.run"), **more}}
 
 
-def negatives(place, **more):
-    return {"negatives": {"run": str(place / "train.run"), **more}}
+@pytest.fixture
+def dev_set(ranked):
+    """Reads the dev set of a training, with changes, and what is counted."""
 
+    def read(dev, **changes):
+        config = ranked(dev=dev, **changes)
+        collection = open_collection(config.data.collection)
+        parts = assign_queries(collection, config)
+        reading = Reading(config.data, config.data_seed, collection, parts.kept_back)
+        return read_dev_set(reading, config.dev, parts.dev), reading.counts
 
-def dev_set(place, dev, **changes):
-    config = ranking_training(place, dev=dev, **changes)
-    collection = open_collection(config.data.collection)
-    parts = assign_queries(collection, config)
-    reading = Reading(config.data, config.data_seed, collection, parts.kept_back)
-    return read_dev_set(reading, config.dev, parts.dev), reading.counts
+    return read
 
 
 LEFT_OUT = "dev queries without a relevant or without another document, left out of the dev loss"
 
 
-@pytest.mark.parametrize(("per_positive", "per_group", "sizes"), [(2, None, [3]), (4, 1, [2] * 4)])
-def test_dev_groups_are_made_as_those_of_the_training(place, per_positive, per_group, sizes):
-    data = negatives(place, per_positive=per_positive, per_group=per_group)
-    dev, counts = dev_set(place, dev_lists(place, depth=6), data=data)
+@pytest.mark.parametrize(("per_positive", "per_group"), [(2, None), (4, 1)])
+def test_dev_groups_are_made_as_those_of_the_training(negatives, on_dev, dev_set, per_positive, per_group):
+    data = negatives(per_positive=per_positive, per_group=per_group)
+    dev, counts = dev_set(on_dev(depth=6), data=data)
+    sizes = [1 + per_positive] if per_group is None else [1 + per_group] * (per_positive // per_group)
     groups = {}
     for group in dev.groups:
         groups.setdefault(group.query, []).append(group)
@@ -65,31 +64,34 @@ def test_dev_groups_are_made_as_those_of_the_training(place, per_positive, per_g
         assert {group.documents[0].split()[0] for group in own} == {f"d{number}"}
         assert len(set(others)) == per_positive
         assert set(others) <= {f"d{(7 * number + j) % 40}" for j in range(1, 6)} - {f"d{number}"}
-    again, _ = dev_set(place, dev_lists(place, depth=6), data=data, seed=5)
+    again, _ = dev_set(on_dev(depth=6), data=data, seed=5)
     assert list(again.groups) == list(dev.groups)
 
 
-def test_dev_queries_that_have_no_group_are_left_out_and_counted(place, tmp_path):
+def test_dev_queries_that_have_no_group_are_left_out_and_counted(negatives, dev_set, tmp_path):
     """Query 20 has its relevant document alone, query 21 no candidate; 22 lacks its relevant one in the list."""
     run = tmp_path / "thin.run"
     run.write_text("20 Q0 d0 1 2 t\n22 Q0 d8 1 2 t\n23 Q0 d3 1 2 t\n23 Q0 d9 1 1 t\n")
-    dev, counts = dev_set(place, {"split": "dev", "run": str(run)}, data=negatives(place, per_positive=2))
+    dev, counts = dev_set({"split": "dev", "run": str(run)}, data=negatives(per_positive=2))
     names = [[group.query, *(text.split()[0] for text in group.documents)] for group in dev.groups]
     assert sorted(names) == [["q2", "d2", "d8", "d8"], ["q3", "d3", "d9", "d9"]]
     assert counts[LEFT_OUT] == QUERIES - 2
     assert {pair[0] for pair in dev.pairs} == {"q0", "q2", "q3"}  # the measure needs q0, too
-    by_loss, _ = dev_set(place, {"split": "dev", "run": str(run), "measure": "loss"})
+    by_loss, _ = dev_set({"split": "dev", "run": str(run), "measure": "loss"})
     assert {pair[0] for pair in by_loss.pairs} == {"q2", "q3"}
 
 
-def task_of(place, folder, model, **changes):
-    config = ranking_training(place, model=model, dev=dev_lists(place), **changes)
-    folder.mkdir(exist_ok=True)
-    job = RerankerJob.open(config, folder, folder)
-    where = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
-    task = job.make_task(None, where, silent)
-    task.reranker.model.train()
-    return task
+@pytest.fixture
+def task_of(ranked, on_dev, tmp_path):
+    """Makes the task of a training, with changes."""
+
+    def make(model, **changes):
+        job = RerankerJob.open(ranked(model=model, dev=on_dev(), **changes), tmp_path, tmp_path)
+        task = job.make_task(None, ON_CPU, silent)
+        task.reranker.model.train()
+        return task
+
+    return make
 
 
 @pytest.mark.parametrize(
@@ -102,8 +104,8 @@ def task_of(place, folder, model, **changes):
     ids=lambda loss: loss["objective"],
 )
 @pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
-def test_the_dev_loss_is_that_of_the_training_without_dropout(place, tmp_path, model, loss):
-    task = task_of(place, tmp_path, model, loss=loss)
+def test_the_dev_loss_is_that_of_the_training_without_dropout(task_of, model, loss):
+    task = task_of(model, loss=loss)
     value = task.dev_loss(silent)
     assert task.reranker.model.training
     end_to_end = EndToEnd(task.reranker, 512, torch.no_grad)
@@ -115,45 +117,36 @@ def test_the_dev_loss_is_that_of_the_training_without_dropout(place, tmp_path, m
     assert task.dev_loss(silent) == pytest.approx(value, rel=1e-6)  # no update yet
 
 
-def test_the_measure_and_the_loss_score_each_pair_once(place, tmp_path):
-    task, scored = task_of(place, tmp_path, MONOBERT), []
-    score = task.scorer.score
-
-    def counted(pairs, progress):
-        scored.append(pairs)
-        return score(pairs, progress)
-
-    object.__setattr__(task.scorer, "score", counted)
-    task.dev(silent)
-    task.dev_loss(silent)
-    assert len(scored) == 1
-    assert len(set(scored[0])) == len(scored[0])
-    task.backward(task.read(0))
-    task.dev(silent)
-    assert len(scored) == 2
+def test_the_measure_and_the_loss_score_each_pair_once(task_of):
+    task = task_of(MONOBERT)
+    with counting_scored() as scored:
+        task.dev(silent)
+        pairs = sum(scored)
+        task.dev_loss(silent)
+        assert sum(scored) == pairs
+        task.backward(task.read(0))
+        task.dev(silent)
+        assert sum(scored) == 2 * pairs
+    grouped = (pair for group in task.dev_set.groups for pair in group.pairs)
+    assert pairs == len({*task.dev_set.pairs, *grouped})
 
 
-def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(place, tmp_path):
-    task, runs = task_of(place, tmp_path, FROZEN), []
-    task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    task.dev_loss(silent)
-    first = len(runs)
-    assert first > 0
-    task.prepare(0, silent)
-    after = len(runs)
-    task.backward(task.read(0))
-    task.dev_loss(silent)
-    assert len(runs) == after
-    again = task_of(place, tmp_path, FROZEN, seed=3)
-    again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    again.dev_loss(silent)
-    assert len(runs) == after
+def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(task_of):
+    with counting_scored() as scored:
+        task = task_of(FROZEN)
+        task.dev_loss(silent)
+        assert scored
+        task.prepare(0, silent)
+        encoded = sum(scored)
+        task.backward(task.read(0))
+        task.dev_loss(silent)
+        again = task_of(FROZEN, seed=3)
+        again.dev_loss(silent)
+        assert sum(scored) == encoded
 
 
-def test_a_grid_may_choose_by_the_dev_loss(place, tmp_path):
-    config = ranking_training(
-        place, model=FROZEN, dev=dev_lists(place, measure="loss", every=4), test=dev_lists(place, queries=8)
-    )
+def test_a_grid_may_choose_by_the_dev_loss(ranked, on_dev, tmp_path):
+    config = ranked(model=FROZEN, dev=on_dev(measure="loss", every=4), test=on_dev(queries=8))
     grid = {"optimisation.learning_rate": [1e-6, 0.02]}
     plan = TrainingPlan.model_validate({**config.model_dump(mode="json"), "grid": grid})
     compared = train_rerankers(plan, tmp_path)
@@ -165,16 +158,14 @@ def test_a_grid_may_choose_by_the_dev_loss(place, tmp_path):
 
 
 @pytest.mark.parametrize("model", [FROZEN, MONOBERT], ids=["frozen", "monobert"])
-@pytest.mark.parametrize("per_group", [None, 1])
-def test_what_is_cut_is_counted_for_queries_and_documents(place, tmp_path, model, per_group):
+def test_what_is_cut_is_counted_for_queries_and_documents(ranked, negatives, on_dev, tmp_path, model):
     """A query has one token, a document five and a full stop, with three special ones: ten."""
-    config = ranking_training(
-        place,
+    config = ranked(
         model={**model, "max_length": 9, "max_query": None},
-        data=negatives(place, per_positive=2, per_group=per_group),
+        data=negatives(per_positive=2, per_group=1),
         optimisation={"steps": None, "epochs": 2.0, "warm_up": 0, "batch": 5},
-        dev=dev_lists(place, depth=4, queries=10, every=100),
-        test=dev_lists(place, depth=3, queries=8),
+        dev=on_dev(depth=4, queries=10, every=100),
+        test=on_dev(depth=3, queries=8),
     )
     train_reranker(config, tmp_path)
     counts = json.loads((tmp_path / "data.json").read_text())
@@ -187,50 +178,40 @@ def test_what_is_cut_is_counted_for_queries_and_documents(place, tmp_path, model
     assert (tested["cut_queries"], tested["cut_documents"]) == (0, tested["candidates"])
 
 
-def test_nothing_is_cut_without_being_counted(place, tmp_path):
-    config = ranking_training(place, model={**FROZEN, "max_length": 32}, test=dev_lists(place, queries=8))
-    compared = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "long")
-    assert "cut" not in " ".join(compared.study.table().notes)
+def test_nothing_is_cut_without_being_counted(ranked, on_dev, tmp_path):
+    def compare(folder, **lengths):
+        config = ranked(model={**FROZEN, **lengths}, test=on_dev(queries=8))
+        plan = TrainingPlan.model_validate(config.model_dump(mode="json"))
+        compared = train_rerankers(plan, tmp_path / folder)
+        return compared, [note for note in compared.study.table().notes if "cut" in note]
+
+    compared, notes = compare("long", max_length=32)
+    assert notes == []
     (model,) = compared.models.values()
     counts = read_counts(model.parent)
     assert (counts["pairs learned from"], counts["pairs learned from whose document was cut"]) == (72, 0)
-    config = ranking_training(
-        place, model={**FROZEN, "max_length": 9, "max_query": 2}, test=dev_lists(place, queries=8)
-    )
-    short = train_rerankers(TrainingPlan.model_validate(config.model_dump(mode="json")), tmp_path / "short")
-    (note,) = (note for note in short.study.table().notes if "cut" in note)
-    (outcome,) = short.study.outcomes.values()
+    compared, notes = compare("short", max_length=9, max_query=2)
+    (outcome,) = compared.study.outcomes.values()
     cut = f"the query of 0 pairs and the document of {outcome.candidates}"
-    assert note == f"Longer than the models read, and cut: {cut}."
+    assert notes == [f"Longer than the models read, and cut: {cut}."]
 
 
-def test_the_reports_classifier_is_trained_as_printed(place, tmp_path):
+def test_the_reports_classifier_is_trained_as_printed(ranked, negatives, on_dev, tmp_path):
     """Section 6.3: three layers, weighted cross-entropy of ten negatives and a relevant one, Adam, dev loss."""
-    config = ranking_training(
-        place,
+    adam = {"optimiser": "adam", "weight_decay": 0.0, "learning_rate": 0.0005, "schedule": "constant"}
+    config = ranked(
         model={**FROZEN, "head": {"hidden": [16, 16, 16], "dropout": 0.3}},
-        data=negatives(place, per_positive=10),
+        data=negatives(per_positive=10),
         loss={"objective": "pointwise", "class_weights": True},
-        optimisation={
-            "optimiser": "adam",
-            "weight_decay": 0.0,
-            "learning_rate": 0.0005,
-            "schedule": "constant",
-            "warm_up": 0,
-            "steps": None,
-            "epochs": 12.0,
-            "batch": 6,
-        },
-        dev=dev_lists(place, measure="loss", every="1 epochs", patience="10 epochs"),
+        optimisation={**adam, "warm_up": 0, "steps": None, "epochs": 3.0, "batch": 6},
+        dev=on_dev(measure="loss", every="1 epochs", patience="3 epochs"),
     )
     assert config.optimisation.max_gradient_norm is None
     train_reranker(config, tmp_path)
-    assert list(dev_losses(tmp_path)) == [4 * epoch for epoch in range(1, len(dev_losses(tmp_path)) + 1)]
-    assert len(dev_losses(tmp_path)) > 10
+    assert list(dev_losses(tmp_path)) == [4, 8, 12]
     logits = torch.tensor([[2.0] + [-1.0] * 10])
-    weights = torch.tensor(
-        [11 / 2] + [11 / 20] * 10
-    )  # equation 17: 11 samples, two classes, 1 and 10 of each
+    # equation 17: 11 samples, two classes, 1 and 10 of each
+    weights = torch.tensor([11 / 2] + [11 / 20] * 10)
     labels = torch.tensor([[1.0] + [0.0] * 10])
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, weights.unsqueeze(0))
     torch.testing.assert_close(ranking_loss(config.loss, logits), expected)

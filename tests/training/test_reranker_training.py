@@ -5,36 +5,30 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
+from small_training import ON_CPU, losses
+from toy_trainings import counting_scored
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_training import losses  # noqa: E402
-
-from small_models import WORDS, save_vectors  # noqa: E402
-from small_ranking import QUERIES, dev_lists, ranking_training, small_ranking  # noqa: E402
-from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.errors import IndexFault, ModelError  # noqa: E402
-from telerank.evaluation.measures import measure  # noqa: E402
-from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint  # noqa: E402
-from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.training.examples.groups import Group  # noqa: E402
-from telerank.training.examples.triples import TripleGroups  # noqa: E402
-from telerank.training.log import Record  # noqa: E402
-from telerank.training.parallel import Processes  # noqa: E402
-from telerank.training.reranker.candidates import choose_judged, read_candidates  # noqa: E402
-from telerank.training.reranker.config import RerankerLoss, RerankerTest, RerankerTraining  # noqa: E402
-from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
-from telerank.training.reranker.stored_logits import FromStore, Stored  # noqa: E402
-from telerank.training.reranker.task import RerankerTask, ranking_loss  # noqa: E402
-from telerank.training.reranker.train import start_reranker, train_reranker  # noqa: E402
-from telerank.training.settings import read_settings  # noqa: E402
-from telerank.training.task import TrainingDevice  # noqa: E402
-from telerank.trec import read_run  # noqa: E402
-from telerank.types import silent  # noqa: E402
+from small_models import WORDS, save_vectors
+from small_ranking import QUERIES
+from telerank.errors import IndexFault, ModelError
+from telerank.evaluation.measures import measure
+from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
+from telerank.models.rerankers.reranker import load_reranker
+from telerank.training.examples.groups import Group
+from telerank.training.log import Record
+from telerank.training.reranker.config import RerankerLoss, RerankerTraining
+from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.stored_logits import FromStore, Stored
+from telerank.training.reranker.task import RerankerTask, ranking_loss
+from telerank.training.reranker.train import start_reranker, train_reranker
+from telerank.training.settings import read_settings
+from telerank.trec import read_run
+from telerank.types import silent
 
 KINDS = {
     "monobert": {"kind": "monobert"},
@@ -44,28 +38,22 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_ranking(tmp_path_factory.mktemp("place"))
-
-
-def test_what_is_trained_orders_what_it_could_not_order_before(place, tmp_path):
+def test_what_is_trained_orders_what_it_could_not_order_before(ranked, on_dev, ranking_set, tmp_path):
     """Query and document have a number in common: the encoder learns which words belong together."""
-    told: list[Record] = []
-    wanted = ranking_training(
-        place,
+    records: list[Record] = []
+    config = ranked(
         model={"kind": "monobert", "dropout": 0.0},
-        data={"negatives": {"run": str(place / "train.run"), "per_positive": 5}},
+        data={"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 5}},
         loss={"objective": "softmax"},
         optimisation={"steps": 30, "batch": 12, "warm_up": 10},
-        dev=dev_lists(place, every=15, measure="MRR"),
-        test=dev_lists(place, queries=QUERIES // 2, measures=["RR", "AP"]),
+        dev=on_dev(every=15, measure="MRR"),
+        test=on_dev(queries=QUERIES // 2, measures=["RR", "AP"]),
         log_every=15,
     )
-    model = train_reranker(wanted, tmp_path / "out", report=told.append)
+    model = train_reranker(config, tmp_path / "out", report=records.append)
     tested = json.loads((tmp_path / "out" / "test.json").read_text())
-    assert [(record.step, record.dev is None) for record in told] == [(15, False), (30, False)]
-    assert told[-1].loss < told[0].loss
+    assert [(record.step, record.dev is None) for record in records] == [(15, False), (30, False)]
+    assert records[-1].loss < records[0].loss
     assert tested["queries"] == QUERIES // 2
     assert tested["before"]["RR"] < 0.7
     assert tested["measures"]["RR"] > 0.9
@@ -77,12 +65,10 @@ def test_what_is_trained_orders_what_it_could_not_order_before(place, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bert-lite", "bert-dmn-lite"])
-def test_a_frozen_encoder_stays_as_it_is(place, tmp_path, name):
-    wanted = ranking_training(
-        place, model=KINDS[name], dev=dev_lists(place, every=4), test=dev_lists(place, queries=9, store=True)
-    )
-    model = train_reranker(wanted, tmp_path / "out")
-    began, ended = start_reranker(wanted.model, 0), load_reranker(model)
+def test_a_frozen_encoder_stays_as_it_is(ranked, on_dev, tmp_path, name):
+    config = ranked(model=KINDS[name], dev=on_dev(every=4), test=on_dev(queries=9, store=True))
+    model = train_reranker(config, tmp_path / "out")
+    began, ended = start_reranker(config.model, 0), load_reranker(model)
     assert encoder_fingerprint(began) == encoder_fingerprint(ended)
     assert reranker_fingerprint(began) != reranker_fingerprint(ended)
     stores = list((tmp_path / "out" / "features").iterdir())
@@ -90,17 +76,21 @@ def test_a_frozen_encoder_stays_as_it_is(place, tmp_path, name):
     assert stores[0].name.endswith("-cls") is (name == "bert-lite")
 
 
-def task_of(place, folder, name, dropout=0.1, **changes):
-    """The task of a configuration, on the processor, with eight groups."""
-    config = ranking_training(place, model=KINDS[name] | {"dropout": dropout}, **changes)
-    reranker = start_reranker(config.model, 0)
-    groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
-    where = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
-    scorer = EndToEnd(reranker, config.optimisation.tokens, where.precision)
-    if config.model.frozen:
-        scorer = FromStore(Stored.of(reranker, folder, where, 512), groups, 10_000)
-    reranker.model.train()
-    return RerankerTask(config, reranker, groups, scorer, None, where)
+@pytest.fixture
+def task_of(ranked, tmp_path):
+    """Makes the task of a training with changes, on the processor, with eight groups."""
+
+    def make(name, dropout=0.1, **changes):
+        config = ranked(model=KINDS[name] | {"dropout": dropout}, **changes)
+        reranker = start_reranker(config.model, 0)
+        groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
+        scorer = EndToEnd(reranker, config.optimisation.tokens, ON_CPU.precision)
+        if config.model.frozen:
+            scorer = FromStore(Stored.of(reranker, tmp_path, ON_CPU, 512), groups, 10_000)
+        reranker.model.train()
+        return RerankerTask(config, reranker, groups, scorer, None, ON_CPU)
+
+    return make
 
 
 class Fixed(list):
@@ -112,8 +102,8 @@ class Fixed(list):
         return super().__getitem__(number % len(self))
 
 
-def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(place, tmp_path):
-    task = task_of(place, tmp_path, "bert-lite", dropout=0.5)
+def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(task_of):
+    task = task_of("bert-lite", dropout=0.5)
     model, pairs = task.reranker.model, [pair for group in task.groups for pair in group.pairs]
     assert model.training
     assert not any(module.training for module in model.encoder.modules())
@@ -130,38 +120,30 @@ def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(place, tmp_path):
     assert {weight.grad is None for weight in model.head.parameters()} == {False}
 
 
-def test_the_encoder_runs_in_the_first_epoch_alone(place, tmp_path):
-    task = task_of(place, tmp_path, "bert-dmn-lite", optimisation={"batch": 3})
-    runs = []
-    task.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    for number in range(6):
-        task.prepare(number, silent)
-        task.backward(task.read(number))
-        if number == 0:
-            first = len(runs)
-    assert len(runs) == first > 0
-    assert len(task.scorer.stored.store) == len({pair for group in task.groups for pair in group.pairs})
-    again = task_of(place, tmp_path, "bert-dmn-lite", seed=5)
-    again.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    again.prepare(0, silent)
-    assert len(runs) == first
-    other = task_of(place, tmp_path, "bert-lite")  # another head
-    other.reranker.model.encoder.register_forward_hook(lambda *_: runs.append(1))
-    other.prepare(0, silent)
-    assert len(runs) == first
+def test_the_encoder_runs_in_the_first_epoch_alone(task_of):
+    with counting_scored() as encoded:
+        task = task_of("bert-dmn-lite", optimisation={"batch": 3})
+        for number in range(6):
+            task.prepare(number, silent)
+            task.backward(task.read(number))
+        pairs = {pair for group in task.groups for pair in group.pairs}
+        assert sum(encoded) == len(task.scorer.stored.store) == len(pairs)
+        for other in (task_of("bert-dmn-lite", seed=5), task_of("bert-lite")):  # another head
+            other.prepare(0, silent)
+        assert sum(encoded) == len(pairs)
 
 
-def test_a_store_that_lacks_a_pair_says_so(place, tmp_path):
-    task = task_of(place, tmp_path, "bert-lite")
+def test_a_store_that_lacks_a_pair_says_so(task_of):
+    task = task_of("bert-lite")
     with pytest.raises(IndexFault, match="have no features here"):
         task.backward(task.read(0))
 
 
 @pytest.mark.parametrize("name", ["monobert", "bert-dmn"])
-def test_parts_change_the_memory_and_nothing_else(place, tmp_path, name):
+def test_parts_change_the_memory_and_nothing_else(task_of, name):
     gradients = []
     for tokens in (16_384, 100, 1):
-        task = task_of(place, tmp_path, name, optimisation={"tokens": tokens, "batch": 5})
+        task = task_of(name, optimisation={"tokens": tokens, "batch": 5})
         for module in task.reranker.model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
@@ -179,183 +161,115 @@ def test_parts_change_the_memory_and_nothing_else(place, tmp_path, name):
 def test_every_loss_trains_and_is_a_mean_over_groups(objective):
     random = torch.Generator().manual_seed(0)
     logits, teacher = (torch.randn(6, 4, generator=random) for _ in range(2))
-    told = teacher if objective == "margin-mse" else None
-    wanted = RerankerLoss(objective=objective, teacher=None if told is None else "run")
-    whole = ranking_loss(wanted, logits, told)
-    each = [
-        ranking_loss(wanted, logits[i : i + 1], None if told is None else told[i : i + 1]) for i in range(6)
-    ]
+    teacher = teacher if objective == "margin-mse" else None
+    config = RerankerLoss(objective=objective, teacher=teacher if teacher is None else "run")
+    whole = ranking_loss(config, logits, teacher)
+    labels = [None] * 6 if teacher is None else teacher.split(1)
+    each = [ranking_loss(config, *both) for both in zip(logits.split(1), labels, strict=True)]
     torch.testing.assert_close(whole, torch.stack(each).mean())
     better = logits.clone()
     better[:, 0] += 20
-    if told is None:
-        assert ranking_loss(wanted, better, None) < whole
+    if teacher is None:
+        assert ranking_loss(config, better) < whole
     else:
-        assert ranking_loss(wanted, teacher + 3, told) == pytest.approx(0.0)
+        assert ranking_loss(config, teacher + 3, teacher) == pytest.approx(0.0)
 
 
-def test_class_weights_weigh_both_classes_alike():
-    """Equation 17 of the Piaf report: with three negatives to a positive 2 and 2/3."""
-    logits = torch.zeros(5, 4, requires_grad=True)
-    ranking_loss(RerankerLoss(class_weights=True), logits, None).backward()
-    share = 0.5 / 20
-    assert logits.grad[0].tolist() == pytest.approx([-2 * share, *[2 / 3 * share] * 3])
-
-
-def test_a_trained_monobert_opens_in_sentence_transformers_with_the_same_scores(place, tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    wanted = ranking_training(place, model=KINDS["monobert"], optimisation={"steps": 4})
-    model = train_reranker(wanted, tmp_path / "out")
-    collection, lists = open_collection(place / "collection"), RerankerTest(**dev_lists(place))
-    pairs = read_candidates(collection, lists, choose_judged(collection, lists)).pairs
-    ours = EndToEnd(load_reranker(model), 512, torch.no_grad).score(pairs)
-    elsewhere = sentence_transformers.CrossEncoder(str(model), device="cpu")
-    theirs = elsewhere.predict(pairs)
-    assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
-
-
-def test_training_stops_where_patience_is_over_and_keeps_the_best(place, tmp_path):
-    """A rate of almost nothing never betters the first look."""
-    still = {"learning_rate": 1e-12, "steps": 50}
-    dev = dev_lists(place, every=2, patience=4)
-    wanted = ranking_training(place, model=KINDS["bert-lite"], optimisation=still, dev=dev, log_every=50)
-    told: list[Record] = []
-    train_reranker(wanted, tmp_path / "out", report=told.append)
-    assert [record.step for record in told] == [2, 4, 6]
-    assert len({record.dev for record in told}) == 1
-
-
-def test_another_test_is_measured_with_the_model_that_is_there(place, tmp_path):
-    out, lists = tmp_path / "out", dev_lists(place, queries=10)
-    wanted = ranking_training(place, model=KINDS["bert-lite"], test=lists)
-    model = train_reranker(wanted, out)
+def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, tmp_path):
+    out, lists = tmp_path / "out", on_dev(queries=10)
+    config = ranked(model=KINDS["bert-lite"], test=lists)
+    model = train_reranker(config, out)
     before = reranker_fingerprint(load_reranker(model)), (out / "test.json").stat().st_mtime_ns
-    train_reranker(wanted, out, resume=True)
+    train_reranker(config, out, resume=True)
     assert (out / "test.json").stat().st_mtime_ns == before[1]
-    told: list[Record] = []
-    other = ranking_training(
-        place,
-        model=KINDS["bert-lite"],
-        test={**lists, "queries": 12, "measures": ["P@1"]},
-        optimisation={"tokens": 100},
-    )
-    train_reranker(other, out, resume=True, report=told.append)
+    records: list[Record] = []
+    test = {**lists, "queries": 12, "measures": ["P@1"]}
+    other = ranked(model=KINDS["bert-lite"], test=test, optimisation={"tokens": 100})
+    train_reranker(other, out, resume=True, report=records.append)
     tested = json.loads((out / "test.json").read_text())
-    assert (told, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
+    assert (records, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
     assert reranker_fingerprint(load_reranker(model)) == before[0]
-    assert read_settings(out / "config.yaml", RerankerTraining) == other
-
-
-def test_a_test_that_could_not_be_measured_is_put_right(place, tmp_path):
-    """Earlier versions found that out at the end."""
-    wanted = ranking_training(place, model=KINDS["bert-lite"], test=dev_lists(place, measures=["AP"]))
-    train_reranker(wanted, tmp_path)
-    for name in ("test.json", "test.yaml", "test.run.gz"):
-        (tmp_path / name).unlink()
-    saved = tmp_path / "config.yaml"
-    saved.write_text(saved.read_text().replace("- AP\n", "- APP\n"))
-    train_reranker(wanted, tmp_path, resume=True)
-    assert list(json.loads((tmp_path / "test.json").read_text())["measures"]) == ["AP"]
+    saved = out / "config.yaml"
+    assert read_settings(saved, RerankerTraining) == other
+    for name in ("test.json", "test.yaml", "test.run.gz"):  # one that earlier versions could not measure
+        (out / name).unlink()
+    saved.write_text(saved.read_text().replace("- P@1\n", "- APP\n"))
+    train_reranker(other, out, resume=True)
+    assert json.loads((out / "test.json").read_text()) == tested
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(place, tmp_path, split):
-    lists = {"split": split, "run": str(place / f"{split}.run")}
-    dev = dev_lists(place, queries=8)
-    wanted = ranking_training(place, model=KINDS["bert-lite"], test={**lists, "queries": 5}, dev=dev)
-    train_reranker(wanted, tmp_path)
-    for test in ({**lists, "queries": 6}, None):
-        other = ranking_training(place, model=KINDS["bert-lite"], test=test, dev=dev)
-        with pytest.raises(
-            ModelError, match=r"test\.queries is (6|None), but the training in .* began with 5"
-        ):
-            train_reranker(other, tmp_path, resume=True)
-    deeper = ranking_training(
-        place, model=KINDS["bert-lite"], test={**lists, "queries": 5, "depth": 2}, dev=dev
+def test_a_test_takes_no_query_that_was_learned_from_or_looked_at(
+    ranked, on_dev, ranking_set, tmp_path, split
+):
+    lists = {"split": split, "run": str(ranking_set / f"{split}.run")}
+    few = {"steps": 2, "warm_up": 0}
+    trained = partial(
+        ranked, model=KINDS["bert-lite"], dev=on_dev(queries=8, every=2, patience=2), optimisation=few
     )
+    train_reranker(trained(test={**lists, "queries": 5}), tmp_path)
+    for test, number in (({**lists, "queries": 6}, 6), (None, None)):
+        with pytest.raises(
+            ModelError, match=rf"test\.queries is {number}, but the training in .* began with 5"
+        ):
+            train_reranker(trained(test=test), tmp_path, resume=True)
+    deeper = trained(test={**lists, "queries": 5, "depth": 2})
     train_reranker(deeper, tmp_path, resume=True)
     assert json.loads((tmp_path / "test.json").read_text())["candidates"] == 10
 
 
-def test_what_cannot_be_trained_says_why(place, tmp_path):
-    frozen = ranking_training(place, model={"kind": "monobert", "frozen": True})
+def test_what_cannot_be_trained_says_why(ranked, ranking_set, tmp_path):
+    frozen = ranked(model={"kind": "monobert", "frozen": True})
     with pytest.raises(ModelError, match="has no head on a frozen encoder"):
         train_reranker(frozen, tmp_path / "out")
-    long = ranking_training(place, model={"max_length": 512})
+    long = ranked(model={"max_length": 512})
     with pytest.raises(ModelError, match="pairs of 512 tokens, but the model has 66 positions"):
         train_reranker(long, tmp_path / "long")
-    lists = {"split": "train", "run": str(place / "train.run")}
+    lists = {"split": "train", "run": str(ranking_set / "train.run")}
     with pytest.raises(ModelError, match="say which fold is held_out"):
-        train_reranker(ranking_training(place, folds=3, test=lists), tmp_path / "folds")
-
-
-def test_triples_are_trained_on_and_resumed(place, tmp_path):
-    (tmp_path / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
-    data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
-    length = {"epochs": 2.0, "steps": None}
-    for name in ("monobert", "bert-dmn-lite"):
-        wanted = ranking_training(
-            place, model=KINDS[name], data=data, optimisation=length, checkpoint_every=5
-        )
-        whole = train_reranker(wanted, tmp_path / name)
-        assert len(losses(tmp_path / name)) == 7  # 40 triples, six of them to an update
-        assert (tmp_path / name / "texts" / "docs.arrow").exists()
-        shutil.copytree(tmp_path / name, tmp_path / "resumed" / name)
-        shutil.rmtree(tmp_path / "resumed" / name / "checkpoints" / "00000007")
-        told: list[Record] = []
-        resumed = train_reranker(wanted, tmp_path / "resumed" / name, resume=True, report=told.append)
-        assert [record.step for record in told] == [6, 7]  # from triple 30 on, the third of a window
-        assert losses(tmp_path / "resumed" / name) == losses(tmp_path / name)
-        assert reranker_fingerprint(load_reranker(resumed)) == reranker_fingerprint(load_reranker(whole))
-
-
-def test_triples_are_not_counted_where_updates_are(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(TripleGroups, "__len__", lambda _: pytest.fail("the whole file was read"))
-    (tmp_path / "triples.tsv").write_text("".join(f"1{i % 20}\td{i}\td{i + 1}\n" for i in range(39)))
-    data = {"triples": {"file": str(tmp_path / "triples.tsv"), "window": 8}, "negatives": None}
-    for name in ("monobert", "bert-dmn-lite"):
-        wanted = ranking_training(
-            place, model=KINDS[name], data=data, optimisation={"steps": 3, "warm_up": 0}
-        )
-        train_reranker(wanted, tmp_path / name)
-        assert len(losses(tmp_path / name)) == 3
+        train_reranker(ranked(folds=3, test=lists), tmp_path / "folds")
 
 
 PART = re.compile(r"encoding pairs \(.*\): groups (\d+) to (\d+) of (\d+), about .* with those to come")
 
 
-def parts_of_a_store(wanted, output) -> list[tuple[int, ...]]:
+def parts_of_a_store(config, output) -> list[tuple[int, ...]]:
     """The first group of each part, the last, and how many there are in all."""
-    told = dict.fromkeys(())
-    train_reranker(wanted, output, progress=lambda what, *_: told.setdefault(what))
-    return [tuple(map(int, found.groups())) for found in map(PART.fullmatch, told) if found]
+    records = dict.fromkeys(())
+    train_reranker(config, output, progress=lambda what, *_: records.setdefault(what))
+    return [tuple(map(int, found.groups())) for found in map(PART.fullmatch, records) if found]
 
 
 def bytes_of_a_store(output) -> int:
     return sum(path.stat().st_size for path in (output / "features").rglob("*.npy"))
 
 
-def twenty_triples(place, folder, **length):
+def twenty_triples(ranked, folder, **length):
     (folder / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
     data = {"triples": {"file": str(folder / "triples.tsv"), "window": 8}, "negatives": None}
-    return ranking_training(place, model=KINDS["bert-lite"], data=data, optimisation=length)
+    return ranked(model=KINDS["bert-lite"], data=data, optimisation=length)
 
 
-def test_the_size_of_a_store_is_told_with_that_of_what_is_to_come(place, tmp_path):
+def test_the_size_of_a_store_is_shown_with_that_of_what_is_to_come(ranked, anew, tmp_path):
     """A file is not counted where updates are: there may be as many triples as these need."""
-    epochs = twenty_triples(place, tmp_path, steps=None, epochs=2.0)
+    epochs = twenty_triples(ranked, tmp_path, steps=None, epochs=2.0)
     assert parts_of_a_store(epochs, tmp_path / "epochs") == [(1, 8, 20), (9, 16, 20)]
-    steps = twenty_triples(place, tmp_path, steps=5)
+    steps = twenty_triples(ranked, tmp_path, steps=5)
     assert parts_of_a_store(steps, tmp_path / "steps") == [(1, 8, 30), (9, 16, 30)]
-    anew = {"negatives": {"run": str(place / "train.run"), "per_positive": 2, "resample": True}}
-    drawn = ranking_training(place, model=KINDS["bert-lite"], data=anew)
-    assert parts_of_a_store(drawn, tmp_path / "drawn") == [(1, 24, 48)]
-    whole = ranking_training(place, model=KINDS["bert-lite"])
-    assert parts_of_a_store(whole, tmp_path / "whole") == []
+    assert parts_of_a_store(anew(), tmp_path / "drawn") == [(1, 24, 48)]
+    assert parts_of_a_store(ranked(model=KINDS["bert-lite"]), tmp_path / "whole") == []
 
 
-def test_a_store_that_would_not_fit_is_refused_with_its_first_part(place, tmp_path, monkeypatch):
-    epochs = twenty_triples(place, tmp_path, steps=None, epochs=2.0)
+@pytest.fixture
+def anew(ranked, ranking_set):
+    """Makes a training on negatives that are drawn anew in each epoch."""
+    negatives = {"run": str(ranking_set / "train.run"), "per_positive": 2, "resample": True}
+    return partial(ranked, model=KINDS["bert-lite"], data={"negatives": negatives})
+
+
+def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, anew, tmp_path, monkeypatch):
+    """Negatives that are drawn anew take no more than their lists."""
+    epochs = twenty_triples(ranked, tmp_path, steps=None, epochs=2.0)
     train_reranker(epochs, tmp_path / "out")
     size = bytes_of_a_store(tmp_path / "out")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0.7 * size))
@@ -363,28 +277,25 @@ def test_a_store_that_would_not_fit_is_refused_with_its_first_part(place, tmp_pa
         train_reranker(epochs, tmp_path / "full")
     assert bytes_of_a_store(tmp_path / "full") == 0
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.6 * size))
-    train_reranker(twenty_triples(place, tmp_path, steps=8), tmp_path / "counted")  # 48 would not fit
-
-
-def test_negatives_drawn_anew_take_no_more_than_their_lists(place, tmp_path, monkeypatch):
-    anew = {"negatives": {"run": str(place / "train.run"), "per_positive": 2, "resample": True}}
-    wanted = ranking_training(place, model=KINDS["bert-lite"], data=anew, optimisation={"steps": 20})
-    train_reranker(wanted, tmp_path / "out")
-    enough = 1.6 * bytes_of_a_store(tmp_path / "out")
+    train_reranker(twenty_triples(ranked, tmp_path, steps=8), tmp_path / "counted")  # 48 would not fit
+    monkeypatch.undo()
+    drawn = anew(optimisation={"steps": 20})
+    train_reranker(drawn, tmp_path / "drawn")
+    enough = 1.6 * bytes_of_a_store(tmp_path / "drawn")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=enough))
-    train_reranker(wanted, tmp_path / "again")
+    train_reranker(drawn, tmp_path / "again")
 
 
 @pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
-def test_models_on_word_vectors_are_trained(place, tmp_path, kind):
+def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     words = [*WORDS, "."]
     vectors = torch.randn(2 + len(words), 6, generator=torch.Generator().manual_seed(1))
     save_vectors(tmp_path / "vectors", words, vectors)
     head = {} if kind == "k-nrm" else {"hidden": 5}
     model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": head}
-    wanted = ranking_training(place, model=model, test=dev_lists(place, queries=6))
-    trained = load_reranker(train_reranker(wanted, tmp_path / "out"))
-    began = start_reranker(wanted.model, 0)
+    config = ranked(model=model, test=on_dev(queries=6))
+    trained = load_reranker(train_reranker(config, tmp_path / "out"))
+    began = start_reranker(config.model, 0)
     assert reranker_fingerprint(trained) != reranker_fingerprint(began)
     assert len(losses(tmp_path / "out")) == 8
     lists = list(read_run(tmp_path / "out" / "test.run.gz"))

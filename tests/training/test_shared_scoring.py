@@ -1,93 +1,26 @@
-"""Several processes score dev and test and store features: the values of one, a share of the work each."""
+"""What several processes score and store together if one of them fails."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-if not torch.distributed.is_available():
-    pytest.skip("this torch trains in one process alone", allow_module_level=True)
-
-from shared_cases import compute_all, shared_place  # noqa: E402
-
-from small_ranking import small_ranking  # noqa: E402
-from telerank.training.parallel import ALONE, share_by_length  # noqa: E402
+from small_models import small_tokenizer
+from small_stored import TableEncoder, stored_pairs
+from telerank.models.encoders.bi_encoder import Side
+from telerank.models.encoders.tokens import SideTokenizer
+from telerank.training.bi_encoder.dev import encode_side
+from telerank.training.features.store import FeatureStore
+from telerank.training.parallel import ALONE, share_by_length
 
 pytestmark = pytest.mark.process
 
-SHARED = """
-from telerank.training.parallel import join_processes
-from shared_cases import compute_all
-with join_processes(torch.device("cpu")) as processes:
-    values = compute_all(folder / "place", folder / "two", processes)
-    write(values)
-"""
-
-
-@pytest.fixture(scope="module")
-def computed(forks, tmp_path_factory):
-    """The values of one process, and of each of two; the folder of both."""
-    folder = tmp_path_factory.mktemp("shared")
-    (folder / "place").mkdir()
-    shared_place(folder / "place")
-    alone = compute_all(folder / "place", folder / "one", ALONE)
-    return json.loads(json.dumps(alone)), forks.compute(SHARED, folder), folder
-
-
-@pytest.mark.parametrize("name", ["bi-encoder", "monobert", "frozen", "segments", "reader"])
-def test_two_processes_have_the_dev_values_of_one_and_half_of_its_work(computed, name):
-    alone, two, _ = computed
-    for value in {"dev", "dev_loss", "threshold"} & alone[name].keys():
-        expected = alone[name][value]
-        for own in two:
-            assert own[name][value] == (expected if expected is None else pytest.approx(expected, rel=1e-6))
-    assert alone[name]["dev"] > 0
-    counts = [own[name]["count"] for own in two]
-    assert sum(counts) <= alone[name]["count"]
-    assert min(counts) > 0.4 * alone[name]["count"]
-
-
-@pytest.mark.parametrize("name", ["monobert", "frozen"])
-def test_two_processes_rank_the_test_as_one(computed, name):
-    alone, (two, _), folder = computed
-    run, shared = alone[name]["run"], two[name]["run"]
-    assert list(shared) == list(run)
-    for qid, scores in run.items():
-        assert list(shared[qid]) == list(scores)
-        assert shared[qid] == pytest.approx(scores, abs=1e-6)
-    one, other = ((folder / which / name / "test.json").read_text() for which in ("one", "two"))
-    assert one == other
-
-
-def test_two_processes_store_the_features_that_one_stores(computed):
-    """In equal files, of which each writes about as many; both have them in the end."""
-    alone, two, folder = computed
-    for name in ("store", "frozen/features"):
-        one, other = (files(folder / which / name) for which in ("one", "two"))
-        assert len(one) > 2
-        assert one == other
-    assert [own["store"]["written"] for own in two] == [100, 0]
-    assert [own["store"]["rows"] for own in two] == [100, 100]
-    assert [own["frozen"]["rows"] for own in two] == [alone["frozen"]["rows"]] * 2
-    counts = [own["store"]["count"] for own in two]
-    assert sum(counts) == alone["store"]["count"] == 100
-    assert min(counts) > 40
-
-
-def files(folder):
-    """The bytes of each file, by its path."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-
 FAULTS = """
+from telerank.training.features.store import FeatureStore
 from telerank.training.parallel import join_processes
-from shared_cases import PAIRS, TableEncoder, FeatureStore
+from test_shared_scoring import encode_numbers
 from filelock import FileLock
-from telerank.errors import CollectionError, ModelError, TelerankError
+from small_stored import TableEncoder, stored_pairs
+from telerank.errors import CollectionError, ModelError
 
 def say(do):
     try:
@@ -121,21 +54,54 @@ with join_processes(torch.device("cpu")) as processes:
     say(lambda: processes.alone(lambda: ["first"], []))
     store = FeatureStore(folder / "store", "0" * 64, 8)
     def fill(scale):
-        return store.fill(PAIRS, TableEncoder(scale=scale), shard=16, processes=processes)
+        pairs, encoder = stored_pairs(100 if rank == 0 else 0), TableEncoder(scale=scale)
+        return store.fill(pairs, encoder, shard=16, batch_tokens=300, processes=processes), encoder.encoded, len(store)
     store.folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(store.folder / "lock")
     processes.first(lambda: lock.acquire() and None)
     say(lambda: fill(1))
     processes.first(lambda: lock.release())
     say(lambda: fill(1 if rank == 0 else float("nan")))
-    say(lambda: (fill(1), len(store)))
-    write(said)
+    say(lambda: fill(1))
+    counts = []
+    say(lambda: encode_numbers(counts, processes).tolist())
+    write([*said, counts])
 """
 
 
-def test_the_error_of_one_process_ends_what_all_compute(forks, tmp_path):
+def encode_numbers(counts, processes=ALONE):
+    """The sums of the tokens of texts that are more than a batch, and how many texts each batch had here."""
+
+    def encode(batch):
+        counts.append(len(batch["input_ids"]))
+        return batch["input_ids"].sum(1, keepdim=True)
+
+    texts = [f"d{n % 40} " * (n % 29) for n in range(1500)]
+    return encode_side(
+        encode, SideTokenizer(small_tokenizer("bert"), Side(max_length=30)), texts, processes=processes
+    )
+
+
+def test_two_processes_encode_the_vectors_of_one(failing):
+    _, first, second = failing
+    counts = []
+    assert first[8] == encode_numbers(counts).tolist()
+    assert len(counts) == len(first[9]) + len(second[9])
+    assert sorted(counts) == sorted(first[9] + second[9])
+    assert len(second[9]) >= len(counts) // 2 > 1
+    ids = small_tokenizer("bert").convert_tokens_to_ids
+    assert first[8][41] == [ids("[CLS]") + 12 * ids("d1") + ids("[SEP]")]
+
+
+@pytest.fixture(scope="module")
+def failing(forks, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("failing")
+    return folder, *forks.compute(FAULTS, folder)
+
+
+def test_the_error_of_one_process_ends_what_all_compute(failing):
     """And what is computed afterwards is right again: no process waits for another, or is ahead of it."""
-    first, second = forks.compute(FAULTS, tmp_path)
+    folder, first, second = failing
     assert first[0] == [[0, 2, 4, 6], [8, 10, 12]]
     assert second[0] == [[], []]
     assert first[1] == second[1] == "ModelError: no 1"
@@ -147,7 +113,16 @@ def test_the_error_of_one_process_ends_what_all_compute(forks, tmp_path):
     assert first[5].startswith("IndexLocked: ")
     assert first[6] == second[6]
     assert first[6].startswith("ModelError: the encoder's outputs for the query 'query 0' are not finite")
-    assert (first[7], second[7]) == ([100, 100], [0, 100])
+    (written, encoded, rows), (others_written, others_encoded, others_rows) = first[7], second[7]
+    assert (written, others_written, rows, others_rows) == (100, 0, 100, 100)
+    assert encoded + others_encoded == 100
+    assert min(encoded, others_encoded) > 40
+    alone, encoder = FeatureStore(folder / "alone", "0" * 64, 8), TableEncoder()
+    alone.fill(stored_pairs(100), encoder, shard=16, batch_tokens=300)
+    files = [
+        {file.name: file.read_bytes() for file in (folder / name).rglob("*.*")} for name in ("store", "alone")
+    ]
+    assert files[0] == files[1]
 
 
 MEMORY = """
@@ -159,8 +134,8 @@ from telerank.training.reranker.train import train_reranker
 def run_out(*_):
     raise torch.OutOfMemoryError("CUDA out of memory.")
 
-place = folder / "place"
-config = ranking_training(place, model={"kind": "monobert"}, test=dev_lists(place), optimisation={"steps": 3})
+lists = Path(sys.argv[2])
+config = ranking_training(lists, model={"kind": "monobert"}, test=dev_lists(lists), optimisation={"steps": 3})
 rank = int(os.environ["RANK"])
 if rank == 1:
     EndToEnd.score = run_out
@@ -171,10 +146,8 @@ except TelerankError as error:
 """
 
 
-def test_a_process_that_lacks_memory_for_the_test_ends_the_others(forks, tmp_path):
-    (tmp_path / "place").mkdir()
-    small_ranking(tmp_path / "place")
-    first, second = forks.compute(MEMORY, tmp_path)
+def test_a_process_that_lacks_memory_for_the_test_ends_the_others(forks, ranking_set, tmp_path):
+    first, second = forks.compute(MEMORY, tmp_path, ranking_set)
     assert first == "process 2 of 2 has ended: its message says why"
     assert second.startswith("out of memory: set optimisation.tokens to less than")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from reader_place import reader_place, reader_training
 from safetensors.torch import load_file
 from small_training import hard_run, losses, small_place, training, triples
@@ -12,8 +14,9 @@ from small_training import hard_run, losses, small_place, training, triples
 from small_ranking import dev_lists, ranking_training, small_ranking
 from small_segments import segment_training, small_segments
 from telerank.training.bi_encoder.train import train_bi_encoder
-from telerank.training.reader.train import train_reader
+from telerank.training.reader.train import FIT, train_reader
 from telerank.training.reranker.train import train_reranker
+from telerank.trec import read_run
 
 FEW = {"steps": 4, "warm_up": 1, "eps": 1e-2, "max_gradient_norm": None}
 """``eps`` keeps Adam from enlarging gradients that are nothing but rounding; no update forgets the gradients' scale."""
@@ -23,7 +26,7 @@ DMN = {"kind": "bert-dmn", "frozen": True, "head": {"hidden": 8, "episodes": 2}}
 MONOBERT = {"kind": "monobert"}
 
 
-def toy_place(folder: Path) -> Path:
+def toy_folder(folder: Path) -> Path:
     """The folder, with all that the trainings read."""
     for name, make in (
         ("pairs", small_place),
@@ -37,52 +40,64 @@ def toy_place(folder: Path) -> Path:
     return folder
 
 
-def _hard(place: Path) -> dict:
-    return {"negatives": {"run": str(place / "hard.run"), "depth": 5}}
+def _hard(toys: Path) -> dict:
+    return {"negatives": {"run": str(toys / "hard.run"), "depth": 5}}
 
 
-def noisy_trainings(place: Path) -> dict:
+def noisy_trainings(toys: Path) -> dict:
     """Trainings with dropout by name, each with what trains it, to be stopped and resumed.
 
     With accumulation, cached gradients, weights of an objective, and negatives that are drawn anew.
     """
     sources = {
-        "run": _hard(place),
-        "ids": triples(place / "ids.tsv"),
-        "texts": triples(place / "texts.tsv", texts=True),
+        "run": _hard(toys),
+        "ids": triples(toys / "ids.tsv"),
+        "texts": triples(toys / "texts.tsv", texts=True),
     }
     classified = {"loss": {"objective": "classification"}}
-    resampled = {"run": str(place / "lists" / "train.run"), "per_positive": 1, "resample": True}
+    resampled = {"run": str(toys / "lists" / "train.run"), "per_positive": 1, "resample": True}
     lists = {"optimisation": {"accumulation": 2, "batch": 4}, "data": {"negatives": resampled}}
-    pairs = {name: training(place / "pairs", data=data, **classified) for name, data in sources.items()}
+    pairs = {name: training(toys / "pairs", data=data, **classified) for name, data in sources.items()}
     ranked = {
-        "monobert": ranking_training(place / "lists", model=MONOBERT, **lists),
-        "frozen": ranking_training(place / "lists", model=DMN, **lists),
-        "monobert by dev loss": _by_dev_loss(place, {**MONOBERT, "dropout": 0.5}),
+        "monobert": ranking_training(toys / "lists", model=MONOBERT, **lists),
+        "frozen": ranking_training(toys / "lists", model=DMN, **lists),
+        "frozen on triples": _on_triples(toys / "lists"),
+        "monobert by dev loss": _by_dev_loss(toys, {**MONOBERT, "dropout": 0.5}),
         "frozen by dev loss": _by_dev_loss(
-            place, {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
+            toys, {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
         ),
     }
     return {
         **{name: (train_bi_encoder, config) for name, config in pairs.items()},
         **{name: (train_reranker, config) for name, config in ranked.items()},
-        "best": (train_reranker, segment_training(place / "segments", "best", {"iterations": 2})),
-        "reader": (train_reader, reader_training(place / "questions")),
+        "best": (
+            train_reranker,
+            segment_training(toys / "segments", "best", {"iterations": 2}, dev={"queries": 5}),
+        ),
+        "reader": (train_reader, reader_training(toys / "questions")),
     }
 
 
-def _by_dev_loss(place: Path, model: dict):
+def _on_triples(lists: Path):
+    """A training of seven updates on 20 triples, six to an update: the seventh begins within a window."""
+    (lists / "triples.tsv").write_text("".join(f"1{i}\td{i}\td{i + 1}\n" for i in range(20)))
+    data = {"triples": {"file": str(lists / "triples.tsv"), "window": 8}, "negatives": None}
+    length = {"epochs": 2.0, "steps": None}
+    return ranking_training(lists, model=DMN, data=data, optimisation=length, checkpoint_every=5)
+
+
+def _by_dev_loss(toys: Path, model: dict):
     """A training whose dev loss soon rises, on documents that are cut."""
     return ranking_training(
-        place / "lists",
+        toys / "lists",
         model={**model, "max_length": 9, "max_query": None},
-        dev=dev_lists(place / "lists", measure="loss", every=1, patience=4),
+        dev=dev_lists(toys / "lists", measure="loss", every=1, patience=4),
         optimisation={"steps": 40, "batch": 4, "learning_rate": 0.05, "warm_up": 0},
         checkpoint_every=2,
     )
 
 
-def still_trainings(place: Path) -> dict:
+def still_trainings(toys: Path) -> dict:
     """Trainings without dropout by name, each with what trains it; several processes do what one does.
 
     Shares differ, and of ``one group`` the second process has nothing to learn from. Encoders have a pooler,
@@ -90,14 +105,11 @@ def still_trainings(place: Path) -> dict:
     """
     dev = {"split": "dev", "every": 3, "measure": "RR"}
     parts = {"optimisation": {**FEW, "batch": 5, "accumulation": 2, "tokens": 64}}
-    looked = {
-        "dev": dev_lists(place / "lists", every=3),
-        "test": dev_lists(place / "lists", queries=5),
-    }
+    looked = {"dev": dev_lists(toys / "lists", every=3), "test": dev_lists(toys / "lists", queries=5)}
     one = {"optimisation": {**FEW, "batch": 1}}
     dmn, head = {**DMN, "head": {**DMN["head"], **STILL}, **STILL}, {"head": STILL, **STILL}
     pairs = {
-        "margin": {"data": _hard(place), "optimisation": {**FEW, "batch": 10, "chunk": 4}, "dev": dev},
+        "margin": {"data": _hard(toys), "optimisation": {**FEW, "batch": 10, "chunk": 4}, "dev": dev},
         "cached": {"optimisation": {**FEW, "batch": 5, "chunk": 2}},
         "towers": {
             "model": {"towers": "two", **STILL},
@@ -106,7 +118,7 @@ def still_trainings(place: Path) -> dict:
         },
         "cached towers": {"model": {"towers": "two", **STILL}, "optimisation": {**FEW, "chunk": 2}},
         "classification": {
-            "data": _hard(place),
+            "data": _hard(toys),
             "loss": {"objective": "classification"},
             "optimisation": {**FEW, "max_gradient_norm": 0.5},
         },
@@ -115,24 +127,24 @@ def still_trainings(place: Path) -> dict:
     lists = {
         "parts": {"model": monobert, **parts, **looked},
         "recomputed": {"model": monobert, **parts, "recompute": True},
-        "one group": {"model": monobert, **one, "dev": dev_lists(place / "lists", every=2)},
+        "one group": {"model": monobert, **one, "dev": dev_lists(toys / "lists", every=2)},
         "stored": {"model": dmn, **parts, **looked},
     }
     best = segment_training(
-        place / "segments", "best", {"iterations": 2}, loss=HINGE, model=head, optimisation={"eps": 1e-2}
+        toys / "segments", "best", {"iterations": 2}, loss=HINGE, model=head, optimisation={"eps": 1e-2}
     )
-    asked = {
+    frozen = {
         "model": {"frozen_embeddings": True, **STILL},
         "optimisation": {**FEW, "batch": 3, "accumulation": 2},
     }
+    questions = {"sets": [{"collection": str(toys / "questions" / "two.json")}], "every": 4, "patience": 8}
+    pairs = {n: training(toys / "pairs", **{"model": STILL, **own}) for n, own in pairs.items()}
+    lists = {n: ranking_training(toys / "lists", **own) for n, own in lists.items()}
     return {
-        **{
-            n: (train_bi_encoder, training(place / "pairs", **{"model": STILL, **own}))
-            for n, own in pairs.items()
-        },
-        **{n: (train_reranker, ranking_training(place / "lists", **own)) for n, own in lists.items()},
+        **{name: (train_bi_encoder, config) for name, config in pairs.items()},
+        **{name: (train_reranker, config) for name, config in lists.items()},
         "best": (train_reranker, best),
-        "reader": (train_reader, reader_training(place / "questions", **asked)),
+        "reader": (train_reader, reader_training(toys / "questions", dev=questions, **frozen)),
     }
 
 
@@ -160,11 +172,40 @@ def losses_of(output: Path) -> dict:
 
 def records_of(output: Path) -> dict:
     """What a training counted, and measured on its test."""
-    return {
-        path.name: json.loads(path.read_text())
-        for name in ("data", "test")
-        for path in output.glob(f"{name}.json")
+    files = [output / "data.json", output / "test.json"]
+    return {path.name: json.loads(path.read_text()) for path in files if path.exists()}
+
+
+def scores_of(output: Path) -> dict:
+    """The scores of a training's test by query and document, and the threshold that a reader got."""
+    runs = {
+        ranking.query.qid: dict(ranking) for path in output.glob("test.run.gz") for ranking in read_run(path)
     }
+    fits = {path.name: json.loads(path.read_text())["threshold"] for path in output.glob(FIT)}
+    return {(qid, docno): score for qid, run in runs.items() for docno, score in run.items()} | fits
+
+
+def features_of(output: Path) -> dict:
+    """The bytes of each file of stored features."""
+    files = [path for path in output.glob("features/**/*.*") if path.is_file()]
+    return {str(path.relative_to(output)): path.read_bytes() for path in files}
+
+
+@contextmanager
+def counting_scored():
+    """How many texts or pairs each call of an encoder had that learned nothing from them."""
+    sizes = []
+
+    def count(module, _given, output):
+        rows = len(output.last_hidden_state) if type(module).__name__ == "BertModel" else 0
+        if rows > 1 and not module.training:  # a model that is loaded tries a row
+            sizes.append(rows)
+
+    handle = torch.nn.modules.module.register_module_forward_hook(count)
+    try:
+        yield sizes
+    finally:
+        handle.remove()
 
 
 def selections_of(output: Path) -> dict:

@@ -1,13 +1,17 @@
-"""The verbs that measure runs, as they are called from Python."""
-
 from __future__ import annotations
 
 import json
 
+import ir_measures
 import pytest
+from ir_measures import AP, RR, nDCG
 
+from telerank import experiment
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
+from telerank.evaluation.measures import parse_measures
+from telerank.evaluation.tune import Folds
+from telerank.experiments.judged_queries import JudgedQueries
 from telerank.fusion import sum_reciprocal_ranks
 from telerank.fusion.lists import Fusion
 from telerank.fusion.tuning import WeightGrid
@@ -49,14 +53,14 @@ def test_files_and_rankings_in_memory_are_measured_alike(folder):
 
 
 def test_a_result_is_of_runs_cut_at_any_depth_and_prints_and_saves_itself(folder):
-    found = evaluate(judge(RUNS, QRELS, depth=2), "R@10").evaluations
-    assert [evaluation.mean["R@10"] for evaluation in found.values()] == [1, 0]
-    found = evaluate(judge(RUNS, QRELS), "R", depths=[1, 3])
-    assert found.curves == {"first": {"R": [1.0, 1.0]}, "third": {"R": [0.0, 1.0]}}
-    assert str(found).splitlines()[0] == "Means over 10 queries"
-    found.save("curves.json")
+    cut = evaluate(judge(RUNS, QRELS, depth=2), "R@10").evaluations
+    assert [evaluation.mean["R@10"] for evaluation in cut.values()] == [1, 0]
+    curves = evaluate(judge(RUNS, QRELS), "R", depths=[1, 3])
+    assert curves.curves == {"first": {"R": [1.0, 1.0]}, "third": {"R": [0.0, 1.0]}}
+    assert str(curves).splitlines()[0] == "Means over 10 queries"
+    curves.save("curves.json")
     assert json.loads((folder / "curves.json").read_text())["depths"] == [1, 3]
-    assert [panel.get_ylabel() for panel in found.plot().axes] == ["R"]
+    assert [panel.get_ylabel() for panel in curves.plot().axes] == ["R"]
 
 
 def test_baselines_are_given_by_name_or_file(folder):
@@ -107,8 +111,8 @@ def test_fusions_that_cannot_be_are_refused():
 
 
 def test_consistency_and_reranking_by_depth(folder):
-    found = consistency("first.run", RUNS, [1, 4], reference_depth=2)
-    assert found.runs["third"].values == (1.0, 0.5)
+    of_depths = consistency("first.run", RUNS, [1, 4], reference_depth=2)
+    assert of_depths.runs["third"].values == (1.0, 0.5)
     curves = depth(judge(RUNS, QRELS), "first.run", "RR", [1, 4])
     assert curves.curves == {"first": (1.0, 1.0), "third": (0.0, 1.0)}
     by_stage = depth(judge(RUNS, QRELS), lambda stream: stream, "RR", [4])
@@ -124,14 +128,35 @@ def test_runs_are_named_by_their_files():
         name_runs(["a", "a"])
 
 
+@pytest.mark.parametrize(
+    "measures", [nDCG @ 10, [nDCG @ 10], (nDCG @ 10, "AP", AP(rel=2)), nDCG(dcg="exp-log2") @ 5]
+)
+def test_measures_are_named_as_ir_measures_prints_them(measures):
+    listed = measures if isinstance(measures, list | tuple) else [measures]
+    assert list(map(ir_measures.parse_measure, parse_measures(measures))) == [
+        ir_measures.parse_measure(str(measure)) for measure in listed
+    ]
+
+
+def test_every_verb_takes_measures():
+    judged = judge(RUNS, QRELS)
+    assert evaluate(judged, nDCG @ 10).evaluations["first"].measures == ("nDCG@10",)
+    assert list(evaluate(judged, [nDCG, AP], depths=[1, 2]).expanded) == ["nDCG", "AP"]
+    assert compare(judged, measures=[nDCG @ 10, AP]).measures == ("nDCG@10", "AP")
+    assert "RR@10" in str(combine(judged, RR @ 10))
+    assert tune_fusion(judged, AP, folds=Folds(2)).result.measure == "AP"
+    queries = JudgedQueries(tuple(Query(qid, "") for qid in QRELS), QRELS)
+    assert "nDCG@10" in str(experiment(RUNS, queries, measures=[nDCG @ 10, RR]))
+
+
 @pytest.mark.data
 def test_an_opened_collection_judges_runs(data):
     scifact = open_collection(data / "scifact")
     qid, grades = next(iter(scifact.judged("test").items()))
-    rankings = {"found": [Ranking.ranked(Query(qid, ""), tuple(grades), [1.0] * len(grades))]}
+    rankings = {"run": [Ranking.ranked(Query(qid, ""), tuple(grades), [1.0] * len(grades))]}
     judged = judge(rankings, scifact, split="test")
     assert (judged.source, judged.remarks) == ("scifact", ())
-    assert evaluate(judged, "R@10").evaluations["found"].of("R@10")[qid] == 1
+    assert evaluate(judged, "R@10").evaluations["run"].of("R@10")[qid] == 1
 
 
 def test_judgments_of_a_file_are_not_lost_on_its_passages():

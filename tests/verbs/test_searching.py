@@ -1,5 +1,3 @@
-"""tr.index, tr.search, tr.encode, tr.tune and tr.train, and the command that saves pipelines."""
-
 from __future__ import annotations
 
 import io
@@ -61,6 +59,15 @@ def test_threads_answer_every_first_stage_of_a_pipeline(index):
     assert list(tr.search(index, QUERIES, model, threads=3)) == list(tr.search(index, QUERIES, model))
 
 
+def test_a_qid_that_comes_twice_is_refused_in_memory_and_in_a_file(index):
+    with pytest.raises(CollectionError, match="queries in memory: query q1 comes twice"):
+        tr.search(index, [*QUERIES, QUERIES[1]])
+    Path("LISA.QUE").write_text("1\nLAKE #\n1\nDEEP #\n")
+    Path("LISA0.001").write_text("Document 1\nLAKE\n********\n")
+    with pytest.raises(CollectionError, match="query 1 comes twice"):
+        tr.search(index, tr.collection(".", format="lisa"))
+
+
 def test_queries_are_those_of_a_split_or_of_a_file(index, judged):
     from_split = list(tr.search("idx", judged, split="test"))
     lines = "".join(f"{query.qid}\t{query.text}\n" for query in QUERIES)
@@ -95,7 +102,6 @@ def test_tuning_tries_pipelines_and_prints_itself(index, judged):
 
 
 def test_documents_are_encoded_once(index, judged):
-    pytest.importorskip("torch")
     from small_models import small_encoder
 
     model = str(small_encoder(Path("small-bert").resolve()))
@@ -118,7 +124,6 @@ def test_documents_are_encoded_once(index, judged):
 
 
 def test_settings_of_a_training_may_be_a_mapping():
-    pytest.importorskip("torch")
     with pytest.raises(FormatError, match="the settings: "):
         tr.train("bi-encoder", {"data": {"collection": "x"}, "modle": {}})
     with pytest.raises(ModelError, match="seeds and sizes are for re-rankers"):
@@ -212,7 +217,6 @@ def test_encoding_shows_a_bar_on_a_terminal_unless_it_is_refused(index, monkeypa
 
 
 def test_a_re_ranker_that_is_nowhere_is_refused_before_anything_is_ranked(index):
-    pytest.importorskip("torch")
     with pytest.raises(ModelError, match="nowhere/of/anybody: no such folder"):
         tr.rerank("nowhere/of/anybody", index)
     with pytest.raises(ModelError, match="nowhere/of/anybody: no such folder"):

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("markdown_it")
-pytest.importorskip("lxml")
-
 import telerank as tr
 from telerank.corpus.readers.files.folder import FolderFiles
 from telerank.errors import CollectionError, DocumentError, IndexFault, UnreadFiles
@@ -82,7 +79,7 @@ def parsed(monkeypatch) -> list[str]:
     return names
 
 
-def test_an_index_keeps_what_it_was_made_from(folder, index):
+def test_an_index_keeps_what_it_was_made_from_until_it_is_overwritten(index):
     record = read_record(index)
     assert (record.collection_format, record.encoding) == ("documents", "utf-8")
     documents = {name: file.documents for name, file in record.files.items()}
@@ -91,6 +88,11 @@ def test_an_index_keeps_what_it_was_made_from(folder, index):
     assert facts["files"] == 4
     assert facts["files not read"].keys() == {"bad.docx"}
     tr.open(index).sparse.verify()
+    with pytest.raises(DocumentError, match="no document"):
+        tr.index({}, index, overwrite=True, workers=1)
+    assert read_record(index) == record
+    tr.index({"d": "texte"}, index, overwrite=True, workers=1)
+    assert read_record(index) is None
 
 
 def test_nothing_is_read_and_nothing_is_written_if_nothing_changed(folder, index, parsed):
@@ -142,17 +144,13 @@ def test_a_change_is_one_commit_that_keeps_other_documents_and_leaves_no_passage
     assert texts(index).keys() == {"a.md", "new.md", "other"}
 
 
-@pytest.mark.parametrize("killed", ["before the change", "after the change"])
-def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(
-    folder, index, monkeypatch, killed
-):
+def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(folder, index, monkeypatch):
     write(folder, {"sub/long.md": f"{LONG}autre", "new.md": LONG})
     (folder / "b.md").unlink()
     change = IndexWriter.replace
 
     def die(self, *args, **settings):
-        if killed == "after the change":
-            change(self, *args, **settings)
+        change(self, *args, **settings)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -167,15 +165,6 @@ def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(
     assert texts(index) == rebuilt(folder, index)
 
 
-def test_a_folder_of_plain_texts_is_updated_too(tmp_path):
-    write(tmp_path / "texts", {"a.txt": LONG, "b.txt": "deux"})
-    tr.index(tmp_path / "texts", tmp_path / "idx", workers=1)
-    write(tmp_path / "texts", {"b.txt": "trois", "c.txt": LONG})
-    changes = update_index(tmp_path / "texts", tmp_path / "idx", workers=1)
-    assert (changes.added, changes.changed) == (("c.txt",), ("b.txt",))
-    assert texts(tmp_path / "idx") == {"a.txt": LONG, "b.txt": "trois", "c.txt": LONG}
-
-
 def test_another_folder_and_an_index_of_something_else_are_refused(folder, index, tmp_path):
     write(tmp_path / "others", {"x.md": "autre"})
     with pytest.raises(CollectionError, match=r"has none of the 4 files of .*: another folder"):
@@ -184,14 +173,6 @@ def test_another_folder_and_an_index_of_something_else_are_refused(folder, index
     with pytest.raises(IndexFault, match="was not made from a folder of files"):
         update_index(folder, tmp_path / "plain")
     assert len(texts(index)) == 5
-
-
-def test_overwriting_an_index_replaces_its_record_and_failing_to_keeps_it(folder, index, tmp_path):
-    with pytest.raises(DocumentError, match="no document"):
-        tr.index({}, index, overwrite=True, workers=1)
-    assert read_record(index) is not None
-    tr.index({"d": "texte"}, index, overwrite=True, workers=1)
-    assert read_record(index) is None
 
 
 def test_a_damaged_record_is_said(folder, index):
@@ -212,7 +193,6 @@ def test_files_that_took_too_long_are_tried_again(folder, index, parsed):
 
 
 def test_a_hit_leads_to_its_page_and_heading(tmp_path):
-    pytest.importorskip("pypdfium2")
     (tmp_path / "docs").mkdir()
     for name in ("eaux.pdf", "ecole.pdf"):
         shutil.copy(MADE / name, tmp_path / "docs")

@@ -34,10 +34,8 @@ BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.n
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 FILES = (BLOB, OFFSETS, ORDER, RANK)
 _REFUSED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_CHUNK = 1 << 24  # bytes searched for line ends at a time
 _FENCE = 1024
 _LINE = 40  # reading a line in Python takes as long as this many elements of an array
-_COMPARED = 1 << 20  # docnos compared with their neighbours at a time
 
 
 class FolderWriter(ABC):
@@ -64,10 +62,11 @@ class FolderWriter(ABC):
 
 
 class DocnosWriter(FolderWriter):
-    """Writes the docnos of a folder."""
+    """Writes the docnos of a folder; ``at_once`` bounds the bytes searched and docnos compared at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, at_once: int = 1 << 20) -> None:
         self._folder = folder
+        self._at_once = at_once
         self._count = 0
         self._file = (folder / _part(BLOB)).open("wb", buffering=1 << 20)
 
@@ -82,11 +81,11 @@ class DocnosWriter(FolderWriter):
         """Sort the docnos and rename the files to their final names; DocumentError if a docno comes twice."""
         self._file.close()
         blob = np.frombuffer(_bytes(self._folder / _part(BLOB)), np.uint8)
-        offsets = _offsets(blob, self._count)
-        order = _sort_rows(blob, offsets)
+        offsets = _offsets(blob, self._count, self._at_once)
+        order = _sort_rows(blob, offsets, self._at_once)
         rank = np.empty(self._count, np.uint32)
-        for start in range(0, self._count, _COMPARED):  # in parts: indexing widens uint32
-            part = order[start : start + _COMPARED]
+        for start in range(0, self._count, self._at_once):  # in parts: indexing widens uint32
+            part = order[start : start + self._at_once]
             rank[part] = np.arange(start, start + len(part), dtype=np.uint32)
         for name, array in ((OFFSETS, offsets), (ORDER, order), (RANK, rank)):
             with (self._folder / _part(name)).open("wb") as file:
@@ -217,18 +216,18 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
         raise IndexDamaged(f"{path}: {error}") from error
 
 
-def _offsets(blob: npt.NDArray[np.uint8], count: int) -> Offsets:
+def _offsets(blob: npt.NDArray[np.uint8], count: int, at_once: int) -> Offsets:
     """The offset of each line of the file, then the file's length."""
     offsets: Offsets = np.zeros(count + 1, np.int64) if len(blob) >= 2**31 else np.zeros(count + 1, np.int32)
     row = 1
-    for start in range(0, len(blob), _CHUNK):
-        ends = np.flatnonzero(blob[start : start + _CHUNK] == ord("\n"))
+    for start in range(0, len(blob), at_once):
+        ends = np.flatnonzero(blob[start : start + at_once] == ord("\n"))
         offsets[row : row + len(ends)] = ends + (start + 1)
         row += len(ends)
     return offsets
 
 
-def _sort_rows(blob: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uint32]:
+def _sort_rows(blob: npt.NDArray[np.uint8], offsets: Offsets, at_once: int) -> npt.NDArray[np.uint32]:
     """The rows sorted by docno, since bytes of UTF-8 sort as code points do.
 
     Line ends are included: they are less than any byte of a docno, so a prefix still sorts first.
@@ -240,8 +239,8 @@ def _sort_rows(blob: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(blob)]
     docnos = pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
     order = pc.array_sort_indices(docnos)
-    for start in range(0, len(order) - 1, _COMPARED):
-        near = docnos.take(order.slice(start, _COMPARED + 1))
+    for start in range(0, len(order) - 1, at_once):
+        near = docnos.take(order.slice(start, at_once + 1))
         same = pc.equal(near.slice(1), near.slice(0, len(near) - 1))
         if pc.any(same).as_py():
             position = start + same.index(pa.scalar(True)).as_py()

@@ -79,14 +79,17 @@ class _Kept:
 class DeviceVectors:
     """Vectors on a device in their stored type; copied for each search if they do not fit there.
 
-    ``kept`` has those that are on the device already; None copies them, if they fit.
+    ``kept`` has those that are on the device already; None copies them, if they fit into its free ``memory``,
+    in bytes; None asks the device.
     """
 
-    def __init__(self, vectors: Vectors, device: str, kept: _Kept | None = None) -> None:
+    def __init__(
+        self, vectors: Vectors, device: str, kept: _Kept | None = None, *, memory: int | None = None
+    ) -> None:
         self.vectors, self.device = vectors, torch.device(device)
         self.kept = _Kept() if kept is None else kept
         size = len(vectors) * vectors.dimension * (4 if vectors.dtype in ("float32", "int8") else 2)
-        if kept is None and size <= _SHARE * self._free():
+        if kept is None and size <= _SHARE * (self._free() if memory is None else memory):
             try:
                 self.kept.blocks = list(self._copy())
             except torch.OutOfMemoryError:  # another program has taken it
@@ -197,10 +200,13 @@ class DeviceVectors:
         return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else 0
 
 
-def load_on_device(vectors: Vectors, device: str) -> DeviceVectors:
-    """Load vectors onto a device, if they fit; they stay there as long as these vectors are in use."""
+def load_on_device(vectors: Vectors, device: str, *, memory: int | None = None) -> DeviceVectors:
+    """Load vectors onto a device, if they fit; they stay there as long as these vectors are in use.
+
+    ``memory`` is as for :class:`DeviceVectors`.
+    """
     loaded = _LOADED.setdefault(vectors, {})
-    on_device = DeviceVectors(vectors, device, loaded.get(device))
+    on_device = DeviceVectors(vectors, device, loaded.get(device), memory=memory)
     loaded[device] = on_device.kept
     return on_device
 

@@ -54,9 +54,12 @@ def effect_size(differences: Differences) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Correct the p-values of one family of tests by Holm's step-down method."""
-    from statsmodels.stats.multitest import multipletests
-
-    return [float(p) for p in multipletests(p_values, method="holm")[1]] if p_values else []
+    values = np.array(p_values, np.float64)
+    order = np.argsort(values, kind="stable")
+    remaining = np.arange(len(values), 0, -1)  # tests that are left when it is the turn of each
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(np.maximum.accumulate(values[order] * remaining), 1.0)
+    return [float(p) for p in corrected]
 
 
 def bootstrap_intervals(

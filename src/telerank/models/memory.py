@@ -14,12 +14,12 @@ class FreeMemory:
 
     glibc keeps it for later tensors. Batches of ever other lengths need tensors of ever other sizes, which
     tear it into pieces, and so a training grows to several times of what it uses. Other C libraries give
-    memory back by themselves.
+    memory back by themselves. ``clock`` gives the time in seconds.
     """
 
-    def __init__(self, seconds: float = _SECONDS) -> None:
-        self._seconds = seconds
-        self._last = monotonic()
+    def __init__(self, seconds: float = _SECONDS, *, clock: Callable[[], float] = monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._last = clock()
         self._trim: Callable[[int], int] | None
         try:
             self._trim = ctypes.CDLL(None).malloc_trim
@@ -28,8 +28,8 @@ class FreeMemory:
 
     def give_back(self) -> bool:
         """Give free memory back if it is time; False if nothing was given."""
-        if self._trim is None or monotonic() - self._last < self._seconds:
+        if self._trim is None or self._clock() - self._last < self._seconds:
             return False
         given = bool(self._trim(0))
-        self._last = monotonic()
+        self._last = self._clock()
         return given

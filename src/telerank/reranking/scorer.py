@@ -125,15 +125,20 @@ class Scorer(ComputedModel, PairComputing):
         return next(self.stream([pairs], progress=progress))
 
     def stream(
-        self, groups: Iterable[Iterable[TextPair]], *, progress: Progress = silent
+        self,
+        groups: Iterable[Iterable[TextPair]],
+        *,
+        progress: Progress = silent,
+        window: int | None = None,
     ) -> Iterator[Scores]:
         """The logits of each group of pairs, for example a query's candidates, lazily and in order.
 
         A few thousand pairs are in memory (of a GPU's larger windows, tens of thousands), for any number of
         groups and of pairs in a group. While pairs are computed, the next pairs are read and tokenised.
+        ``window`` pairs are sorted together, 4,096 if it is None; a GPU begins with them.
         """
         parts: list[Scores] = []
-        for ends, scores in self._windows(groups, progress):
+        for ends, scores in self._windows(groups, progress, window or _WINDOW):
             begin = 0
             for end in ends:
                 yield np.concatenate([*parts, scores[begin:end]])
@@ -141,11 +146,11 @@ class Scorer(ComputedModel, PairComputing):
             parts.append(scores[begin:])
 
     def _windows(
-        self, groups: Iterable[Iterable[TextPair]], progress: Progress
+        self, groups: Iterable[Iterable[TextPair]], progress: Progress, window: int
     ) -> Iterator[tuple[list[int], Scores]]:
         """The scores of each window, and the ends of the groups in it."""
         ahead = _OF_GPU if self._on_gpu else _OF_PROCESSOR
-        most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else _WINDOW
+        most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else window
         running: deque[tuple[list[int], _Launched]] = deque()
         with (
             switch_often(self._device),
@@ -153,7 +158,7 @@ class Scorer(ComputedModel, PairComputing):
         ):
             windows = (
                 (ends, pool.submit(tokenize_for, self.reranker, texts))
-                for texts, ends in _windows(groups, most)
+                for texts, ends in _windows(groups, window, most)
             )
             waiting = deque(islice(windows, 1))
             while waiting:
@@ -236,14 +241,15 @@ class Scorer(ComputedModel, PairComputing):
         return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, CPU_TOKENS // 2)]
 
 
-def _windows(groups: Iterable[Iterable[TextPair]], most: int) -> Iterator[tuple[list[TextPair], list[int]]]:
+def _windows(
+    groups: Iterable[Iterable[TextPair]], size: int, most: int
+) -> Iterator[tuple[list[TextPair], list[int]]]:
     """Pairs in windows, and the ends of the groups in each; a group may continue in the next window.
 
-    Windows double in size up to ``most`` pairs, so that the first results come early.
+    Windows of ``size`` pairs double up to ``most``, so that the first results come early.
     """
     texts: list[TextPair] = []
     ends: list[int] = []
-    size = _WINDOW
     for group in groups:
         for pair in group:
             texts.append(pair)

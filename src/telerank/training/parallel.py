@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakMethod
 
 import torch
@@ -28,7 +28,6 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 _WAIT = timedelta(days=7)  # how long processes wait while the first reads, measures or writes
-_BUCKET = 25 << 18  # numbers that are summed at a time: 25 MiB
 _ITEMS = 4096  # texts of a process that are shared out together
 _LATE, _FAILED = 2, 3  # states of a weight: its gradient came after its bucket was sent; its process failed
 
@@ -197,6 +196,9 @@ class GradientSums:
     (:meth:`fail`), for which the others would wait. A process without others has neither buckets nor hooks.
     """
 
+    bucket: ClassVar[int] = 25 << 18
+    """How many numbers are summed at a time: 25 MiB."""
+
     def __init__(self) -> None:
         self.last_batch = False
         """Whether the batch that is learned from is the last of its update."""
@@ -211,7 +213,7 @@ class GradientSums:
         if processes.size == 1:
             return
         self._weights = list(reversed(weights))  # their gradients come about in this order
-        self._buckets = list(_cut_buckets(self._weights))
+        self._buckets = list(_cut_buckets(self._weights, self.bucket))
         for number, weight in enumerate(self._weights):
             hook = _call_weakly(WeakMethod(self._note), number)
             weight.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
@@ -337,12 +339,12 @@ def _call_weakly(method: WeakMethod[Callable[[int], None]], number: int) -> Call
     return hook
 
 
-def _cut_buckets(weights: Sequence[nn.Parameter]) -> Iterator[range]:
-    """The numbers of the weights whose gradients are summed together."""
+def _cut_buckets(weights: Sequence[nn.Parameter], bucket: int) -> Iterator[range]:
+    """The numbers of the weights whose gradients are summed together, ``bucket`` numbers or more."""
     first = size = 0
     for number, weight in enumerate(weights, 1):
         size += weight.numel()
-        if size >= _BUCKET or number == len(weights):
+        if size >= bucket or number == len(weights):
             yield range(first, number)
             first, size = number, 0
 

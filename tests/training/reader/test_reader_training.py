@@ -4,56 +4,57 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
+from reader_place import LENGTHS, squad_file
+from small_training import ON_CPU, losses
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-import numpy as np  # noqa: E402
-from reader_place import LENGTHS, reader_place, reader_training, squad_file  # noqa: E402
-from small_training import losses  # noqa: E402
-
-import telerank as tr  # noqa: E402
-from telerank.corpus.article_parts import ArticleParts, article_name, is_parted_by, write_parts  # noqa: E402
-from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError  # noqa: E402
-from telerank.models.pairs.pair import PASSAGE, batch_of  # noqa: E402
-from telerank.models.readers.reader import fresh_reader, load_reader  # noqa: E402
-from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining  # noqa: E402
-from telerank.training.reader.order import WindowOrder  # noqa: E402
-from telerank.training.reader.questions import describe_left_out, read_questions  # noqa: E402
-from telerank.training.reader.task import ReaderTask, span_loss  # noqa: E402
-from telerank.training.reader.train import FIT, ReaderJob, train_reader  # noqa: E402
-from telerank.training.reader.windows import open_windows  # noqa: E402
-from telerank.types import Doc  # noqa: E402
+import telerank as tr
+from telerank.corpus.article_parts import ArticleParts, article_name, is_parted_by, write_parts
+from telerank.corpus.formats import open_collection
+from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError
+from telerank.models.pairs.pair import PASSAGE, batch_of
+from telerank.models.readers.reader import fresh_reader, load_reader
+from telerank.training.parallel import Processes
+from telerank.training.reader.config import ArticleShares, QuestionSource
+from telerank.training.reader.order import WindowOrder
+from telerank.training.reader.questions import describe_left_out, read_questions
+from telerank.training.reader.task import ReaderTask, span_loss
+from telerank.training.reader.train import FIT, ReaderJob, train_reader
+from telerank.training.reader.windows import open_windows
+from telerank.types import Doc, silent
 
 SHARES = ArticleShares(test=0.25, dev=0.25, seed=10)
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return reader_place(tmp_path_factory.mktemp("place"))
+@pytest.fixture(scope="session")
+def questions(question_set):
+    """Reads the questions of a set, with settings."""
+
+    def read(name="one.json", **settings):
+        return read_questions(QuestionSource(collection=str(question_set / name), **settings), SHARES, 0)
+
+    return read
 
 
-def questions(place, name="one.json", **settings):
-    return read_questions(QuestionSource(collection=str(place / name), **settings), SHARES, 0)
+@pytest.fixture(scope="session")
+def small(asking):
+    """Makes a reader, with changes."""
 
+    def make(**changes):
+        model = asking(model=changes).model
+        return fresh_reader(model.start, model.settings, seed=0, dropout=0.0)
 
-def small(place, **changes):
-    config = reader_training(place, model=changes)
-    return fresh_reader(config.model.start, config.model.settings, seed=0, dropout=0.0)
-
-
-# ---- articles and questions
+    return make
 
 
 def test_an_article_is_in_the_same_part_of_every_set():
     parts = ArticleParts(0.3, 0.2, seed=1)
-    names = {
-        article_name(Doc("0-1", "", title), "set") for title in ("Casablanca (film)", "casablanca-(film)")
-    }
-    assert names == {"casablanca film"}
+    for title in ("Casablanca (film)", "casablanca-(film)"):
+        assert article_name(Doc("0-1", "", title), "set") == "casablanca film"
     assert article_name(Doc("3-1", "", "<i>Été</i>"), "set") == "été"
     assert article_name(Doc("3-1", "", ""), "set") == article_name(Doc("3-2", "", ""), "set") == "set/3"
     counts = Counter(parts.part_of(f"article {n}") for n in range(2000))
@@ -63,30 +64,21 @@ def test_an_article_is_in_the_same_part_of_every_set():
         ArticleParts(0.5, 0.5)
 
 
-def test_parts_have_whole_articles_and_all_of_them(place):
-    parts = {part: questions(place, part=part) for part in ("train", "dev", "test")}
-    own = {part: {q.doc.title for q in read.questions} for part, read in parts.items()}
-    assert len(set.union(*own.values())) == sum(map(len, own.values())) == 8
-    qids = [q.query.qid for read in parts.values() for q in read.questions]
-    assert len(qids) == len(set(qids)) == 48
-
-
-def test_a_set_is_written_in_parts_of_whole_articles(place, tmp_path):
+def test_a_set_is_written_in_parts_of_whole_articles(questions, question_set, tmp_path):
     parts = ArticleParts(0.25, 0.25, 10)
-    sources = [open_collection(place / name) for name in ("one.json", "two.json")]
+    sources = [open_collection(question_set / name) for name in ("one.json", "two.json")]
     write_parts(sources, parts, tmp_path / "parted")
     assert is_parted_by(tmp_path / "parted", parts)
     assert not is_parted_by(tmp_path / "parted", ArticleParts(0.25, 0.25, 11))
     parted = open_collection(tmp_path / "parted")
     assert set(parted.splits) == {"train", "dev", "test"}
     assert len(list(parted.docs())) == 32
+    titles = []
     for part in ("train", "dev", "test"):
-        own = [
-            read.query.qid
-            for name in ("one.json", "two.json")
-            for read in questions(place, name, part=part).questions
-        ]
-        assert {query.qid for query in parted.split_queries(part)} == set(own)
+        reads = [read for name in ("one.json", "two.json") for read in questions(name, part=part).questions]
+        assert {query.qid for query in parted.split_queries(part)} == {read.query.qid for read in reads}
+        titles += {read.doc.title for read in reads}
+    assert len(titles) == len(set(titles)) == 8  # whole articles
     impossible = [qid for qid in parted.contexts["train"]() if qid.endswith("no")]
     assert impossible
     again = read_questions(QuestionSource(collection=str(tmp_path / "parted"), split="train"), SHARES, 0)
@@ -95,22 +87,14 @@ def test_a_set_is_written_in_parts_of_whole_articles(place, tmp_path):
         write_parts([sources[0], sources[0]], parts, tmp_path / "twice")
 
 
-def test_unrelated_texts_of_another_set(place):
-    read = questions(place, unrelated=0.25, unrelated_from=str(place / "two.json"), part="train")
-    added = [q for q in read.questions if q.unrelated]
-    theirs = {doc.text for doc in open_collection(place / "two.json").docs()}
-    assert added
-    assert all(q.doc.text in theirs for q in added)
-
-
-def test_unrelated_texts_without_a_title_are_of_the_part_that_their_set_has(place, tmp_path):
-    record = json.loads((place / "two.json").read_text())
+def test_unrelated_texts_without_a_title_are_of_the_part_of_their_set(questions, question_set, tmp_path):
+    record = json.loads((question_set / "two.json").read_text())
     untitled = [{"paragraphs": article["paragraphs"]} for article in record["data"]]
     path = tmp_path / "untitled.json"
     path.write_text(json.dumps({"data": untitled}))
     for part in ("train", "test"):
-        own = {q.doc.text for q in questions(tmp_path, "untitled.json", part=part).questions}
-        read = questions(place, unrelated=1.0, unrelated_from=str(path), part=part)
+        own = {q.doc.text for q in questions(path, part=part).questions}
+        read = questions(unrelated=1.0, unrelated_from=str(path), part=part)
         added = {q.doc.text for q in read.questions if q.unrelated}
         assert added
         assert added <= own
@@ -122,22 +106,22 @@ def test_piaf_is_the_one_that_is_installed(tmp_path, monkeypatch):
     assert len(read.questions) == 5
 
 
-def test_questions_without_an_answer_have_their_text(place):
-    read = questions(place, "two.json")
+def test_questions_without_an_answer_have_their_text(questions):
+    read = questions("two.json")
     without = [q for q in read.questions if not q.answers]
     assert read.counts == {"questions": 64, "without an answer": 16}
     assert {q.query.qid.split("-")[1] for q in without} == {q.doc.title.split()[1] for q in without}
-    assert all(q.answers for q in questions(place, "two.json", unanswerable=False).questions)
+    assert all(q.answers for q in questions("two.json", unanswerable=False).questions)
 
 
-def test_a_smaller_number_of_questions_is_part_of_a_larger_one(place):
-    few, more = ({q.query.qid for q in questions(place, questions=n).questions} for n in (7, 20))
+def test_a_smaller_number_of_questions_is_part_of_a_larger_one(questions):
+    few, more = ({q.query.qid for q in questions(questions=n).questions} for n in (7, 20))
     assert (len(few), len(more)) == (7, 20)
     assert few < more
 
 
-def test_unrelated_texts_are_of_other_articles_and_have_no_answer(place):
-    read = questions(place, unrelated=0.5)
+def test_unrelated_texts_are_of_other_articles_and_have_no_answer(questions):
+    read = questions(unrelated=0.5)
     added = [q for q in read.questions if q.unrelated]
     assert read.counts["unrelated texts"] == len(added) == 24
     asked = {q.query.qid: q for q in read.questions if not q.unrelated}
@@ -149,7 +133,7 @@ def test_unrelated_texts_are_of_other_articles_and_have_no_answer(place):
     assert set(read.gold.questions) == set(asked)
 
 
-def test_answers_that_stand_nowhere_are_counted_and_named(place, tmp_path):
+def test_answers_that_stand_nowhere_are_counted_and_named(tmp_path):
     squad_file(tmp_path / "wrong.json", wrong=("wrong-0-0-1", "wrong-2-1-0"))
     read = read_questions(QuestionSource(collection=str(tmp_path / "wrong.json")), SHARES, 0)
     assert read.counts["questions whose answer does not occur"] == 2
@@ -166,18 +150,7 @@ def test_answers_that_stand_nowhere_are_counted_and_named(place, tmp_path):
         assert own.counts.get("questions whose answer does not occur", 0) == len(own.left_out)
 
 
-def test_moved_answers_are_counted(tmp_path):
-    path = squad_file(tmp_path / "moved.json")
-    record = json.loads(path.read_text())
-    record["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
-    path.write_text(json.dumps(record))
-    read = read_questions(QuestionSource(collection=str(path)), SHARES, 0)
-    assert read.counts["answers moved"] == 1
-    answer = read.questions[0].answers[0]
-    assert read.questions[0].doc.text[answer.start : answer.end] == answer.text
-
-
-def test_only_moved_answers_that_are_learned_from_are_counted(place, tmp_path):
+def test_only_moved_answers_that_are_learned_from_are_counted(asking, tmp_path):
     """By set and by part; with several sets, the training says how many of each."""
     for name, wrong in (("mine", range(8)), ("yours", range(2))):
         record = json.loads(squad_file(tmp_path / f"{name}.json").read_text())
@@ -190,32 +163,31 @@ def test_only_moved_answers_that_are_learned_from_are_counted(place, tmp_path):
     moved = [read.counts.get("answers moved", 0) for read in own]
     assert sum(moved) == 8
     assert moved == [len({question.doc.title for question in read.questions}) for read in own]
+    for question in (question for read in own for question in read.questions):
+        for answer in question.answers:
+            assert question.doc.text[answer.start : answer.end] == answer.text
     few = read_questions(sources[0].model_copy(update={"questions": 1}), SHARES, 0)
     assert few.counts.get("answers moved", 0) <= 1
-    training = reader_training(place, data={"sets": [own.model_dump() for own in sources]})
-    job = ReaderJob(training, tmp_path, tmp_path)
-    job._write_counts(tuple(read_questions(own, SHARES, 0) for own in sources), {})
+    training = asking(data={"sets": [source.model_dump() for source in sources]})
+    ReaderJob(training, tmp_path, tmp_path).make_task(None, ON_CPU, silent)
     counts = json.loads((tmp_path / "data.json").read_text())
     named = {name: count for name, count in counts.items() if name.startswith("answers moved")}
     assert named == {"answers moved": 10, "answers moved, mine.json": 8, "answers moved, yours.json": 2}
 
 
-def test_sets_that_cannot_be_learned_from_are_refused(place, tmp_path):
+def test_sets_that_cannot_be_learned_from_are_refused(question_set, tmp_path):
     (tmp_path / "docs.jsonl").write_text('{"id": "d", "text": "x"}\n')
     with pytest.raises(CollectionError):
         read_questions(QuestionSource(collection=str(tmp_path / "docs.jsonl")), SHARES, 0)
     with pytest.raises(CollectionError, match="no question of the part 'test' can be read"):
         read_questions(
-            QuestionSource(collection=str(place / "one.json"), part="test"), ArticleShares(test=0), 0
+            QuestionSource(collection=str(question_set / "one.json"), part="test"), ArticleShares(test=0), 0
         )
 
 
-# ---- windows
-
-
-def test_windows_hold_the_answer_or_have_none(place, tmp_path):
-    reader = small(place)
-    sets = [questions(place), questions(place, "two.json", unrelated=0.25)]
+def test_windows_hold_the_answer_or_have_none(questions, small, tmp_path):
+    reader = small()
+    sets = [questions(), questions("two.json", unrelated=0.25)]
     windows = open_windows(tmp_path, reader, sets, 0)
     assert windows.counts["windows"] == len(windows)
     vocabulary = reader.texts.tokenizer.convert_ids_to_tokens
@@ -236,48 +208,31 @@ def test_windows_hold_the_answer_or_have_none(place, tmp_path):
     assert held == windows.counts["windows with the answer"] >= 96
 
 
-def test_an_answer_that_a_window_lacks_is_no_answer_there(place, tmp_path):
-    reader = small(place, max_length=15, stride=2)
-    windows = open_windows(tmp_path, reader, [questions(place)], 0)
-    assert len(windows) > 48
-    starts = windows.table["start"]
-    assert 48 <= (starts > 0).sum() < len(windows)
-
-
-def test_few_windows_without_the_answer_can_be_kept(place, tmp_path):
-    reader = small(place, max_length=9, max_question=1, stride=1)
-    every = open_windows(tmp_path, reader, [questions(place)], 0)
-    few = open_windows(tmp_path, reader, [questions(place, other_windows=1)], 0)
-    none = open_windows(tmp_path, reader, [questions(place, other_windows=0)], 0)
+def test_few_windows_without_the_answer_can_be_kept(questions, small, tmp_path):
+    reader = small(max_length=9, max_question=1, stride=1)
+    every = open_windows(tmp_path, reader, [questions()], 0)
+    few = open_windows(tmp_path, reader, [questions(other_windows=1)], 0)
+    none = open_windows(tmp_path, reader, [questions(other_windows=0)], 0)
     held = [own.counts["windows with the answer"] for own in (every, few, none)]
     assert len(set(held)) == 1
     assert len(none) == held[0] < len(few) <= held[0] + 48 < len(every)
 
 
-def test_windows_are_made_once_and_mapped(place, tmp_path):
-    reader, sets, seen = small(place), [questions(place)], []
+def test_windows_are_made_once_and_mapped(questions, small, tmp_path):
+    reader, sets, seen = small(), [questions()], []
     open_windows(tmp_path, reader, sets, 0, lambda label, *_: seen.append(label))
     assert seen
     seen.clear()
     windows = open_windows(tmp_path, reader, sets, 0, lambda label, *_: seen.append(label))
     assert not seen
+    (ids,) = tmp_path.glob("*/ids.npy")
     assert isinstance(windows.ids.base, np.memmap) or isinstance(windows.ids, np.memmap)
-    open_windows(tmp_path, small(place, stride=3), sets, 0)
-    open_windows(tmp_path, reader, [questions(place, questions=9)], 0)
+    open_windows(tmp_path, small(stride=3), sets, 0)
+    open_windows(tmp_path, reader, [questions(questions=9)], 0)
     assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_damaged_windows_are_refused(place, tmp_path):
-    reader, sets = small(place), [questions(place)]
-    open_windows(tmp_path, reader, sets, 0)
-    (folder,) = tmp_path.iterdir()
-    ids = folder / "ids.npy"
     ids.write_bytes(ids.read_bytes()[:-4])
     with pytest.raises(IndexDamaged, match=r"ids\.npy: damaged"):
         open_windows(tmp_path, reader, sets, 0)
-
-
-# ---- order
 
 
 def order(weights=(1.0, 0.5), size=4, seed=0, rows=(30, 20)):
@@ -300,14 +255,6 @@ def test_an_epoch_has_each_set_by_its_weight():
     assert {counts[row] for row in range(30, 50)} == {1, 2}
 
 
-def test_batches_depend_on_seed_and_number_alone():
-    first, _ = order()
-    again, _ = order()
-    assert [again[n].tolist() for n in (7, 3, 12)] == [first[n].tolist() for n in (7, 3, 12)]
-    other, _ = order(seed=1)
-    assert [other[n].tolist() for n in range(5)] != [first[n].tolist() for n in range(5)]
-
-
 def test_every_epoch_is_whole_whatever_the_batch():
     own, _ = order((1.0, 1.0), size=7)
     rows = np.concatenate([own[n] for n in range(50)])[:350].reshape(7, 50)
@@ -320,12 +267,9 @@ def test_a_batch_has_windows_of_similar_lengths():
     assert spread < 5 < np.ptp(lengths)
 
 
-# ---- loss and training
-
-
-def test_the_loss_is_that_of_start_and_end_over_the_context_and_no_answer(place, tmp_path):
-    reader = small(place)
-    windows = open_windows(tmp_path, reader, [questions(place)], 0)
+def test_the_loss_is_that_of_start_and_end_over_the_context_and_no_answer(questions, small, tmp_path):
+    reader = small()
+    windows = open_windows(tmp_path, reader, [questions()], 0)
     pairs = [windows.pair(row) for row in range(3)]
     batch = batch_of(pairs, reader.texts.pad_id)
     logits = torch.randn(3, batch.input_ids.shape[1], 2)
@@ -339,44 +283,60 @@ def test_the_loss_is_that_of_start_and_end_over_the_context_and_no_answer(place,
     assert float(span_loss(logits, batch, targets)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_reader_learns_and_opens_in_transformers(place, tmp_path):
+@pytest.fixture(scope="module")
+def trained(asking, tmp_path_factory):
+    """The model of a training whose loss falls well below that of a guess, which is above 2."""
+    optimisation = {"steps": 40, "learning_rate": 0.01, "batch": 16}
+    config = asking(optimisation=optimisation, model={"dropout": 0.0}, checkpoint_every=99)
+    return train_reader(config, tmp_path_factory.mktemp("trained") / "out")
+
+
+def test_a_reader_learns_and_opens_in_transformers(trained):
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-    model = train_reader(reader_training(place), tmp_path / "out")
-    values = losses(tmp_path / "out")
-    assert len(values) == 8
-    theirs = AutoModelForQuestionAnswering.from_pretrained(model)
-    AutoTokenizer.from_pretrained(model)
-    assert type(theirs) is type(load_reader(model).model)
-    assert load_reader(model).settings.max_answer == 4
-    counts = json.loads((tmp_path / "out" / "data.json").read_text())
+    values = [*losses(trained.parent).values()]
+    assert len(values) == 40
+    assert np.mean(values[-5:]) < 0.7 * np.mean(values[:5])
+    theirs = AutoModelForQuestionAnswering.from_pretrained(trained)
+    AutoTokenizer.from_pretrained(trained)
+    assert type(theirs) is type(load_reader(trained).model)
+    assert load_reader(trained).settings.max_answer == 4
+    counts = json.loads((trained.parent / "data.json").read_text())
     assert (counts["questions"], counts["without an answer"]) == (112, 16)
     assert counts["windows"] >= 112
 
 
-def test_a_longer_training_finds_answers(place, tmp_path):
-    """The loss falls well below that of a guess, which is above 2."""
-    changes = {"steps": 60, "learning_rate": 0.01, "batch": 16}
-    config = reader_training(place, optimisation=changes, model={"dropout": 0.0})
-    train_reader(config, tmp_path / "out")
-    values = losses(tmp_path / "out")
-    assert np.mean([values[step] for step in range(56, 61)]) < 0.7 * np.mean([values[s] for s in range(1, 6)])
+def test_seeds_change_the_order_and_frozen_embeddings_stay(small, asking, trained, tmp_path):
+    frozen = {"frozen_embeddings": True}
+    models = [
+        train_reader(asking(seed=seed, model=frozen, optimisation={"steps": 3}), tmp_path / f"{seed}")
+        for seed in (0, 1)
+    ]
+    assert losses(models[0].parent) != losses(models[1].parent)
+    before = small().model.get_input_embeddings().weight
+    assert torch.equal(load_reader(models[0]).model.get_input_embeddings().weight, before)
+    assert not torch.equal(load_reader(trained).model.get_input_embeddings().weight, before)
 
 
-def test_seeds_change_the_new_layer_and_the_order(place, tmp_path):
-    first, again, other = (
-        train_reader(reader_training(place, seed=seed), tmp_path / f"out{n}")
-        for n, seed in enumerate((0, 0, 1))
-    )
-    assert losses(first.parent) == losses(again.parent) != losses(other.parent)
+def test_a_training_starts_from_a_reader_of_ours(asking, trained, tmp_path):
+    few = {"learning_rate": 1e-9, "steps": 3}
+    config = asking(model={"start": str(trained)}, optimisation=few)
+    second = train_reader(config, tmp_path / "second")
+    layers = [load_reader(model).model.qa_outputs.weight for model in (trained, second)]
+    assert torch.allclose(*layers, atol=1e-6)
 
 
-def test_dev_questions_choose_the_model_and_fit_it(place, tmp_path):
-    dev = {"sets": [{"collection": str(place / "two.json"), "part": "dev"}], "every": 2, "patience": 8}
-    sets = [{"collection": str(place / name), "part": "train"} for name in ("one.json", "two.json")]
-    config = reader_training(
-        place, data={"sets": sets}, dev={**dev, "measure": "F1(fr)"}, articles=SHARES.model_dump()
-    )
+def test_more_processes_than_windows_are_refused(questions, small, asking, tmp_path):
+    many = replace(ON_CPU, processes=Processes(0, 9))
+    windows = open_windows(tmp_path, small(), [questions()], 0)
+    with pytest.raises(ModelError, match="6 windows for 9 processes"):
+        ReaderTask(asking(), small(), windows, None, many)
+
+
+def test_dev_questions_choose_the_model_and_fit_it(asking, question_set, tmp_path):
+    dev = {"sets": [{"collection": str(question_set / "two.json"), "part": "dev"}], "every": 2, "patience": 8}
+    sets = [{"collection": str(question_set / name), "part": "train"} for name in ("one.json", "two.json")]
+    config = asking(data={"sets": sets}, dev={**dev, "measure": "F1(fr)"}, articles=SHARES.model_dump())
     model = train_reader(config, tmp_path / "out")
     measured = losses(tmp_path / "out", "dev")
     assert sorted(measured) == [2, 4, 6, 8]
@@ -388,29 +348,14 @@ def test_dev_questions_choose_the_model_and_fit_it(place, tmp_path):
     assert train_reader(config, tmp_path / "out", resume=True) == model
 
 
-def test_without_unanswerable_dev_questions_there_is_no_threshold(place, tmp_path):
-    dev = {"sets": [{"collection": str(place / "one.json"), "questions": 12}], "every": 8, "patience": 8}
-    model = train_reader(reader_training(place, dev=dev), tmp_path / "out")
+def test_without_unanswerable_dev_questions_there_is_no_threshold(asking, question_set, tmp_path):
+    dev = {
+        "sets": [{"collection": str(question_set / "one.json"), "questions": 12}],
+        "every": 8,
+        "patience": 8,
+    }
+    model = train_reader(asking(dev=dev), tmp_path / "out")
     assert load_reader(model).settings.threshold is None
-
-
-def test_frozen_embeddings_stay(place, tmp_path):
-    model = train_reader(reader_training(place, model={"frozen_embeddings": True}), tmp_path / "out")
-    before = small(place).model.get_input_embeddings().weight
-    assert torch.equal(load_reader(model).model.get_input_embeddings().weight, before)
-    moved = train_reader(reader_training(place), tmp_path / "moved")
-    assert not torch.equal(load_reader(moved).model.get_input_embeddings().weight, before)
-
-
-def test_a_training_starts_from_a_reader_of_ours(place, tmp_path):
-    first = train_reader(reader_training(place), tmp_path / "first")
-    config = reader_training(place, model={"start": str(first)}, optimisation={"learning_rate": 1e-9})
-    second = train_reader(config, tmp_path / "second")
-    layers = [load_reader(model).model.qa_outputs.weight for model in (first, second)]
-    assert torch.allclose(*layers, atol=1e-6)
-
-
-# ---- settings
 
 
 @pytest.mark.parametrize(
@@ -428,31 +373,13 @@ def test_a_training_starts_from_a_reader_of_ours(place, tmp_path):
     ],
 )
 def test_wrong_settings_are_refused_in_a_line(tmp_path, changes, words):
-    record = {"data": {"sets": [{"collection": "x"}]}, **changes}
     with pytest.raises(FormatError) as error:
-        tr.train("reader", record, tmp_path / "out")
+        tr.train("reader", {"data": {"sets": [{"collection": "x"}]}, **changes}, tmp_path / "out")
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_defaults_are_berts():
-    config = ReaderTraining.model_validate({"data": {"sets": [{"collection": "x"}]}})
-    assert (config.model.max_length, config.model.stride, config.optimisation.batch) == (384, 128, 32)
-    assert config.optimisation.learning_rate == 5e-5
-
-
-def test_more_processes_than_windows_are_refused(place, tmp_path):
-    from telerank.training.parallel import Processes
-    from telerank.training.task import TrainingDevice
-
-    reader = small(place)
-    windows = open_windows(tmp_path, reader, [questions(place)], 0)
-    hardware = TrainingDevice(torch.device("cpu"), None, Processes(0, 9))
-    with pytest.raises(ModelError, match="6 windows for 9 processes"):
-        ReaderTask(reader_training(place), reader, windows, None, hardware)
-
-
-def test_the_verb_and_the_command_train(place, tmp_path, monkeypatch):
+def test_the_verb_and_the_command_train(asking, tmp_path, monkeypatch):
     import yaml
     from typer.testing import CliRunner
 
@@ -460,9 +387,8 @@ def test_the_verb_and_the_command_train(place, tmp_path, monkeypatch):
 
     wrong = [f"wrong-{a}-{p}-1" for a in range(3) for p in range(2)]
     squad_file(tmp_path / "wrong.json", wrong=wrong)
-    record = reader_training(place, data={"sets": [{"collection": str(tmp_path / "wrong.json")}]})
-    settings = tmp_path / "reader.yaml"
-    settings.write_text(yaml.safe_dump(record.model_dump(mode="json")))
+    record = asking(data={"sets": [{"collection": str(tmp_path / "wrong.json")}]})
+    (tmp_path / "reader.yaml").write_text(yaml.safe_dump(record.model_dump(mode="json")))
     monkeypatch.chdir(tmp_path)
     shown = CliRunner().invoke(app, ["train", "reader", "reader.yaml", "-o", "out"], catch_exceptions=False)
     assert shown.exit_code == 0

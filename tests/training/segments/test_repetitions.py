@@ -6,49 +6,39 @@ import json
 
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from pydantic import ValidationError  # noqa: E402
-
-from small_ranking import QUERIES, ranking_settings, small_ranking  # noqa: E402
-from telerank.corpus.formats import open_collection  # noqa: E402
-from telerank.training.reranker.candidates import assign_queries  # noqa: E402
-from telerank.training.reranker.compare import train_rerankers  # noqa: E402
-from telerank.training.reranker.plan import TrainingPlan, read_plan  # noqa: E402
+from small_ranking import QUERIES, ranking_settings
+from telerank.corpus.formats import open_collection
+from telerank.training.reranker.candidates import assign_queries
+from telerank.training.reranker.compare import train_rerankers
+from telerank.training.reranker.plan import read_plan
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_ranking(tmp_path_factory.mktemp("place"))
+def settings(ranking_set, **changes):
+    test = {"split": "train", "run": str(ranking_set / "train.run"), "measures": ["RR"]}
+    return ranking_settings(ranking_set, folds=2, test=test, **changes)
 
 
-def settings(place, **changes):
-    test = {"split": "train", "run": str(place / "train.run"), "measures": ["RR"]}
-    return ranking_settings(place, folds=2, test=test, **changes)
-
-
-def test_each_repetition_has_folds_and_a_seed_of_its_own(place):
-    plan = read_plan(settings(place, repetitions=3, seed=4))
+def test_each_repetition_has_folds_and_a_seed_of_its_own(ranking_set):
+    plan = read_plan(settings(ranking_set, repetitions=3, seed=4))
     configs = [variant.apply(plan) for variant in plan.variants]
     collection = open_collection(configs[0].data.collection)
     tests = [assign_queries(collection, config).test for config in configs]
     assert [(config.repetition, config.held_out, config.seed) for config in configs] == [
-        *((0, 0, 4), (0, 1, 4), (1, 0, 5), (1, 1, 5), (2, 0, 6), (2, 1, 6)),
+        *((0, 0, 4), (0, 1, 4), (1, 0, 5), (1, 1, 5), (2, 0, 6), (2, 1, 6))
     ]
     for first, second in zip(tests[::2], tests[1::2], strict=True):
         assert not first & second
         assert len(first | second) == QUERIES
     assert len(set(tests)) == 6
-    plain = assign_queries(collection, read_plan(settings(place, held_out=0)))
+    plain = assign_queries(collection, read_plan(settings(ranking_set, held_out=0)))
     assert plain.test == tests[0]  # the folds without repetitions are those of the first
     assert [str(variant.folder) for variant in plan.variants][:2] == [
-        *("repetition-0/fold-0", "repetition-0/fold-1"),
+        *("repetition-0/fold-0", "repetition-0/fold-1")
     ]
 
 
-def test_the_table_has_each_fold_the_pooled_queries_and_the_mean(place, tmp_path):
-    plan = read_plan(settings(place, repetitions=2, optimisation={"steps": 3, "warm_up": 1}))
+def test_the_table_has_each_fold_the_pooled_queries_and_the_mean(ranking_set, tmp_path):
+    plan = read_plan(settings(ranking_set, repetitions=2, optimisation={"steps": 3, "warm_up": 1}))
     trained = train_rerankers(plan, tmp_path / "out")
     (table,) = trained.tables()
     labels = [row[0].text for row in table.rows]
@@ -66,14 +56,3 @@ def test_the_table_has_each_fold_the_pooled_queries_and_the_mean(place, tmp_path
         assert whole["measures"]["RR"] == pytest.approx(pooled)
         assert whole["queries"] == QUERIES
         assert (tmp_path / "out" / f"repetition-{number}" / "test.run.gz").exists()
-
-
-def test_repetitions_need_folds(place):
-    with pytest.raises(ValidationError, match="set folds"):
-        TrainingPlan.model_validate(ranking_settings(place, repetitions=2))
-
-
-def test_a_plan_without_repetitions_dumps_as_before(place):
-    dump = TrainingPlan.model_validate(ranking_settings(place)).model_dump(mode="json")
-    assert not {"repetition", "repetitions"} & dump.keys()
-    assert list(dump)[-5:] == ["folds", "held_out", "grid", "seeds", "sizes"]

@@ -7,48 +7,35 @@ import shutil
 from dataclasses import replace
 
 import pytest
+import torch
 from pydantic import ValidationError
+from small_training import ON_CPU
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from small_segments import (  # noqa: E402
-    PLACE,
-    QUERIES,
-    dev_of,
-    segment_settings,
-    segment_training,
-    small_segments,
-)
-from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.records import describe_error  # noqa: E402
-from telerank.reranking.texts import make_pairs  # noqa: E402
-from telerank.training.examples.read_groups import read_groups  # noqa: E402
-from telerank.training.examples.reading import Reading  # noqa: E402
-from telerank.training.parallel import Processes  # noqa: E402
-from telerank.training.reranker.config import RerankerLoss, RerankerTraining  # noqa: E402
-from telerank.training.reranker.outcome import read_outcome  # noqa: E402
-from telerank.training.reranker.pair_logits import EndToEnd  # noqa: E402
-from telerank.training.reranker.task import ranking_loss  # noqa: E402
-from telerank.training.reranker.train import RerankerJob, describe_cut, train_reranker  # noqa: E402
-from telerank.training.settings import NegativeSettings  # noqa: E402
-from telerank.training.task import TrainingDevice  # noqa: E402
-from telerank.trec import read_run  # noqa: E402
-from telerank.types import Qrel, Query, silent  # noqa: E402
+from small_segments import QUERIES, dev_of
+from telerank.models.rerankers.reranker import load_reranker
+from telerank.records import describe_error
+from telerank.reranking.texts import make_pairs
+from telerank.training.examples.read_groups import read_groups
+from telerank.training.examples.reading import Reading
+from telerank.training.reranker.config import RerankerLoss
+from telerank.training.reranker.outcome import read_outcome
+from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.task import ranking_loss
+from telerank.training.reranker.train import RerankerJob, describe_cut, train_reranker
+from telerank.training.settings import NegativeSettings
+from telerank.trec import read_run
+from telerank.types import Qrel, Query, silent
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return small_segments(tmp_path_factory.mktemp("segments"))
+@pytest.fixture
+def opened(segmented, tmp_path):
+    """Makes the parts of a training's task."""
 
+    def make(select, segments=None, **changes):
+        job = RerankerJob.open(segmented(select, segments, **changes), tmp_path, tmp_path)
+        return job.open_segments(None, ON_CPU, silent)
 
-HARDWARE = TrainingDevice(torch.device("cpu"), torch.enable_grad, Processes())
-
-
-def opened(place, folder, select, segments=None, **changes):
-    """The parts of a training's task."""
-    config = segment_training(place, select, segments, **changes)
-    return RerankerJob.open(config, folder, folder).open_segments(None, HARDWARE, silent)
+    return make
 
 
 def every_group(tasks):
@@ -56,8 +43,8 @@ def every_group(tasks):
     return [groups[number] for number in range(len(groups))]
 
 
-def test_first_segments_stand_for_their_documents(place, tmp_path):
-    tasks = opened(place, tmp_path, "first")
+def test_first_segments_stand_for_their_documents(opened):
+    tasks = opened("first")
     for group in every_group(tasks):
         for docno, text in zip(group.docnos, group.documents, strict=True):
             own = tasks.table.segments[docno]
@@ -66,20 +53,20 @@ def test_first_segments_stand_for_their_documents(place, tmp_path):
             assert own.text(0).count(".") == 1
 
 
-def test_a_random_segment_is_a_function_of_seed_query_and_document(place, tmp_path):
-    tasks = opened(place, tmp_path, "random")
-    groups, again = tasks.select().groups, opened(place, tmp_path, "random").select().groups
+def test_a_random_segment_is_a_function_of_seed_query_and_document(opened):
+    tasks = opened("random")
+    groups, again = tasks.select().groups, opened("random").select().groups
     first = [groups[number] for number in range(2 * len(groups))]
     assert first == [again[number] for number in range(2 * len(groups))]
     texts = {(g.qid, d): t for g in first for d, t in zip(g.docnos, g.documents, strict=True)}
     numbers = {tasks.table.texts(docno).index(text) for (_, docno), text in texts.items()}
     assert numbers >= {0, 1, 2}
-    other = opened(place, tmp_path, "random", data={**segment_settings(place, "random")["data"], "seed": 9})
+    other = opened("random", data={"seed": 9})
     assert {g.documents for g in every_group(other)} != {g.documents for g in every_group(tasks)}
 
 
-def test_gold_segments_contain_the_known_passage_and_the_share_found_is_counted(place, tmp_path):
-    tasks = opened(place, tmp_path, "gold")
+def test_gold_segments_contain_the_known_passage_and_the_share_found_is_counted(opened, tmp_path):
+    tasks = opened("gold")
     groups = every_group(tasks)
     assert len(groups) == QUERIES
     for group in groups:
@@ -90,20 +77,20 @@ def test_gold_segments_contain_the_known_passage_and_the_share_found_is_counted(
     assert counts["of them found elsewhere than their offset says"] == 1
 
 
-def test_gold_leaves_out_relevant_documents_without_a_passage(place, tmp_path):
-    lines = (place / "answers.jsonl").read_text().splitlines()
+def test_gold_leaves_out_relevant_documents_without_a_passage(opened, segment_set, tmp_path):
+    lines = (segment_set / "answers.jsonl").read_text().splitlines()
     lost = {**json.loads(lines[1]), "text": "not there at all"}
     file = tmp_path / "answers.jsonl"
     file.write_text("\n".join([lines[0], json.dumps(lost), *lines[2:8]]))
-    groups = every_group(opened(place, tmp_path, "gold", {"answers": str(file)}))
+    groups = every_group(opened("gold", {"answers": str(file)}))
     assert {group.qid for group in groups} == {"10", "12", "13", "14", "15", "16", "17"}
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["relevant pairs without a known passage, left out"] == QUERIES - 7
     assert counts["of them found in their document (88 %)"] == 7
 
 
-def test_gold_may_be_behind_the_leading_segments_of_others(place, tmp_path):
-    tasks = opened(place, tmp_path, "gold", {"leading": 1})
+def test_gold_may_be_behind_the_leading_segments_of_others(opened):
+    tasks = opened("gold", {"leading": 1})
     for group in every_group(tasks):
         assert f"d{group.qid[1:]} x1" in group.documents[0]
         for docno, text in zip(group.docnos[1:], group.documents[1:], strict=True):
@@ -111,25 +98,25 @@ def test_gold_may_be_behind_the_leading_segments_of_others(place, tmp_path):
                 assert text == tasks.table.text(docno, 0)
 
 
-def test_all_segments_alone_take_the_first_always_and_others_by_their_share(place, tmp_path):
+def test_all_segments_alone_take_the_first_always_and_others_by_their_share(opened):
     """Objective pointwise: an item is a segment with the label of its document."""
-    every = every_group(opened(place, tmp_path, "all", {"others": 1.0}))
-    table = opened(place, tmp_path, "all", {"others": 1.0}).table
+    every = every_group(opened("all", {"others": 1.0}))
+    table = opened("all", {"others": 1.0}).table
     assert all(len(group.documents) == 1 for group in every)
     relevant = [(g.qid, g.documents[0]) for g in every if g.relevant]
     expected = [(f"1{i}", text) for i in range(QUERIES) for text in table.texts(f"d{i}")]
     assert sorted(relevant) == sorted(expected)
-    few = every_group(opened(place, tmp_path, "all", {"others": 0.1}))
+    few = every_group(opened("all", {"others": 0.1}))
     firsts = [g for g in few if g.documents[0] == table.text(g.docnos[0], 0)]
     assert len(firsts) == 3 * QUERIES  # of each document of each group
     rest = len(every) - 3 * QUERIES
     assert 0 < len(few) - len(firsts) < 0.3 * rest
-    assert few == every_group(opened(place, tmp_path, "all", {"others": 0.1}))
+    assert few == every_group(opened("all", {"others": 0.1}))
 
 
-def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begins_again(place, tmp_path):
+def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begins_again(opened):
     loss = {"objective": "margin", "margin": 1.0, "of": "logit"}
-    tasks = opened(place, tmp_path, "all", {"others": 1.0}, loss=loss)
+    tasks = opened("all", {"others": 1.0}, loss=loss)
     table, seen = tasks.table, 0
     for group in every_group(tasks):
         numbers = [table.texts(d).index(t) for d, t in zip(group.docnos, group.documents, strict=True)]
@@ -140,34 +127,33 @@ def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begin
     assert seen  # document 0 has a segment more than the others
 
 
-def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(place, tmp_path):
-    tasks = opened(place, tmp_path, "random", {"leading": 2}, dev=dev_of(place))
+def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(opened, segment_set, tmp_path):
+    tasks = opened("random", {"leading": 2}, dev=dev_of(segment_set))
     assert {len(own) for own in tasks.table.segments.values()} == {2}
-    ranked = tasks.dev_scores(tasks.reranker).segmenter
-    assert len(ranked(tasks.table.segments["d0"].doc)) == 4
+    segmenter = tasks.dev_scores(tasks.reranker).segmenter
+    assert len(segmenter(tasks.table.segments["d0"].doc)) == 4
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["documents with text behind the last segment to learn from"] == len(tasks.table.segments)
 
 
-def test_random_lengths_are_those_of_seed_and_docno(place, tmp_path):
+def test_random_lengths_are_those_of_seed_and_docno(opened, segment_set):
     """The same in each run; other ones with another seed of the data; whole where documents are ranked."""
     window = {"window": {"length": 12}, "random_lengths": True, "leading": None}
 
     def lengths(seed):
-        data = segment_settings(place, "random", window)["data"] | {"seed": seed}
-        tasks = opened(place, tmp_path, "random", window, data=data, dev=dev_of(place))
+        tasks = opened("random", window, data={"seed": seed}, dev=dev_of(segment_set))
         return tasks, {docno: own.lengths.tolist() for docno, own in tasks.table.segments.items()}
 
     tasks, first = lengths(3)
     assert lengths(3)[1] == first
     assert lengths(4)[1] != first
-    ranked = tasks.dev_scores(tasks.reranker).segmenter
-    assert max(ranked(tasks.table.segments["d1"].doc).lengths) == 12
+    segmenter = tasks.dev_scores(tasks.reranker).segmenter
+    assert max(segmenter(tasks.table.segments["d1"].doc).lengths) == 12
 
 
-def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(place, tmp_path):
+def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(opened):
     """A window that ends within a word: its text alone would have other tokens."""
-    tasks = opened(place, tmp_path, "random", {"window": {"length": 2}})
+    tasks = opened("random", {"window": {"length": 2}})
     scorer, group = tasks.select().scorer, tasks.select().groups[0]
     assert isinstance(scorer, EndToEnd)
     made = scorer.make(tasks.reranker, group.pairs)
@@ -181,16 +167,18 @@ def test_the_pairs_learned_from_have_the_tokens_that_ranking_reads(place, tmp_pa
     assert scorer.make(tasks.reranker, [("q1", "x1 x2")])[0].ids.tolist() == plain.ids.tolist()
 
 
-@pytest.mark.parametrize("aggregate", ["first", "max", "mean"])
-def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(place, tmp_path, aggregate):
+@pytest.mark.parametrize("aggregate", ["first", "max"])
+def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(
+    segmented, segment_set, tmp_path, aggregate
+):
     """The run of the test has the scores that the scorer of segments gives with the saved model."""
     from telerank.reranking.scorer import Scorer
     from telerank.segments.aggregate import Aggregate
     from telerank.segments.scorer import SegmentScorer
 
-    test = {"split": "dev", "run": str(place / "dev.run"), "queries": 6, "measures": ["RR"]}
-    config = segment_training(
-        place, "first", {"aggregate": aggregate}, dev=dev_of(place), test=test, precision="float32"
+    test = {"split": "dev", "run": str(segment_set / "dev.run"), "queries": 6, "measures": ["RR"]}
+    config = segmented(
+        "first", {"aggregate": aggregate}, dev=dev_of(segment_set), test=test, precision="float32"
     )
     model = train_reranker(config, tmp_path / "out")
     job = RerankerJob.open(config, tmp_path / "out", tmp_path / "out")
@@ -205,105 +193,72 @@ def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(place, tmp_
             assert score == pytest.approx(expected, abs=1e-4)
     # each document has three segments or more, of which the first alone is read
     pairs = sum(map(len, rankings))
-    told = read_outcome(tmp_path / "out")
-    assert (told.cut_documents, told.cut_titles) == (pairs if aggregate == "first" else 0, 0)
-    said = f"{pairs} test pairs whose document was cut" in describe_cut(tmp_path / "out", tmp_path / "out")
-    assert said == (aggregate == "first")
+    outcome = read_outcome(tmp_path / "out")
+    assert (outcome.cut_documents, outcome.cut_titles) == (pairs if aggregate == "first" else 0, 0)
     counts = json.loads((tmp_path / "out" / "data.json").read_text())
     measured = counts["dev pairs"]
     assert measured > 0
     assert counts["dev pairs whose document was cut"] == (measured if aggregate == "first" else 0)
-    said = f"{measured} dev pairs whose document was cut" in describe_cut(tmp_path / "out")
-    assert said == (aggregate == "first")
-
-
-def test_titles_that_are_cut_where_documents_are_ranked_are_counted_and_said(place, tmp_path):
-    mine = tmp_path / "mine"
-    shutil.copytree(place / "collection", mine)
-    docs = [json.loads(line) for line in (mine / "corpus.jsonl").read_text().splitlines()]
-    for doc in docs[:4]:
-        doc["title"] = "x6 " * 40
-    (mine / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
-    test = {"split": "dev", "run": str(place / "dev.run"), "measures": ["RR"]}
-    data = segment_settings(place, "first")["data"] | {"collection": str(mine)}
-    config = segment_training(place, "first", data=data, test=test)
-    train_reranker(config, tmp_path / "out")
-    run = read_run(tmp_path / "out" / "test.run.gz")
-    cut = sum(docno in ("d0", "d1", "d2", "d3") for ranking in run for docno in ranking.docnos)
-    assert cut > 4
-    assert f"{cut} test pairs whose title was cut" in describe_cut(tmp_path / "out", tmp_path / "out")
+    said = describe_cut(tmp_path / "out", tmp_path / "out")
+    for cut in (f"{pairs} test pairs whose document was cut", f"{measured} dev pairs whose document was cut"):
+        assert (cut in said) == (aggregate == "first")
 
 
 @pytest.mark.parametrize("select", ["first", "best"])
-def test_titles_and_queries_that_are_cut_in_dev_are_counted_and_said(place, tmp_path, select):
-    mine = tmp_path / "mine"
-    shutil.copytree(place / "collection", mine)
-    docs = [json.loads(line) for line in (mine / "corpus.jsonl").read_text().splitlines()]
-    docs[0]["title"] = "x6 " * 40
-    (mine / "corpus.jsonl").write_text("\n".join(map(json.dumps, docs)))
-    asked = [json.loads(line) for line in (mine / "queries.jsonl").read_text().splitlines()]
-    asked[-1]["text"] = "q1 " * 9
-    (mine / "queries.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    tasks = opened(place, tmp_path, select, data={"collection": str(mine)}, dev=dev_of(place))
+def test_titles_and_queries_that_are_cut_are_counted_and_said(
+    segmented, opened, segment_set, tmp_path, select
+):
+    """In dev, and where the documents of the test are ranked."""
+    collection = shutil.copytree(segment_set / "collection", tmp_path / "collection")
+
+    def change(name, rows, **fields):
+        records = [json.loads(line) for line in (collection / name).read_text().splitlines()]
+        for record in records[rows]:
+            record.update(fields)
+        (collection / name).write_text("\n".join(map(json.dumps, records)))
+
+    change("corpus.jsonl", slice(4), title="x6 " * 40)
+    change("queries.jsonl", slice(-1, None), text="q1 " * 9)
+    test = {"split": "dev", "run": str(segment_set / "dev.run"), "measures": ["RR"], "queries": 6}
+    changes = {"data": {"collection": str(collection)}}
+    tasks = opened(select, **changes, dev=dev_of(segment_set))
     titles = sum("x6 x6" in text for _, text in tasks.dev.pairs)
     queries = sum(query.startswith("q1 q1") for query, _ in tasks.dev.pairs)
     assert min(titles, queries) > 0
-    told = describe_cut(tmp_path)
-    assert f"{titles} dev pairs whose title was cut" in told
-    assert f"{queries} dev pairs whose query was cut" in told
+    said = describe_cut(tmp_path)
+    assert f"{titles} dev pairs whose title was cut" in said
+    assert f"{queries} dev pairs whose query was cut" in said
+    if select == "first":
+        config = segmented(select, **changes, test=test)
+        train_reranker(config, tmp_path / "out")
+        run = read_run(tmp_path / "out" / "test.run.gz")
+        cut = sum(docno in ("d0", "d1", "d2", "d3") for ranking in run for docno in ranking.docnos)
+        assert cut > 4
+        assert f"{cut} test pairs whose title was cut" in describe_cut(tmp_path / "out", tmp_path / "out")
 
 
-def test_a_frozen_encoder_learns_from_stored_features_of_segments(place, tmp_path):
-    model = {"kind": "bert", "frozen": True, "head": {"hidden": [4], "dropout": 0.0}}
-    config = segment_training(place, "random", model=model, dev=dev_of(place))
-    train_reranker(config, tmp_path / "out")
-    assert list((tmp_path / "out" / "features").iterdir())
-    lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
-    assert sum("dev" in line for line in lines) == 2
+@pytest.mark.parametrize("only", [None, "unjudged", "not-relevant", "relevant-elsewhere"])
+def test_negatives_are_unjudged_or_judged_or_relevant_to_another_query_or_any(opened, segment_set, only):
+    negatives = {"run": str(segment_set / "train.run"), "per_positive": 3, "resample": True}
 
-
-def test_negatives_are_unjudged_or_judged_or_any(place, tmp_path):
     def drawn(only):
-        data = segment_settings(place, "first")["data"]
-        data["negatives"] = {
-            "run": str(place / "train.run"),
-            "per_positive": 3,
-            "resample": True,
-            "only": only,
-        }
-        groups = opened(place, tmp_path, "first", data=data).groups
-        found = {(g.qid, d) for n in range(20 * QUERIES) for g in [groups[n]] for d in g.docnos[1:]}
-        return {(int(docno[1:]) - int(qid[1:])) % 20 for qid, docno in found}
+        groups = opened("first", data={"negatives": {**negatives, "only": only}}).groups
+        own = [groups[number] for number in range(20 * QUERIES)]
+        return {(int(group.qid[1:]), int(docno[1:])) for group in own for docno in group.docnos[1:]}
 
-    assert drawn(None) == {1, 2, 3, 4}
-    assert drawn("unjudged") == {2, 3, 4}
-    assert drawn("not-relevant") == {1}
-
-
-def test_negatives_that_are_relevant_elsewhere_are_relevant_to_another_query_of_the_split(place, tmp_path):
-    def drawn(only):
-        data = segment_settings(place, "first")["data"]
-        run = str(place / "train.run")
-        data["negatives"] = {"run": run, "per_positive": 3, "resample": True, "only": only}
-        groups = opened(place, tmp_path, "first", data=data).groups
-        return {docno for n in range(20 * QUERIES) for docno in groups[n].docnos[1:]}
-
-    relevant = {f"d{i}" for i in range(QUERIES)}
-    assert drawn(None) - relevant
-    assert drawn("relevant-elsewhere") == drawn(None) & relevant
+    places = {(document - query) % 20 for query, document in drawn(only)}
+    if only == "relevant-elsewhere":
+        assert {document for _, document in drawn(None)} - {*range(QUERIES)}
+        assert drawn(only) == {(query, document) for query, document in drawn(None) if document < QUERIES}
+    else:
+        assert places == {None: {1, 2, 3, 4}, "unjudged": {2, 3, 4}, "not-relevant": {1}}[only]
 
 
 def test_what_is_relevant_to_queries_kept_back_or_below_the_grade_of_relevance_is_not_elsewhere(
-    place, tmp_path
+    segmented, segment_set, tmp_path
 ):
-    negatives = {
-        "run": str(place / "train.run"),
-        "per_positive": 3,
-        "resample": True,
-        "only": "relevant-elsewhere",
-    }
-    data = segment_settings(place, "first")["data"] | {"negatives": negatives}
-    config = segment_training(place, "first", data=data)
+    negatives = {"run": str(segment_set / "train.run"), "per_positive": 3, "resample": True}
+    config = segmented("first", data={"negatives": negatives | {"only": "relevant-elsewhere"}})
     job = RerankerJob.open(config, tmp_path, tmp_path)
     kept = frozenset({"13", "15"})
     shifted = {f"1{i}": f"d{i}" for i in range(QUERIES)}
@@ -314,22 +269,20 @@ def test_what_is_relevant_to_queries_kept_back_or_below_the_grade_of_relevance_i
 
     relevant = {docno for qid, docno in shifted.items() if qid not in kept} - {"d0"}  # no other lists d0
     assert drawn(job.collection) == relevant
-    grades = [Qrel(qid, docno, 3) for qid, docno in shifted.items()]
-    grades += [
-        Qrel(qid, f"d{(int(docno[1:]) + 1) % 20}", 2) for qid, docno in shifted.items()
+    grades = [
+        Qrel(f"1{i}", f"d{i + more}", 3 - more) for i in range(QUERIES) for more in (0, 1)
     ]  # d12: 2 alone
     graded = replace(job.collection, qrels={"train": lambda: iter(grades)}, relevant_from=3)
     assert drawn(graded) == relevant
 
 
-def test_only_relevant_documents_of_the_list_are_learned_from(place, tmp_path):
-    run = str(place / "train.run")
+def test_only_relevant_documents_of_the_list_are_learned_from(opened, segment_set, tmp_path):
+    run = str(segment_set / "train.run")
     top = {ranking.query.qid: ranking.docnos[:3] for ranking in read_run(run)}
     listed = {f"1{i}" for i in range(QUERIES) if f"d{i}" in top[f"1{i}"]}
     assert 0 < len(listed) < QUERIES
     negatives = {"run": run, "depth": 3, "per_positive": 1, "relevant": "listed"}
-    data = segment_settings(place, "first")["data"] | {"negatives": negatives}
-    tasks = opened(place, tmp_path, "first", data=data)
+    tasks = opened("first", data={"negatives": negatives})
     assert {qid for qid, _ in tasks.groups.pairs} == listed
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["relevant pairs beyond the lists, left out"] == QUERIES - len(listed)
@@ -358,33 +311,9 @@ def test_hinge_of_raw_scores_is_best_s():
         ("first", {}, {"repetition": 1}, "set folds"),
     ],
 )
-def test_settings_that_cannot_be_are_named(place, select, segments, changes, expected):
+def test_settings_that_cannot_be_are_named(segmented, select, segments, changes, expected):
     from pydantic import ValidationError
 
     with pytest.raises(ValidationError) as caught:
-        segment_training(place, select, segments, **changes)
+        segmented(select, segments, **changes)
     assert expected in describe_error(caught.value)
-
-
-def test_settings_without_segments_dump_as_before(place):
-    """Kept models are found by a hash of this dump: no new name may appear in it."""
-    record = segment_settings(place, "first", test={"split": "dev", "run": "r", "queries": 3})
-    del record["data"]["segments"]
-    dump = RerankerTraining.model_validate(record).model_dump(mode="json")
-    assert list(dump) == [
-        *("optimisation", "dev", "precision", "device", "seed", "log_every", "tensorboard"),
-        *("checkpoint_every", "keep", "data", "model", "loss", "test", "folds", "held_out"),
-    ]
-    assert list(dump["data"]) == [
-        *("collection", "split", "format", "encoding", "negatives", "triples", "listed"),
-        *("queries", "pairs", "seed"),
-    ]
-    assert list(dump["data"]["negatives"]) == [
-        *("run", "pool", "random", "judged", "depth", "per_positive", "per_group", "resample"),
-    ]
-    with_segments = segment_training(place, "first")
-    assert RerankerTraining.model_validate(with_segments.model_dump(mode="json")) == with_segments
-
-
-def test_the_places_of_answers_differ(place):
-    assert len(set(PLACE.values())) == 3

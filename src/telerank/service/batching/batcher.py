@@ -69,6 +69,11 @@ class Batcher(Generic[Request]):
         self._pace = 0.0  # seconds of a text
         self._loop_task: asyncio.Task[None] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Requests that are tokenised, and of which texts wait for a batch."""
+        return len(self._waiting)
+
     async def submit(self, request: Request, *, may_cut: bool = True) -> BatchedReply:
         """The results of a request.
 

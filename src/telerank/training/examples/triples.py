@@ -23,7 +23,6 @@ from telerank.training.examples.reading import Reading
 from telerank.training.settings import Triples
 from telerank.types import Progress, silent
 
-_LINES = 4096  # lines in memory, or two windows of lines if that is more: a batch may span small windows
 _LONGEST_ID = 64  # characters; a text is longer, or contains a space
 
 
@@ -31,9 +30,9 @@ _LONGEST_ID = 64  # characters; a text is longer, or contains a space
 class TripleGroups:
     """The lines of ``path`` that ``accepts`` allows, each turned into a group by ``group``.
 
-    A window of lines is in memory with the one before it, and shuffled by the seed. Groups are best requested
-    in rising order: the file is read on from the current position, and from its beginning when an earlier
-    window is requested.
+    A window of lines is in memory with the one before it, and shuffled by the seed; of small windows, which a
+    batch may span, so many that they have ``held`` lines. Groups are best requested in rising order: the file
+    is read on from the current position, and from its beginning when an earlier window is requested.
     """
 
     path: Path
@@ -44,6 +43,7 @@ class TripleGroups:
     encoding: str = "utf-8"
     progress: Progress = silent
     most_pairs: float = math.inf
+    held: int = 4096
     _total: int | None = field(default=None, init=False)
     _window: int = field(default=-1, init=False)  # the number of the window that was read last
     _held: dict[int, list[Triple]] = field(default_factory=dict, init=False)  # the last windows, by number
@@ -88,7 +88,7 @@ class TripleGroups:
             self._window += 1
             self._held.pop(self._window, None)  # so that it becomes the newest
             self._held[self._window] = lines
-            if len(self._held) > max(2, -(-_LINES // self.window)):
+            if len(self._held) > max(2, -(-self.held // self.window)):
                 del self._held[next(iter(self._held))]
         return self._held[window]
 
