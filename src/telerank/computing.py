@@ -9,7 +9,7 @@ from typing import Annotated
 from annotated_types import Ge
 from typing_extensions import Doc
 
-from telerank.parameters import WordValues
+from telerank.parameters import Flags, WordValues
 
 Count = Annotated[int, Ge(1)]
 
@@ -32,9 +32,13 @@ class Computing:
             "tf32 (torch); bfloat16 (torch, openvino); int8 (openvino, calibrated)."
         ),
     ] = "auto"
-    threads: Annotated[Count | None, Doc("Threads of the model. Default: the back end's own choice.")] = None
+    threads: Annotated[
+        Count | None, Flags("-j"), Doc("Threads of the model. Default: the back end's own choice.")
+    ] = None
     tokens: Annotated[
-        Count | None, Doc("Tokens per batch, padding included. Default: 2048, on a GPU 65536.")
+        Count | None,
+        Flags("--batch-tokens"),
+        Doc("Tokens per batch, padding included. Default: 2048, on a GPU 65536."),
     ] = None
     device: Annotated[str | None, Doc("`cpu`, `cuda`, …; default: a GPU if there is one.")] = None
 

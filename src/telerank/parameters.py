@@ -7,9 +7,10 @@ stand for values (:class:`WordValues`), a check (:class:`Check`) and what a help
 from __future__ import annotations
 
 import inspect
+import math
 import pkgutil
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -21,7 +22,7 @@ REQUIRED: Any = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class WordValues:
-    """WordValues that stand for values: ``WordValues({"none": math.inf})``."""
+    """Words that stand for values: ``WordValues({"none": math.inf})``."""
 
     values: Mapping[str, Any]
 
@@ -33,11 +34,30 @@ class Check:
     function: Callable[[Any], object]
 
 
+def check_finite(number: float) -> None:
+    """Raise ValueError for infinity."""
+    if not math.isfinite(number):
+        raise ValueError("expected a finite number")
+
+
+@dataclass(frozen=True)
+class Flags:
+    """How a command line spells a parameter: its options, or the name of an argument in capitals."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
 @dataclass(frozen=True)
 class FieldsOf:
-    """Marks ``**settings`` that are the fields of a class; a named one is imported when it is needed."""
+    """Marks ``**settings`` that are the fields of a class, or what a function takes besides.
 
-    record: type | str
+    One that is named is imported when it is needed.
+    """
+
+    record: Callable[..., Any] | str
     without: tuple[str, ...] = ()
 
 
@@ -67,13 +87,22 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     whole = function
     while isinstance(whole, partial):
         whole = whole.func
-    names = (whole.__init__ if inspect.isclass(whole) else whole).__globals__
-    for name, each in inspect.signature(function).parameters.items():
-        text = each.annotation
-        annotation = eval(text, names) if isinstance(text, str) else text  # noqa: S307 — of our own source
-        parameter = _parameter(name, annotation, each.default)
+    is_class = inspect.isclass(whole)
+    names = get_type_hints(whole, include_extras=True) if is_class else whole.__globals__
+    records = getattr(function, "model_fields", {})
+    given = inspect.signature(function).parameters
+    for name, each in given.items():
+        annotation = names[name] if is_class else each.annotation
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, names)  # noqa: S307 — of our own source
+            except NameError:  # a type that is imported for checks alone: no text can be read as it
+                annotation = object
+        facts = tuple(records[name].metadata) if name in records else ()
+        parameter = _parameter(name, annotation, each.default, facts)
         if each.kind is each.VAR_KEYWORD:
-            fields.update(_fields_of(parameter.fact(FieldsOf)))
+            marked = parameter.fact(FieldsOf)
+            fields |= _fields_of(marked, given) if marked else {}
         elif each.kind is each.KEYWORD_ONLY:
             last[name] = parameter
         else:
@@ -81,18 +110,12 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     return {**fields, **last}
 
 
-def _fields_of(marked: FieldsOf | None) -> Iterator[tuple[str, Parameter]]:
-    """The fields of a dataclass or of a model of pydantic."""
-    if marked is None:
-        return
+def _fields_of(marked: FieldsOf, given: Iterable[str]) -> dict[str, Parameter]:
+    """The fields of a class, or the parameters of a function, that are not ``given`` themselves."""
     record = marked.record
-    cls = pkgutil.resolve_name(record) if isinstance(record, str) else record
-    records = getattr(cls, "model_fields", {})
-    hints = get_type_hints(cls, include_extras=True)
-    for name, each in inspect.signature(cls).parameters.items():
-        if name not in marked.without:
-            facts = tuple(records[name].metadata) if name in records else ()
-            yield name, _parameter(name, hints[name], each.default, facts)
+    source = pkgutil.resolve_name(record) if isinstance(record, str) else record
+    left_out = {*marked.without, *given}
+    return {name: each for name, each in parameters_of(source).items() if name not in left_out}
 
 
 def _parameter(name: str, annotation: Any, default: Any, facts: tuple[Any, ...] = ()) -> Parameter:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from errno import ENOENT
 from math import isfinite
 from os import strerror
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from annotated_types import Ge
 from typer import Argument, BadParameter, Option
+from typing_extensions import Doc
 
 from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
+from telerank.parameters import Check, Flags
+from telerank.verbs import parameters
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
+    from telerank.show.report import Report
+    from telerank.verbs.judge import JudgedRuns
 
 _DEPTHS, _DIGITS, _SHOWN = 1_000, 9, 60  # depths, their digits, and characters of a text that is refused
 _NAMED = 5  # files beside a collection that are named
@@ -33,7 +40,7 @@ class Form(StrEnum):
     json = "json"
 
 
-def _check_output(output: str | None) -> str | None:
+def check_output(output: str | None) -> str | None:
     """Refuse a file whose folder cannot be made, before the work starts."""
     folder = Path(output or "-").parent
     if not (folder.is_dir() or folder.parent.is_dir()):
@@ -92,7 +99,7 @@ TableOutput = Annotated[
     Option(
         "--output",
         "-o",
-        callback=_check_output,
+        callback=check_output,
         help="File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output.",
     ),
 ]
@@ -101,7 +108,7 @@ RunOutput = Annotated[
     Option(
         "--output",
         "-o",
-        callback=_check_output,
+        callback=check_output,
         help="File for the run (.gz packs it); `-`: standard output.",
     ),
 ]
@@ -121,6 +128,122 @@ PipelineOption = Annotated[
 ]
 
 
+def check_plot(plot: str | None) -> str | None:
+    """Refuse the name of a plot with an unknown suffix, too."""
+    if plot is not None:
+        from telerank.show.plots import check_plot_name
+
+        check_plot_name(plot)
+    return check_output(plot)
+
+
+Format = Annotated[
+    str | None,
+    Doc(
+        "Format of the collection, if it is not recognised; `telerank data ls` lists the formats. "
+        "Of several files of a kind it names one: `smart(documents=MED.ALL, judgments=MED.REL)`."
+    ),
+]
+Texts = Annotated[str, Doc("Encoding of the collection's texts, or of the topics.")]
+
+
+@dataclass
+class CollectionOptions:
+    """A collection, and how it is read."""
+
+    collection: Annotated[
+        str,
+        Flags("COLLECTION"),
+        Doc("A folder, a file or an ir_datasets id; `-`: JSON lines from standard input."),
+    ]
+    format: Format = None
+    encoding: Texts = "utf-8"
+
+    def open(self) -> Collection:
+        return open_collection(self.collection, self.format, self.encoding)
+
+
+Runs = Annotated[list[str], Flags("RUN"), Doc("Run files; `-`: standard input.")]
+
+
+@dataclass
+class JudgedOptions:
+    """Runs, and the qrels that they are measured by."""
+
+    qrels: Annotated[str, Flags("QRELS"), Doc("A qrels file (`-`: standard input) or a collection.")]
+    run: Runs
+    split: parameters.Split = None
+    format: Format = None
+    encoding: Texts = "utf-8"
+    strict: Annotated[bool, Doc("Refuse lines that only trec_eval reads, instead of warning of them.")] = (
+        False
+    )
+
+    def open(self, *others: str) -> JudgedRuns:
+        """The runs with their qrels; prints remarks about them. ``others`` are files that are read, too."""
+        from telerank.verbs.judge import judge
+
+        check_one_dash([self.qrels, *self.run, *others])
+        is_plain = self.format is None and self.encoding == "utf-8"
+        data = self.qrels if is_plain else open_collection(self.qrels, self.format, self.encoding)
+        judged = judge(self.run, data, split=self.split, strict=self.strict)
+        for remark in judged.remarks:
+            console.say(remark)
+        return judged
+
+
+OfAnyCollection = Annotated[
+    str | None,
+    Flags("COLLECTION"),
+    Doc("Collection with the queries: a folder, a file or an ir_datasets id."),
+]
+RunFile = Annotated[
+    str,
+    Flags("-o"),
+    Check(check_output),
+    Doc("File for the run (.gz packs it); `-`: standard output."),
+]
+PrintJson = Annotated[bool, Flags("--json"), Doc("Print JSON instead of text.")]
+Kept = Annotated[int | None, Ge(1), Flags("-k"), Doc("Documents kept for each query.")]
+
+
+@dataclass
+class ReportOptions:
+    """Where a report is written, and how."""
+
+    form: Annotated[
+        Form | None,
+        Flags("--as"),
+        Doc("Format of the tables; default: by the suffix of --output, else text."),
+    ] = None
+    output: Annotated[
+        str,
+        Flags("-o"),
+        Check(check_output),
+        Doc("File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output."),
+    ] = "-"
+    as_json: PrintJson = False
+
+    def write(self, report: Report) -> None:
+        """Write a report as tables or JSON; its remarks go to standard error."""
+        from telerank.cli.runs.output import write_report
+
+        write_report(report, self.output, self.form, as_json=self.as_json)
+
+
+@dataclass
+class PlottedReportOptions(ReportOptions):
+    """A report with a plot."""
+
+    plot: Annotated[str | None, Check(check_plot), Doc("File for a plot: .png, .svg or .pdf.")] = None
+
+    def write(self, report: Any) -> None:
+        from telerank.cli.runs.output import write_plot
+
+        write_plot(report.plot, self.plot)
+        super().write(report)
+
+
 def open_collection(name: str, form: str | None, encoding: str) -> Collection:
     """Open the collection that the options name; name the files beside it that are not read."""
     import telerank as tr
@@ -132,17 +255,8 @@ def open_collection(name: str, form: str | None, encoding: str) -> Collection:
     return collection
 
 
-def _check_plot(plot: str | None) -> str | None:
-    """Refuse the name of a plot with an unknown suffix, too."""
-    if plot is not None:
-        from telerank.show.plots import check_plot_name
-
-        check_plot_name(plot)
-    return _check_output(plot)
-
-
 PlotFile = Annotated[
-    str | None, Option("--plot", callback=_check_plot, help="File for a plot: .png, .svg or .pdf.")
+    str | None, Option("--plot", callback=check_plot, help="File for a plot: .png, .svg or .pdf.")
 ]
 
 
