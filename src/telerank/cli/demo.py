@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
-from typer import Option
+from typing_extensions import Doc
 
 from telerank.cli import console
+from telerank.cli.derive import derive
 from telerank.cli.experiment import print_outcome
+from telerank.parameters import Flags
 
 _QUESTION = "Qui a inventé l'imprimerie ?"
 
 
+@derive
 def demo(
     *,
-    output: Path = Option(
-        Path("telerank-demo"), "--output", "-o", help="A folder for the report, its plots and the indexes."
+    output: Annotated[Path, Flags("-o"), Doc("A folder for the report, its plots and the indexes.")] = Path(
+        "telerank-demo"
     ),
 ) -> None:
     """Try everything on a French collection that is installed with telerank, without a network.

@@ -147,6 +147,9 @@ Format = Annotated[
 Texts = Annotated[str, Doc("Encoding of the collection's texts, or of the topics.")]
 
 
+IndexName = Annotated[str, Flags("INDEX"), Doc("The folder of the index.")]
+
+
 @dataclass
 class CollectionOptions:
     """A collection, and how it is read."""

@@ -35,3 +35,10 @@ Candidates = Annotated[
 ]
 PairCount = Annotated[int, Ge(1), Flags("-n"), Doc("Number of pairs to draw.")]
 DrawSeed = Annotated[int, Doc("Seed of the draw.")]
+FoldCount = Annotated[int, Ge(2), Doc("Folds of the cross-validation.")]
+FoldSeed = Annotated[int, Doc("Seed of the folds.")]
+AnalyzerName = Annotated[
+    str,
+    Flags("--analyzer", "-a"),
+    Doc("`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`."),
+]
