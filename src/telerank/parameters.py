@@ -1,7 +1,7 @@
 """What a function takes, read from its own signature: texts, options and records are derived from it.
 
 A parameter's annotation says everything: its type, its bounds (``annotated_types.Ge``, …), the words that
-stand for values (:class:`WordValues`), a check (:class:`Check`) and what a help says (``Doc``).
+stand for values (:class:`WordValues`), a check (:class:`Check`) and what a help says (:class:`Help`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 F = TypeVar("F")
 REQUIRED: Any = inspect.Parameter.empty
 """The default of a parameter that must be given."""
+
+
+@dataclass(frozen=True)
+class Help:
+    """What a help says of a parameter."""
+
+    text: str
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Column, Table
 from rich.text import Text
-from typing_extensions import Doc
 
 from telerank.cli import console
 from telerank.cli.derive import derive
-from telerank.parameters import Flags
+from telerank.parameters import Flags, Help
 from telerank.verbs.parameters import AnalyzerName
 
 if TYPE_CHECKING:
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 @derive
 def analyze_text(
-    texts: Annotated[list[str], Flags("TEXT"), Doc("Texts; `-` reads lines from standard input.")],
+    texts: Annotated[list[str], Flags("TEXT"), Help("Texts; `-` reads lines from standard input.")],
     *,
     analyzer: AnalyzerName = "standard",
-    as_json: Annotated[bool, Flags("--json"), Doc("Print one JSON object for each text.")] = False,
+    as_json: Annotated[bool, Flags("--json"), Help("Print one JSON object for each text.")] = False,
 ) -> None:
     """Show the output of each step of an analyzer for a text.
 

@@ -6,12 +6,10 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from typing_extensions import Doc
-
 from telerank.cli import console
 from telerank.cli.derive import derive
 from telerank.cli.experiment import print_outcome
-from telerank.parameters import Flags
+from telerank.parameters import Flags, Help
 
 _QUESTION = "Qui a inventé l'imprimerie ?"
 
@@ -19,7 +17,7 @@ _QUESTION = "Qui a inventé l'imprimerie ?"
 @derive
 def demo(
     *,
-    output: Annotated[Path, Flags("-o"), Doc("A folder for the report, its plots and the indexes.")] = Path(
+    output: Annotated[Path, Flags("-o"), Help("A folder for the report, its plots and the indexes.")] = Path(
         "telerank-demo"
     ),
 ) -> None:

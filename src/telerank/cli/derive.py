@@ -19,9 +19,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Le
 from typer import Argument, BadParameter, Option
-from typing_extensions import Doc
 
-from telerank.parameters import REQUIRED, Check, Flags, Parameter, parameters_of
+from telerank.parameters import REQUIRED, Check, Flags, Help, Parameter, parameters_of
 
 _PLAIN = (str, int, float, bool, Path)
 
@@ -78,9 +77,9 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
     kind = _typed(parameter)
     item = _item(kind)
     is_list, is_required = item is not kind, parameter.default is REQUIRED
-    doc, low, high = parameter.fact(Doc), parameter.fact(Ge), parameter.fact(Le)
+    doc, low, high = parameter.fact(Help), parameter.fact(Ge), parameter.fact(Le)
     flags: Sequence[str] = getattr(parameter.fact(Flags), "names", ())
-    facts: dict[str, Any] = {"help": doc.documentation if doc else None}
+    facts: dict[str, Any] = {"help": doc.text if doc else None}
     facts |= {
         "min": low and low.ge,
         "max": high and high.le,

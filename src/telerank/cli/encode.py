@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from typing_extensions import Doc
-
 from telerank.cli import console, options
 from telerank.cli.derive import derive
-from telerank.parameters import FieldsOf, Flags
+from telerank.parameters import FieldsOf, Flags, Help
 from telerank.verbs import encode as verbs
 
 
@@ -17,12 +15,12 @@ def encode(
     collection: Annotated[
         str,
         Flags("COLLECTION"),
-        Doc("A folder, a file, an ir_datasets id, or an index, whose documents are encoded."),
+        Help("A folder, a file, an ir_datasets id, or an index, whose documents are encoded."),
     ],
     vectors: Annotated[
         str | None,
         Flags("VECTORS"),
-        Doc("Folder for the vectors; default for an index: INDEX/vectors/MODEL."),
+        Help("Folder for the vectors; default for an index: INDEX/vectors/MODEL."),
     ] = None,
     *,
     format: options.Format = None,  # noqa: A002

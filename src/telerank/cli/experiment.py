@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.commands import group_with_default
-from telerank.cli.options import AsJson, parse_numbers
+from telerank.cli.derive import derive
+from telerank.cli.options import PrintJson, parse_numbers
 from telerank.cli.runs.output import write_text
 from telerank.errors import CollectionError
+from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
     from telerank.experiments.schema import Experiment
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
 app = typer.Typer(cls=group_with_default("run"), no_args_is_help=True, rich_markup_mode="markdown")
 _Data = Annotated[
     list[str] | None,
-    typer.Option(
-        "--data",
-        help="Where collections are: `NAME=PATH`, or a folder of them; repeat for several. Folders in the "
-        "variable TELERANK_DATA are searched, too.",
+    Help(
+        "Where collections are: `NAME=PATH`, or a folder of them; repeat for several. Folders in the "
+        "variable TELERANK_DATA are searched, too."
     ),
 ]
 
@@ -42,6 +42,7 @@ def experiment() -> None:
 
 
 @app.command("ls")
+@derive
 def list_experiments(*, data: _Data = None) -> None:
     """List the packaged experiments, what each needs, and what of that is here.
 
@@ -73,34 +74,38 @@ def _small_time(small: Experiment | None) -> str:
 
 
 @app.command("run")
+@derive
 def run(
-    files: list[str] = Argument(metavar="NAME|FILE", help="Packaged experiments by name, or YAML files."),
+    files: Annotated[list[str], Flags("NAME|FILE"), Help("Packaged experiments by name, or YAML files.")],
     *,
-    small: bool = Option(False, "--small", help="The copy for two cores, instead of the paper's own size."),
-    show: bool = Option(False, "--show", help="Print the resolved file instead of running it."),
+    small: Annotated[bool, Help("The copy for two cores, instead of the paper's own size.")] = False,
+    show: Annotated[bool, Help("Print the resolved file instead of running it.")] = False,
     data: _Data = None,
-    on: list[str] | None = Option(
-        None,
-        help="Run on this data of the experiment; repeat for several. Default: all data of the paper "
-        "that are here, or else the first that is.",
+    on: Annotated[
+        list[str] | None,
+        Help(
+            "Run on this data of the experiment; repeat for several. Default: all data of the paper that are "
+            "here, or else the first that is."
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        Help(
+            "Where models are, and what trainings start from: `NAME=FOLDER`, or a folder of them. Those in "
+            "the variable TELERANK_MODELS are searched, too."
+        ),
+    ] = None,
+    system: Annotated[
+        list[str] | None, Help("`NAME=PATH`: a run file or a model's folder for a system.")
+    ] = None,
+    skip: Annotated[list[str] | None, Help("A system to leave out; repeat for several.")] = None,
+    seeds: Annotated[
+        str | None, Help("Train with these seeds, as `0,1,2`; default: those of the experiment.")
+    ] = None,
+    output: Annotated[Path, Flags("-o"), Help("A folder for results, indexes, vectors and models.")] = Path(
+        "telerank-experiments"
     ),
-    model: list[str] | None = Option(
-        None,
-        help="Where models are, and what trainings start from: `NAME=FOLDER`, or a folder of them. The "
-        "folders in the variable TELERANK_MODELS are searched, too.",
-    ),
-    system: list[str] | None = Option(None, help="`NAME=PATH`: a run file or a model's folder for a system."),
-    skip: list[str] | None = Option(None, help="A system to leave out; repeat for several."),
-    seeds: str | None = Option(
-        None, help="Train with these seeds, as `0,1,2`; default: those of the experiment."
-    ),
-    output: Path = Option(
-        Path("telerank-experiments"),
-        "--output",
-        "-o",
-        help="A folder for results, indexes, vectors and models.",
-    ),
-    as_json: AsJson = False,
+    as_json: PrintJson = False,
 ) -> None:
     """Run experiments, and show the paper's values beside the measured ones.
 

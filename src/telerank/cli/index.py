@@ -9,12 +9,11 @@ from typing import Annotated
 
 import typer
 from annotated_types import Ge
-from typing_extensions import Doc
 
 from telerank.cli import console, options
 from telerank.cli.commands import group_with_default
 from telerank.cli.derive import derive
-from telerank.parameters import Flags
+from telerank.parameters import Flags, Help
 from telerank.show.tables import count_noun
 from telerank.verbs.parameters import AnalyzerName
 
@@ -23,7 +22,7 @@ _BUILD = "build"
 
 app = typer.Typer(cls=group_with_default(_BUILD), no_args_is_help=True, rich_markup_mode="markdown")
 
-Workers = Annotated[int | None, Ge(1), Flags("-j"), Doc("Processes that build; default: one per core.")]
+Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
 
 @app.callback()
@@ -44,7 +43,7 @@ def build(
     index: options.IndexName,
     *,
     analyzer: AnalyzerName = "standard",
-    overwrite: Annotated[bool, Doc("Replace an existing index.")] = False,
+    overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
     """Index the documents of a collection.
@@ -76,7 +75,7 @@ def add(
     data: options.CollectionOptions,
     index: options.IndexName,
     *,
-    update: Annotated[bool, Doc("Replace documents of the same docno.")] = False,
+    update: Annotated[bool, Help("Replace documents of the same docno.")] = False,
     workers: Workers = None,
 ) -> None:
     """Add the documents of a collection to an index, as a new segment.
@@ -95,7 +94,7 @@ def add(
 @app.command()
 @derive
 def update(
-    folder: Annotated[str, Flags("FOLDER"), Doc("The folder of files.")],
+    folder: Annotated[str, Flags("FOLDER"), Help("The folder of files.")],
     index: options.IndexName,
     *,
     workers: Workers = None,
@@ -128,7 +127,7 @@ def update(
 @derive
 def delete(
     index: options.IndexName,
-    docnos: Annotated[list[str], Flags("DOCNO"), Doc("Docnos, or `-` for those on standard input.")],
+    docnos: Annotated[list[str], Flags("DOCNO"), Help("Docnos, or `-` for those on standard input.")],
 ) -> None:
     """Delete documents; `merge` removes them from the files.
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 from typer import Argument, BadParameter, Option
-from typing_extensions import Doc
 
 from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
-from telerank.parameters import Check, Flags
+from telerank.parameters import Check, Flags, Help
 from telerank.verbs import parameters
 
 if TYPE_CHECKING:
@@ -139,15 +138,15 @@ def check_plot(plot: str | None) -> str | None:
 
 Format = Annotated[
     str | None,
-    Doc(
+    Help(
         "Format of the collection, if it is not recognised; `telerank data ls` lists the formats. "
         "Of several files of a kind it names one: `smart(documents=MED.ALL, judgments=MED.REL)`."
     ),
 ]
-Texts = Annotated[str, Doc("Encoding of the collection's texts, or of the topics.")]
+Texts = Annotated[str, Help("Encoding of the collection's texts, or of the topics.")]
 
 
-IndexName = Annotated[str, Flags("INDEX"), Doc("The folder of the index.")]
+IndexName = Annotated[str, Flags("INDEX"), Help("The folder of the index.")]
 
 
 @dataclass
@@ -157,7 +156,7 @@ class CollectionOptions:
     collection: Annotated[
         str,
         Flags("COLLECTION"),
-        Doc("A folder, a file or an ir_datasets id; `-`: JSON lines from standard input."),
+        Help("A folder, a file or an ir_datasets id; `-`: JSON lines from standard input."),
     ]
     format: Format = None
     encoding: Texts = "utf-8"
@@ -166,19 +165,19 @@ class CollectionOptions:
         return open_collection(self.collection, self.format, self.encoding)
 
 
-Runs = Annotated[list[str], Flags("RUN"), Doc("Run files; `-`: standard input.")]
+Runs = Annotated[list[str], Flags("RUN"), Help("Run files; `-`: standard input.")]
 
 
 @dataclass
 class JudgedOptions:
     """Runs, and the qrels that they are measured by."""
 
-    qrels: Annotated[str, Flags("QRELS"), Doc("A qrels file (`-`: standard input) or a collection.")]
+    qrels: Annotated[str, Flags("QRELS"), Help("A qrels file (`-`: standard input) or a collection.")]
     run: Runs
     split: parameters.Split = None
     format: Format = None
     encoding: Texts = "utf-8"
-    strict: Annotated[bool, Doc("Refuse lines that only trec_eval reads, instead of warning of them.")] = (
+    strict: Annotated[bool, Help("Refuse lines that only trec_eval reads, instead of warning of them.")] = (
         False
     )
 
@@ -195,19 +194,22 @@ class JudgedOptions:
         return judged
 
 
-OfAnyCollection = Annotated[
+Pipeline = Annotated[
     str | None,
-    Flags("COLLECTION"),
-    Doc("Collection with the queries: a folder, a file or an ir_datasets id."),
+    Flags("--model"),
+    Help(
+        "Pipeline: `bm25(k1=0.9, b=0.4)`, `dense(minilm)`, `bm25 % 100 >> rerank(my-reranker) % 10`, or the "
+        "name of a saved one. Default: `bm25`; for a folder of vectors `dense`."
+    ),
 ]
 RunFile = Annotated[
     str,
     Flags("-o"),
     Check(check_output),
-    Doc("File for the run (.gz packs it); `-`: standard output."),
+    Help("File for the run (.gz packs it); `-`: standard output."),
 ]
-PrintJson = Annotated[bool, Flags("--json"), Doc("Print JSON instead of text.")]
-Kept = Annotated[int | None, Ge(1), Flags("-k"), Doc("Documents kept for each query.")]
+PrintJson = Annotated[bool, Flags("--json"), Help("Print JSON instead of text.")]
+Kept = Annotated[int | None, Ge(1), Flags("-k"), Help("Documents kept for each query.")]
 
 
 @dataclass
@@ -217,13 +219,13 @@ class ReportOptions:
     form: Annotated[
         Form | None,
         Flags("--as"),
-        Doc("Format of the tables; default: by the suffix of --output, else text."),
+        Help("Format of the tables; default: by the suffix of --output, else text."),
     ] = None
     output: Annotated[
         str,
         Flags("-o"),
         Check(check_output),
-        Doc("File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output."),
+        Help("File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output."),
     ] = "-"
     as_json: PrintJson = False
 
@@ -238,7 +240,7 @@ class ReportOptions:
 class PlottedReportOptions(ReportOptions):
     """A report with a plot."""
 
-    plot: Annotated[str | None, Check(check_plot), Doc("File for a plot: .png, .svg or .pdf.")] = None
+    plot: Annotated[str | None, Check(check_plot), Help("File for a plot: .png, .svg or .pdf.")] = None
 
     def write(self, report: Any) -> None:
         from telerank.cli.runs.output import write_plot

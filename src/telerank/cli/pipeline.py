@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from typing_extensions import Doc
 
 from telerank.cli import console
 from telerank.cli.derive import derive
 from telerank.cli.options import IndexName, PrintJson
-from telerank.parameters import Flags
+from telerank.parameters import Flags, Help
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-_Name = Annotated[str, Flags("NAME"), Doc("Name of the pipeline.")]
+_Name = Annotated[str, Flags("NAME"), Help("Name of the pipeline.")]
 
 
 @app.callback()
@@ -31,7 +30,7 @@ def pipeline() -> None:
 def save(
     index: IndexName,
     name: _Name,
-    text: Annotated[str, Flags("PIPELINE"), Doc("Text of the pipeline.")],
+    text: Annotated[str, Flags("PIPELINE"), Help("Text of the pipeline.")],
 ) -> None:
     """Save a pipeline with an index; a pipeline of that name is replaced.
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
-from typing_extensions import Doc
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.parameters import Flags
+from telerank.parameters import Flags, Help
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
@@ -88,26 +87,26 @@ def encode(
     folder: str | Path | None = None,
     *,
     model: Annotated[
-        str, Doc("`minilm` (extra minilm), a folder, or a name on the Hugging Face hub.")
+        str, Help("`minilm` (extra minilm), a folder, or a name on the Hugging Face hub.")
     ] = "minilm",
     dtype: Annotated[
-        str, Doc("Type of the numbers on disk: float32, float16, bfloat16 or int8.")
+        str, Help("Type of the numbers on disk: float32, float16, bfloat16 or int8.")
     ] = "float16",
     shard: Annotated[
-        int, Ge(1), Flags("--shard-size"), Doc("Documents per shard: the most that a crash can lose.")
+        int, Ge(1), Flags("--shard-size"), Help("Documents per shard: the most that a crash can lose.")
     ] = 16_384,
     batch_tokens: Annotated[
-        int | None, Ge(1), Doc("Tokens per batch, padding included. Default: 4096, on a GPU 65536.")
+        int | None, Ge(1), Help("Tokens per batch, padding included. Default: 4096, on a GPU 65536.")
     ] = None,
     precision: Annotated[
-        str, Doc("auto (bfloat16 on a GPU that computes in it, else float32), float32, tf32 or bfloat16.")
+        str, Help("auto (bfloat16 on a GPU that computes in it, else float32), float32, tf32 or bfloat16.")
     ] = "auto",
     device: Device = None,
     approximate: Annotated[
         str | None,
-        Doc("Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."),
+        Help("Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."),
     ] = None,
-    overwrite: Annotated[bool, Doc("Replace existing vectors.")] = False,
+    overwrite: Annotated[bool, Help("Replace existing vectors.")] = False,
     progress: ProgressSetting = None,
 ) -> EncodedDocuments:
     """Encode the documents of an index or of a collection (or of the path of either) with a bi-encoder.

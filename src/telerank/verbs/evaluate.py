@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from typing_extensions import Doc
-
 from telerank.errors import CollectionError
 from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import (
@@ -20,7 +18,7 @@ from telerank.evaluation.measures import (
     require_means,
 )
 from telerank.evaluation.report import depth_table, describe_gaps, means_table, query_table
-from telerank.parameters import Flags
+from telerank.parameters import Flags, Help
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
@@ -39,7 +37,7 @@ MEASURES_BY_DEPTH = "R AP"
 Baselines = Annotated[
     Sequence[str | Path],
     Flags("--baseline", "-b"),
-    Doc("One of the runs, by file or name; repeat for several. Default: the first."),
+    Help("One of the runs, by file or name; repeat for several. Default: the first."),
 ]
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
-from typing_extensions import Doc
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.contents import find_docs
 from telerank.errors import CollectionError
-from telerank.parameters import Check, Flags, check_finite
+from telerank.parameters import Check, Flags, Help, check_finite
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 Checkpoints = Annotated[
     Sequence[str],
     Flags("MODEL"),
-    Doc("Checkpoints to compare: re-rankers, or an encoder (`minilm`) as it is before training."),
+    Help("Checkpoints to compare: re-rankers, or an encoder (`minilm`) as it is before training."),
 ]
 RerankerName = Annotated[
-    str, Flags("--model"), Doc("A re-ranker: the folder OUTPUT/model of a training, or a name on the hub.")
+    str, Flags("--model"), Help("A re-ranker: the folder OUTPUT/model of a training, or a name on the hub.")
 ]
-ModelDevice = Annotated[str, Doc("`cpu` or `cuda`.")]
+ModelDevice = Annotated[str, Help("`cpu` or `cuda`.")]
 
 
 def diffusion(
@@ -78,12 +77,12 @@ def tsne(
     candidates: Candidates = None,
     *,
     split: Split = None,
-    each: Annotated[int, Ge(1), Flags("-n"), Doc("Number of relevant pairs, and of other pairs.")] = 250,
+    each: Annotated[int, Ge(1), Flags("-n"), Help("Number of relevant pairs, and of other pairs.")] = 250,
     perplexity: Annotated[
-        float, Ge(1.0), Check(check_finite), Doc("About how many neighbours t-SNE keeps near.")
+        float, Ge(1.0), Check(check_finite), Help("About how many neighbours t-SNE keeps near.")
     ] = 30.0,
     neighbours: Annotated[
-        int, Ge(1), Doc("Nearest pairs of which the share of the same class is computed.")
+        int, Ge(1), Help("Nearest pairs of which the share of the same class is computed.")
     ] = 10,
     seed: DrawSeed = 0,
     batch_tokens: BatchTokens = 8192,
@@ -119,7 +118,7 @@ def faithfulness(
     *,
     split: Split = None,
     pairs: PairCount = 1000,
-    relevant: Annotated[bool, Doc("Draw relevant pairs of the qrels instead of any candidates.")] = False,
+    relevant: Annotated[bool, Help("Draw relevant pairs of the qrels instead of any candidates.")] = False,
     seed: DrawSeed = 0,
     batch_tokens: BatchTokens = 8192,
     device: ModelDevice = "cpu",
@@ -158,12 +157,12 @@ def faithfulness(
 
 def gates(
     model: RerankerName,
-    query: Annotated[str, Flags("--query", "-q"), Doc("The query.")],
-    text: Annotated[str | None, Doc("The passage; `-`: standard input.")] = None,
+    query: Annotated[str, Flags("--query", "-q"), Help("The query.")],
+    text: Annotated[str | None, Help("The passage; `-`: standard input.")] = None,
     *,
-    docno: Annotated[str | None, Doc("Docno of the passage, a document of --docs.")] = None,
+    docno: Annotated[str | None, Help("Docno of the passage, a document of --docs.")] = None,
     docs: Annotated[
-        str | None, Flags("--docs", "INDEX|COLLECTION"), Doc("An index or a collection with the document.")
+        str | None, Flags("--docs", "INDEX|COLLECTION"), Help("An index or a collection with the document.")
     ] = None,
 ) -> Gates:
     """The gate of each episode for each sentence of a text or of a document of ``docs``.

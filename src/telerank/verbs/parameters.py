@@ -6,39 +6,38 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from annotated_types import Ge, Le
-from typing_extensions import Doc
 
-from telerank.parameters import Flags
+from telerank.parameters import Flags, Help
 
-Split = Annotated[str | None, Doc("Split of the collection; default: the only one.")]
+Split = Annotated[str | None, Help("Split of the collection; default: the only one.")]
 Measures = Annotated[
     str | Sequence[str],
     Flags("-m"),
-    Doc("Measures by the names of ir_measures or trec_eval, separated by spaces."),
+    Help("Measures by the names of ir_measures or trec_eval, separated by spaces."),
 ]
 MeasureToMaximise = Annotated[
-    str, Flags("-m"), Doc("Measure to maximise, as ir_measures or trec_eval name it.")
+    str, Flags("-m"), Help("Measure to maximise, as ir_measures or trec_eval name it.")
 ]
 RelevanceLevel = Annotated[
     int,
     Ge(1),
     Flags("--level-for-rel", "-l"),
-    Doc("Grades from LEVEL up are relevant, as for `trec_eval -l`."),
+    Help("Grades from LEVEL up are relevant, as for `trec_eval -l`."),
 ]
-Level = Annotated[float, Ge(0.0), Le(1.0), Doc("A difference is significant if its p is below this.")]
-BatchTokens = Annotated[int, Ge(1), Doc("Most tokens in a batch, padding included.")]
-Device = Annotated[str | None, Doc("`cpu`, `cuda`, …; default: a GPU if there is one.")]
+Level = Annotated[float, Ge(0.0), Le(1.0), Help("A difference is significant if its p is below this.")]
+BatchTokens = Annotated[int, Ge(1), Help("Most tokens in a batch, padding included.")]
+Device = Annotated[str | None, Help("`cpu`, `cuda`, …; default: a GPU if there is one.")]
 Candidates = Annotated[
     str | None,
     Flags("--candidates", "RUN|POOL"),
-    Doc("A run file, or a pool of the collection (`test/100`), to draw from. Default: its only pool."),
+    Help("A run file, or a pool of the collection (`test/100`), to draw from. Default: its only pool."),
 ]
-PairCount = Annotated[int, Ge(1), Flags("-n"), Doc("Number of pairs to draw.")]
-DrawSeed = Annotated[int, Doc("Seed of the draw.")]
-FoldCount = Annotated[int, Ge(2), Doc("Folds of the cross-validation.")]
-FoldSeed = Annotated[int, Doc("Seed of the folds.")]
+PairCount = Annotated[int, Ge(1), Flags("-n"), Help("Number of pairs to draw.")]
+DrawSeed = Annotated[int, Help("Seed of the draw.")]
+FoldCount = Annotated[int, Ge(2), Help("Folds of the cross-validation.")]
+FoldSeed = Annotated[int, Help("Seed of the folds.")]
 AnalyzerName = Annotated[
     str,
     Flags("--analyzer", "-a"),
-    Doc("`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`."),
+    Help("`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`."),
 ]

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from typing_extensions import Doc
 
 from telerank.cli import options
 from telerank.cli.derive import derive
 from telerank.cli.runs.predictions import measure_predictions, refuse_of_runs
 from telerank.errors import MeasureError
-from telerank.parameters import FieldsOf, Flags
+from telerank.parameters import FieldsOf, Flags, Help
 from telerank.verbs import evaluate as verbs
 from telerank.verbs.parameters import Measures, RelevanceLevel
 
@@ -26,24 +25,26 @@ def evaluate(
     measures: Annotated[
         str | None,
         Flags("-m"),
-        Doc(
+        Help(
             "Measures by the names of ir_measures or trec_eval (`map`, `P_10`, `official`, `all_trec`). "
             "Default: `RR@10 R@1000 AP nDCG@10 P@1`; with --depths `R AP`; of answers, all there are."
         ),
     ] = None,
     relevance_level: RelevanceLevel = 1,
-    groups: Annotated[bool, Doc("Of answers: show means by question word and by answer length too.")] = False,
+    groups: Annotated[
+        bool, Help("Of answers: show means by question word and by answer length too.")
+    ] = False,
     no_answer: Annotated[
         str | None,
         Flags("--no-answer", "FILE"),
-        Doc("Of answers: a value of no-answer for each question, as JSON, higher for no answer."),
+        Help("Of answers: a value of no-answer for each question, as JSON, higher for no answer."),
     ] = None,
     threshold: Annotated[
-        float, Doc("Of answers: questions whose value of no-answer is above this have none.")
+        float, Help("Of answers: questions whose value of no-answer is above this have none.")
     ] = 1.0,
-    per_query: Annotated[bool, Doc("Show the values of each query too.")] = False,
+    per_query: Annotated[bool, Help("Show the values of each query too.")] = False,
     depths: Annotated[
-        str | None, Doc("Compute measures, named without cutoff, at depths such as `1,3,…,15`.")
+        str | None, Help("Compute measures, named without cutoff, at depths such as `1,3,…,15`.")
     ] = None,
     report: options.PlottedReportOptions,
 ) -> None:
@@ -82,7 +83,7 @@ def compare(
     runs: options.JudgedOptions,
     *,
     measures: Measures = _RUN_MEASURES,
-    queries: Annotated[int, Ge(0), Le(10), Doc("Show only N of the queries that changed most.")] = 10,
+    queries: Annotated[int, Ge(0), Le(10), Help("Show only N of the queries that changed most.")] = 10,
     report: options.ReportOptions,
     **settings: Annotated[Any, FieldsOf(verbs.compare)],
 ) -> None:
@@ -112,12 +113,12 @@ def depth(
     reranker: Annotated[
         str,
         Flags("--reranker", "-r"),
-        Doc("A run with a re-ranker's scores for the candidates of all runs."),
+        Help("A run with a re-ranker's scores for the candidates of all runs."),
     ],
     measure: Annotated[
-        str, Flags("-m"), Doc("Measure of the re-ranked lists, as ir_measures names it.")
+        str, Flags("-m"), Help("Measure of the re-ranked lists, as ir_measures names it.")
     ] = "RR@10",
-    depths: Annotated[str, Doc("Depths n of the first stage.")] = "5,10,50,500,1000",
+    depths: Annotated[str, Help("Depths n of the first stage.")] = "5,10,50,500,1000",
     report: options.PlottedReportOptions,
 ) -> None:
     """Re-rank the first n documents of each run by a re-ranker's scores, and measure at each depth n.
@@ -135,12 +136,12 @@ def depth(
 @derive
 def consistency(
     reference: Annotated[
-        str, Flags("REFERENCE"), Doc("The run whose candidates a re-ranker was trained on.")
+        str, Flags("REFERENCE"), Help("The run whose candidates a re-ranker was trained on.")
     ],
     run: options.Runs,
     *,
-    depths: Annotated[str, Doc("Depths n of the runs.")] = "1,5,10,50,100,500,1000",
-    reference_depth: Annotated[int, Ge(1), Doc("Documents of the reference that are candidates.")] = 1000,
+    depths: Annotated[str, Help("Depths n of the runs.")] = "1,5,10,50,100,500,1000",
+    reference_depth: Annotated[int, Ge(1), Help("Documents of the reference that are candidates.")] = 1000,
     report: options.PlottedReportOptions,
 ) -> None:
     """Consistency factor C(f, n): the mean share of a run's first n that is among the reference's candidates.

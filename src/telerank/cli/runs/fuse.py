@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge
-from typing_extensions import Doc
 
 from telerank.cli import console, options
 from telerank.cli.derive import derive
 from telerank.cli.runs.output import say_run
 from telerank.errors import CollectionError
-from telerank.parameters import Check, check_finite
+from telerank.parameters import Check, Help, check_finite
 from telerank.verbs.parameters import FoldCount, FoldSeed, Level, Measures, MeasureToMaximise
 
 Method = Literal["interleave", "linear", "rrf"]
-Depth = Annotated[int, Ge(1), Doc("Documents taken from each run for each query.")]
+Depth = Annotated[int, Ge(1), Help("Documents taken from each run for each query.")]
 _DRAWN = {"simplex": 3, "square": 2}  # the most runs whose weights can be drawn
 
 
@@ -26,12 +25,12 @@ def fuse(
     *,
     method: Annotated[
         Method,
-        Doc("`interleave`: in turns; `linear`: weighted min-max scores; `rrf`: reciprocal ranks."),
+        Help("`interleave`: in turns; `linear`: weighted min-max scores; `rrf`: reciprocal ranks."),
     ] = "rrf",
     weights: Annotated[
-        str | None, Doc("For `linear`: a weight for each run, `0.4,0.6`. Default: equal.")
+        str | None, Help("For `linear`: a weight for each run, `0.4,0.6`. Default: equal.")
     ] = None,
-    rrf_k: Annotated[float, Ge(0), Check(check_finite), Doc("For `rrf`: the k of 1 / (k + rank).")] = 60.0,
+    rrf_k: Annotated[float, Ge(0), Check(check_finite), Help("For `rrf`: the k of 1 / (k + rank).")] = 60.0,
     depth: Depth = 1000,
     keep: options.Kept = None,
     output: options.RunFile = "-",
@@ -74,9 +73,9 @@ def tune_fusion(
     measure: MeasureToMaximise = "nDCG@10",
     grid: Annotated[
         Literal["simplex", "square"],
-        Doc("Weights to try: `simplex`: they sum to 1; `square`: each from 0 to 1."),
+        Help("Weights to try: `simplex`: they sum to 1; `square`: each from 0 to 1."),
     ] = "simplex",
-    step: Annotated[str, Doc("Step of the weights: `0.1`, `0.05`, `1/3`.")] = "0.1",
+    step: Annotated[str, Help("Step of the weights: `0.1`, `0.05`, `1/3`.")] = "0.1",
     folds: FoldCount = 5,
     seed: FoldSeed = 0,
     depth: Depth = 1000,
@@ -101,7 +100,7 @@ def combine(
     runs: options.JudgedOptions,
     *,
     measures: Measures = "RR@10 R@1000",
-    method: Annotated[Method, Doc("How two lists are fused; `linear` has equal weights.")] = "interleave",
+    method: Annotated[Method, Help("How two lists are fused; `linear` has equal weights.")] = "interleave",
     depth: Depth = 1000,
     level: Level = 0.05,
     report: options.ReportOptions,

@@ -6,13 +6,12 @@ from collections import deque
 from typing import Annotated, Any
 
 from annotated_types import Ge
-from typing_extensions import Doc
 
 from telerank.cli import console, options
 from telerank.cli.derive import derive
 from telerank.computing import PairComputing
 from telerank.errors import CollectionError, ModelError
-from telerank.parameters import FieldsOf, Flags
+from telerank.parameters import FieldsOf, Flags, Help
 from telerank.verbs.parameters import Split
 
 
@@ -21,38 +20,38 @@ def rerank(
     run: Annotated[
         str,
         Flags("RUN"),
-        Doc("Run file of candidates; `-`: standard input; `pool(NAME)`: candidate lists of the collection."),
+        Help("Run file of candidates; `-`: standard input; `pool(NAME)`: candidate lists of the collection."),
     ],
     *,
     model: Annotated[
         str,
         Flags("--model"),
-        Doc("The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."),
+        Help("The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."),
     ],
-    index: Annotated[str | None, Flags("-i"), Doc("The index that has the documents.")] = None,
+    index: Annotated[str | None, Flags("-i"), Help("The index that has the documents.")] = None,
     collection: Annotated[
         str | None,
         Flags("-c"),
-        Doc("The collection that has the queries, and the documents unless --index is given."),
+        Help("The collection that has the queries, and the documents unless --index is given."),
     ] = None,
     queries: Annotated[
         str | None,
         Flags("-q"),
-        Doc("File of queries: TREC, TSV or JSONL, instead of the collection's."),
+        Help("File of queries: TREC, TSV or JSONL, instead of the collection's."),
     ] = None,
     split: Split = None,
-    depth: Annotated[int | None, Ge(1), Doc("Documents of each query to score. Default: all.")] = None,
+    depth: Annotated[int | None, Ge(1), Help("Documents of each query to score. Default: all.")] = None,
     keep: options.Kept = None,
     output: options.RunFile = "-",
     dev: Annotated[
         str | None,
-        Doc(
+        Help(
             "For int8: a run over other queries of the collection. One half calibrates, the other measures "
             "what it loses."
         ),
     ] = None,
     dev_split: Annotated[
-        str | None, Doc("Split of the queries and qrels of --dev. Default: the only one.")
+        str | None, Help("Split of the queries and qrels of --dev. Default: the only one.")
     ] = None,
     format: options.Format = None,  # noqa: A002
     encoding: options.Texts = "utf-8",

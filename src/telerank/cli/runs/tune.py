@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typing_extensions import Doc
-
 from telerank.cli import options
 from telerank.cli.derive import derive
+from telerank.parameters import Help
 from telerank.verbs.parameters import FoldCount, FoldSeed, MeasureToMaximise, Split
 
 
@@ -18,22 +17,22 @@ def tune(
     *,
     model: Annotated[
         list[str] | None,
-        Doc("Family whose usual settings are tried; repeat for several. Default: `bm25`."),
+        Help("Family whose usual settings are tried; repeat for several. Default: `bm25`."),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        Doc("Pipeline to try, such as `bm25(k1=0.7, b=0.3)`; repeat for several."),
+        Help("Pipeline to try, such as `bm25(k1=0.7, b=0.3)`; repeat for several."),
     ] = None,
     analyzers: Annotated[
         str | None,
-        Doc(
+        Help(
             "Analyzers to try, separated by commas; for others than the index's own the texts are indexed "
             "again."
         ),
     ] = None,
     measure: MeasureToMaximise = "nDCG@10",
     split: Split = None,
-    test: Annotated[str | None, Doc("Test split, used instead of cross-validation.")] = None,
+    test: Annotated[str | None, Help("Test split, used instead of cross-validation.")] = None,
     folds: FoldCount = 5,
     seed: FoldSeed = 0,
     keep: options.Kept = None,
