@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
-from typer import Argument, BadParameter, Option
+from typer import BadParameter, Option
 
 from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
@@ -47,29 +47,7 @@ def check_output(output: str | None) -> str | None:
     return output
 
 
-CollectionArgument = Annotated[
-    str,
-    Argument(
-        metavar="COLLECTION",
-        help="A folder, a file or an ir_datasets id; `-`: JSON lines from standard input.",
-    ),
-]
-IndexArgument = Annotated[str, Argument(metavar="INDEX", help="The folder of the index.")]
-QrelsArgument = Annotated[
-    str, Argument(metavar="QRELS", help="A qrels file (`-`: standard input) or a collection.")
-]
-RunArguments = Annotated[list[str], Argument(metavar="RUN", help="Run files; `-`: standard input.")]
-FormatOption = Annotated[
-    str | None,
-    Option(
-        "--format",
-        help="Format of the collection, if it is not recognised; `telerank data ls` lists the formats. "
-        "Of several files of a kind it names one: `smart(documents=MED.ALL, judgments=MED.REL)`.",
-    ),
-]
-Encoding = Annotated[str, Option("--encoding", help="Encoding of the collection's texts, or of the topics.")]
 Split = Annotated[str | None, Option("--split", help="Split of the collection; default: the only one.")]
-AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Measures = Annotated[
     str,
     Option(
@@ -80,51 +58,17 @@ RelevanceLevel = Annotated[
     int,
     Option("--level-for-rel", "-l", min=1, help="Grades from LEVEL up are relevant, as for `trec_eval -l`."),
 ]
-Strict = Annotated[
-    bool, Option("--strict", help="Refuse lines that only trec_eval reads, instead of warning of them.")
-]
 Keep = Annotated[int | None, Option("--keep", "-k", min=1, help="Documents kept for each query.")]
 Depth = Annotated[int, Option("--depth", min=1, help="Documents taken from each run for each query.")]
 Level = Annotated[
     float,
     Option("--level", min=0.0, max=1.0, help="A difference is significant if its p is below this."),
 ]
-TableForm = Annotated[
-    Form | None,
-    Option("--as", help="Format of the tables; default: by the suffix of --output, else text."),
-]
-TableOutput = Annotated[
-    str,
-    Option(
-        "--output",
-        "-o",
-        callback=check_output,
-        help="File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output.",
-    ),
-]
-RunOutput = Annotated[
-    str,
-    Option(
-        "--output",
-        "-o",
-        callback=check_output,
-        help="File for the run (.gz packs it); `-`: standard output.",
-    ),
-]
 MeasureToMaximise = Annotated[
     str, Option("--measure", "-m", help="Measure to maximise, as ir_measures or trec_eval name it.")
 ]
 FoldCount = Annotated[int, Option("--folds", min=2, help="Folds of the cross-validation.")]
 FoldSeed = Annotated[int, Option("--seed", help="Seed of the folds.")]
-Device = Annotated[str | None, Option("--device", help="`cpu`, `cuda`, …; default: a GPU if there is one.")]
-PipelineOption = Annotated[
-    str | None,
-    Option(
-        "--model",
-        help="Pipeline: `bm25(k1=0.9, b=0.4)`, `dense(minilm)`, `bm25 % 100 >> rerank(my-reranker) % 10`, "
-        "or the name of a saved one. Default: `bm25`; for a folder of vectors `dense`.",
-    ),
-]
 
 
 def check_plot(plot: str | None) -> str | None:
@@ -149,15 +93,18 @@ Texts = Annotated[str, Help("Encoding of the collection's texts, or of the topic
 IndexName = Annotated[str, Flags("INDEX"), Help("The folder of the index.")]
 
 
+CollectionName = Annotated[
+    str,
+    Flags("COLLECTION"),
+    Help("A folder, a file or an ir_datasets id; `-`: JSON lines from standard input."),
+]
+
+
 @dataclass
 class CollectionOptions:
     """A collection, and how it is read."""
 
-    collection: Annotated[
-        str,
-        Flags("COLLECTION"),
-        Help("A folder, a file or an ir_datasets id; `-`: JSON lines from standard input."),
-    ]
+    collection: CollectionName
     format: Format = None
     encoding: Texts = "utf-8"
 
@@ -258,11 +205,6 @@ def open_collection(name: str, form: str | None, encoding: str) -> Collection:
         rest = ", …" if len(collection.unread) > _NAMED else ""
         console.say(f"note: not read in {name}: {', '.join(collection.unread[:_NAMED])}{rest}")
     return collection
-
-
-PlotFile = Annotated[
-    str | None, Option("--plot", callback=check_plot, help="File for a plot: .png, .svg or .pdf.")
-]
 
 
 def check_finite(number: float) -> float:
