@@ -38,6 +38,9 @@ def derive(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def command(**values: Any) -> None:
+        for name, option in options.items():
+            if values[name] is None and option.default is not REQUIRED:
+                values[name] = option.default  # of a list, for which typer has none
         for name, (kind, inner) in groups.items():
             values[name] = kind(**{part: values.pop(part) for part in inner})
         function(**values)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from errno import ENOENT
-from math import isfinite
 from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
-from typer import BadParameter, Option
+from typer import Option
 
 from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
@@ -205,13 +204,6 @@ def open_collection(name: str, form: str | None, encoding: str) -> Collection:
         rest = ", …" if len(collection.unread) > _NAMED else ""
         console.say(f"note: not read in {name}: {', '.join(collection.unread[:_NAMED])}{rest}")
     return collection
-
-
-def check_finite(number: float) -> float:
-    """Refuse infinity as the value of an option."""
-    if not isfinite(number):
-        raise BadParameter("expected a finite number")
-    return number
 
 
 def check_one_dash(names: Sequence[str]) -> None:
