@@ -1,7 +1,8 @@
 """What a function takes, read from its own signature: texts, options and records are derived from it.
 
 A parameter's annotation says everything: its type, its bounds (``annotated_types.Ge``, …), the words that
-stand for values (:class:`WordValues`), a check (:class:`Check`) and what a help says (:class:`Help`).
+stand for values (:class:`WordValues`), a check (:class:`Check`) and what a help says (:class:`Help`). Those
+that several functions take are at the end.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import inspect
 import math
 import pkgutil
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Le
 
 F = TypeVar("F")
 REQUIRED: Any = inspect.Parameter.empty
@@ -141,3 +144,37 @@ def _parameter(name: str, annotation: Any, default: Any, facts: tuple[Any, ...] 
     return Parameter(
         name, given[0] if len(given) == 1 else given, default, len(given) < len(kinds), facts=facts
     )
+
+
+Split = Annotated[str | None, Help("Split of the collection; default: the only one.")]
+Measures = Annotated[
+    str | Sequence[str],
+    Flags("-m"),
+    Help("Measures by the names of ir_measures or trec_eval, separated by spaces."),
+]
+MeasureToMaximise = Annotated[
+    str, Flags("-m"), Help("Measure to maximise, as ir_measures or trec_eval name it.")
+]
+RelevanceLevel = Annotated[
+    int,
+    Ge(1),
+    Flags("--level-for-rel", "-l"),
+    Help("Grades from LEVEL up are relevant, as for `trec_eval -l`."),
+]
+Level = Annotated[float, Ge(0.0), Le(1.0), Help("A difference is significant if its p is below this.")]
+BatchTokens = Annotated[int, Ge(1), Help("Most tokens in a batch, padding included.")]
+Device = Annotated[str | None, Help("`cpu`, `cuda`, …; default: a GPU if there is one.")]
+Candidates = Annotated[
+    str | None,
+    Flags("--candidates", "RUN|POOL"),
+    Help("A run file, or a pool of the collection (`test/100`), to draw from. Default: its only pool."),
+]
+PairCount = Annotated[int, Ge(1), Flags("-n"), Help("Number of pairs to draw.")]
+DrawSeed = Annotated[int, Help("Seed of the draw.")]
+FoldCount = Annotated[int, Ge(2), Help("Folds of the cross-validation.")]
+FoldSeed = Annotated[int, Help("Seed of the folds.")]
+AnalyzerName = Annotated[
+    str,
+    Flags("--analyzer", "-a"),
+    Help("`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`."),
+]

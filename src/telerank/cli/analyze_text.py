@@ -11,8 +11,7 @@ from rich.text import Text
 
 from telerank.cli import console
 from telerank.cli.derive import derive
-from telerank.parameters import Flags, Help
-from telerank.verbs.parameters import AnalyzerName
+from telerank.parameters import AnalyzerName, Flags, Help
 
 if TYPE_CHECKING:
     from telerank.text import Analyzer

@@ -10,9 +10,8 @@ from telerank.cli import console, options
 from telerank.cli.derive import derive
 from telerank.computing import Computing
 from telerank.errors import CollectionError
-from telerank.parameters import FieldsOf, Flags, Help
+from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.show.tables import plain
-from telerank.verbs.parameters import Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""``telerank experiment``: the tables and figures of papers, and experiments of one's own."""
+"""``telerank experiment``: tables and figures of papers, and files of one's own; ``telerank demo``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from telerank.experiments.schema import Experiment
     from telerank.verbs.experiment import ExperimentOutcome, PooledOutcome
 
+
+_QUESTION = "Qui a inventé l'imprimerie ?"
 
 app = typer.Typer(cls=group_with_default("run"), no_args_is_help=True, rich_markup_mode="markdown")
 _Data = Annotated[
@@ -162,3 +165,41 @@ def print_outcome(outcome: ExperimentOutcome | PooledOutcome) -> None:
     for note in outcome.notes:
         console.out.print(f"- {note}", markup=False)
     console.out.print(f"- It took {outcome.time}.", markup=False)
+
+
+@derive
+def demo(
+    *,
+    output: Annotated[Path, Flags("-o"), Help("A folder for the report, its plots and the indexes.")] = Path(
+        "telerank-demo"
+    ),
+) -> None:
+    """Try everything on a French collection that is installed with telerank, without a network.
+
+    Indexes PIAF with and without preprocessing, retrieves with five sparse models, tunes them on some
+    questions, compares them on others, and writes `report.html`. With the extras `neural` and `e5` (or
+    `minilm`, an English encoder) it adds dense vectors and fusion, and trains a re-ranker, a BERT-DMN head
+    on a frozen encoder. Without extras it takes about a minute, with them several. It is the packaged
+    experiment `demo` (`telerank experiment demo --show`).
+
+    Example: `telerank demo --output telerank-demo`
+    """
+    from telerank.verbs.experiment import run_experiment
+
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a model that is not here is not fetched
+    (outcome,) = run_experiment("demo", output=output)
+    print_outcome(outcome)
+    report = outcome.folder / "report.html"
+    console.out.print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
+    console.out.print("Next, in the index that is there now, and on files of your own:")
+    for line in (
+        f'telerank search {output / "piaf" / "index-french"} --query "{_QUESTION}" -k 3',
+        "telerank index MY_FILES my-index --analyzer french",
+        'telerank search my-index --query "…" --explain',
+        'telerank tune my-index MY_COLLECTION --model dfr -m "AP@15"',
+    ):
+        console.out.print(f"  {line}", markup=False, soft_wrap=True)
+    console.out.print(
+        "MY_FILES: a folder of texts, or JSONL, CSV, TREC, BEIR, MS MARCO or SQuAD files. "
+        "MY_COLLECTION: the same with questions and qrels. `telerank data show` looks into either."
+    )

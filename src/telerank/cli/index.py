@@ -13,9 +13,8 @@ from annotated_types import Ge
 from telerank.cli import console, options
 from telerank.cli.commands import group_with_default
 from telerank.cli.derive import derive
-from telerank.parameters import Flags, Help
+from telerank.parameters import AnalyzerName, Flags, Help
 from telerank.show.tables import count_noun
-from telerank.verbs.parameters import AnalyzerName
 
 _BUILD = "build"
 

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
-from typer import Option
 
 from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
-from telerank.parameters import Check, Flags, Help
-from telerank.verbs import parameters
+from telerank.parameters import Check, Flags, Help, Split
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
@@ -44,30 +42,6 @@ def check_output(output: str | None) -> str | None:
     if not (folder.is_dir() or folder.parent.is_dir()):
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(folder))
     return output
-
-
-Split = Annotated[str | None, Option("--split", help="Split of the collection; default: the only one.")]
-Measures = Annotated[
-    str,
-    Option(
-        "--measures", "-m", help="Measures by the names of ir_measures or trec_eval, separated by spaces."
-    ),
-]
-RelevanceLevel = Annotated[
-    int,
-    Option("--level-for-rel", "-l", min=1, help="Grades from LEVEL up are relevant, as for `trec_eval -l`."),
-]
-Keep = Annotated[int | None, Option("--keep", "-k", min=1, help="Documents kept for each query.")]
-Depth = Annotated[int, Option("--depth", min=1, help="Documents taken from each run for each query.")]
-Level = Annotated[
-    float,
-    Option("--level", min=0.0, max=1.0, help="A difference is significant if its p is below this."),
-]
-MeasureToMaximise = Annotated[
-    str, Option("--measure", "-m", help="Measure to maximise, as ir_measures or trec_eval name it.")
-]
-FoldCount = Annotated[int, Option("--folds", min=2, help="Folds of the cross-validation.")]
-FoldSeed = Annotated[int, Option("--seed", help="Seed of the folds.")]
 
 
 def check_plot(plot: str | None) -> str | None:
@@ -120,7 +94,7 @@ class JudgedOptions:
 
     qrels: Annotated[str, Flags("QRELS"), Help("A qrels file (`-`: standard input) or a collection.")]
     run: Runs
-    split: parameters.Split = None
+    split: Split = None
     format: Format = None
     encoding: Texts = "utf-8"
     strict: Annotated[bool, Help("Refuse lines that only trec_eval reads, instead of warning of them.")] = (

@@ -13,9 +13,8 @@ from telerank.cli import console, options
 from telerank.cli.derive import derive
 from telerank.cli.runs.output import say_run
 from telerank.errors import CollectionError, FormatError
-from telerank.parameters import Flags, Help
+from telerank.parameters import Flags, Help, Split
 from telerank.show.tables import plain
-from telerank.verbs.parameters import Split
 
 if TYPE_CHECKING:
     from telerank import Doc, Index, Ranking, Stage

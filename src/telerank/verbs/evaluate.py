@@ -18,14 +18,13 @@ from telerank.evaluation.measures import (
     require_means,
 )
 from telerank.evaluation.report import depth_table, describe_gaps, means_table, query_table
-from telerank.parameters import Flags, Help
+from telerank.parameters import Flags, Help, Level, Measures, RelevanceLevel
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns
-from telerank.verbs.parameters import Level, Measures, RelevanceLevel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

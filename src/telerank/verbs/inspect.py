@@ -11,12 +11,21 @@ from annotated_types import Ge
 from telerank.corpus.collection import Collection
 from telerank.corpus.contents import find_docs
 from telerank.errors import CollectionError
-from telerank.parameters import Check, Flags, Help, check_finite
+from telerank.parameters import (
+    BatchTokens,
+    Candidates,
+    Check,
+    DrawSeed,
+    Flags,
+    Help,
+    PairCount,
+    Split,
+    check_finite,
+)
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting
 from telerank.verbs.index import open_source
-from telerank.verbs.parameters import BatchTokens, Candidates, DrawSeed, PairCount, Split
 
 if TYPE_CHECKING:
     from telerank.inspect.diffusion import DiffusionReport

@@ -16,9 +16,8 @@ from telerank.cli import console, options
 from telerank.cli.derive import derive
 from telerank.cli.options import CollectionOptions, Format, PrintJson, Texts
 from telerank.errors import CollectionError
-from telerank.parameters import Flags, Help
+from telerank.parameters import Flags, Help, Split
 from telerank.types import name_pages
-from telerank.verbs.parameters import Split
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection

@@ -11,9 +11,8 @@ from telerank.cli import options
 from telerank.cli.derive import derive
 from telerank.cli.runs.predictions import measure_predictions, refuse_of_runs
 from telerank.errors import MeasureError
-from telerank.parameters import FieldsOf, Flags, Help
+from telerank.parameters import FieldsOf, Flags, Help, Measures, RelevanceLevel
 from telerank.verbs import evaluate as verbs
-from telerank.verbs.parameters import Measures, RelevanceLevel
 
 _RUN_MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 

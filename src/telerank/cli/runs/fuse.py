@@ -11,8 +11,16 @@ from telerank.cli import console, options
 from telerank.cli.derive import derive
 from telerank.cli.runs.output import say_run
 from telerank.errors import CollectionError
-from telerank.parameters import Check, Help, check_finite
-from telerank.verbs.parameters import FoldCount, FoldSeed, Level, Measures, MeasureToMaximise
+from telerank.parameters import (
+    Check,
+    FoldCount,
+    FoldSeed,
+    Help,
+    Level,
+    Measures,
+    MeasureToMaximise,
+    check_finite,
+)
 
 Method = Literal["interleave", "linear", "rrf"]
 Depth = Annotated[int, Ge(1), Help("Documents taken from each run for each query.")]

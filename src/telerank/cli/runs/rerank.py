@@ -11,8 +11,7 @@ from telerank.cli import console, options
 from telerank.cli.derive import derive
 from telerank.computing import PairComputing
 from telerank.errors import CollectionError, ModelError
-from telerank.parameters import FieldsOf, Flags, Help
-from telerank.verbs.parameters import Split
+from telerank.parameters import FieldsOf, Flags, Help, Split
 
 
 @derive

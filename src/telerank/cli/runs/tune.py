@@ -6,8 +6,7 @@ from typing import Annotated
 
 from telerank.cli import options
 from telerank.cli.derive import derive
-from telerank.parameters import Help
-from telerank.verbs.parameters import FoldCount, FoldSeed, MeasureToMaximise, Split
+from telerank.parameters import FoldCount, FoldSeed, Help, MeasureToMaximise, Split
 
 
 @derive
