@@ -257,7 +257,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = save_model(Path(folder) / NAME)
         pairs = [(query, text) for query, texts in requests for text in texts]
-        exact = Scorer(model, "torch", "float32", device="cpu").score(pairs)
+        exact = Scorer(model, backend="torch", precision="float32", device="cpu").score(pairs)
         engines = engines_of(model, python, given.backends)
         with ExitStack() as stack:
             for engine in engines:

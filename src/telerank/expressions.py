@@ -166,11 +166,11 @@ def as_number(tree: Expression, text: str) -> float:
     return tree.number
 
 
-def whole_number(tree: Expression, text: str) -> int:
-    """The value of a whole number of at least 1."""
+def whole_number(tree: Expression, text: str, *, least: int = 1) -> int:
+    """The value of a whole number of at least ``least``."""
     number = as_number(tree, text)
-    if not number.is_integer() or number < 1:
-        raise wrong(text, tree.at, f"expected a whole number of at least 1, got {number_text(number)}")
+    if not number.is_integer() or number < least:
+        raise wrong(text, tree.at, f"expected a whole number of at least {least}, got {number_text(number)}")
     return int(number)
 
 

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from threading import Lock
 from types import UnionType
-from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
 
 from telerank.drafts import DRAFT, replace_file, sync_file, sync_folder
 from telerank.errors import IndexDamaged, IndexFault
@@ -24,7 +32,10 @@ MANIFEST_DRAFT = MANIFEST + DRAFT
 _SMALL = 4 << 20  # bytes of a file whose checksum is compared whenever it is opened
 _CHUNK = 1 << 20
 _MOST, _SHOWN = 1 << 63, 60  # of a count; of the characters of a value in a message
+_PACKAGES = ("telerank", "numpy", "numba", "ir-measures", "scipy", "PyStemmer")
+_OF_EXTRAS = ("torch", "transformers", "faiss-cpu", "openvino", "onnxruntime")
 Entry = TypeVar("Entry")
+_LOCK = Lock()
 
 
 @dataclass(frozen=True)
@@ -226,3 +237,48 @@ def compute_crc32(path: Path) -> int:
 def compute_checksum(record: Mapping[str, Any]) -> int:
     """The crc32 of a JSON record in canonical form."""
     return zlib.crc32(json.dumps(record, sort_keys=True).encode())
+
+
+def load_npy(file: Path | IO[bytes], mmap_mode: Literal["r", "r+"] | None = None) -> Any:
+    """``np.load``, one thread at a time.
+
+    numpy parses the header as Python, and CPython 3.11 may raise SystemError if two threads parse at once.
+    Raises ValueError if the file holds no array.
+    """
+    try:
+        with _LOCK:
+            array = np.load(file, mmap_mode=mmap_mode)
+    except (EOFError, OverflowError, BadZipFile) as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError("several arrays")  # noqa: TRY004 — of a .npz file
+    return array
+
+
+def map_npy(
+    path: Path, kind: npt.DTypeLike, shape: tuple[int, ...] | None = None, *, mapped: bool = True
+) -> npt.NDArray[Any]:
+    """The array in a file, memory-mapped; without ``mapped`` it is loaded.
+
+    Raises
+    ------
+    IndexDamaged
+        If it cannot be read, or has another type or shape (None: any).
+    """
+    try:
+        array = load_npy(path, mmap_mode="r" if mapped else None)
+    except (ValueError, OSError) as error:
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
+    if array.dtype != kind or shape not in (None, array.shape):
+        expected = f"{np.dtype(kind)} {shape or ''}".rstrip()
+        raise IndexDamaged(f"{path}: damaged ({array.dtype} {array.shape}, not {expected})")
+    return np.asarray(array)
+
+
+def versions() -> dict[str, str]:
+    """Of Python, and of the packages that rankings and figures depend on, as far as they are installed."""
+    numbers = {"python": platform.python_version()}
+    for name in (*_PACKAGES, *_OF_EXTRAS):
+        with suppress(PackageNotFoundError):
+            numbers[name] = version(name)
+    return numbers

@@ -46,7 +46,7 @@ def test_auto_names_its_precision(loaded, monkeypatch):
     stage = tr.read(loaded, {"a": "d1"})
     (source,) = stage.sources.values()
     assert "precision" not in source
-    assert SpanReader(loaded).computes_in == SpanReader(loaded, "onnx").computes_in == "float32"
+    assert SpanReader(loaded).computes_in == SpanReader(loaded, backend="onnx").computes_in == "float32"
     on_gpu(monkeypatch, module)
     (source,) = stage.sources.values()
     assert source["precision"] == "bfloat16" == SpanReader(loaded).computes_in

@@ -18,7 +18,7 @@ from telerank.cli.main import app
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
 
-ALLOWED = {"cli", "verbs", "errors", "types", "show"}
+ALLOWED = {"cli", "verbs", "errors", "types", "show", "parameters", "computing"}
 MOST_VERBS = 15
 
 

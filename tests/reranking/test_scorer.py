@@ -115,11 +115,11 @@ def test_graphs_score_as_the_model_does(folder, backend, kind, architecture):
 def test_int8_is_calibrated_on_samples_and_keeps_the_order_roughly(mono):
     pytest.importorskip("nncf")
     exact = Scorer(mono).score(PAIRS)
-    scores = Scorer(mono, "openvino", "int8", samples=tuple(pairs(20, seed=5))).score(PAIRS)
+    scores = Scorer(mono, backend="openvino", precision="int8", samples=tuple(pairs(20, seed=5))).score(PAIRS)
     assert np.abs(scores - exact).max() > 0
     assert np.corrcoef(scores, exact)[0, 1] > 0.9
     with pytest.raises(ModelError, match="must be calibrated"):
-        Scorer(mono, "openvino", "int8").score(PAIRS)
+        Scorer(mono, backend="openvino", precision="int8").score(PAIRS)
 
 
 @pytest.mark.parametrize("home", ["", "/proc/none", "killed"])
@@ -155,7 +155,7 @@ def test_a_graph_is_made_once_by_what_decides_it_and_its_last_layer_for_the_firs
         for more, graphs in ((0, 1), (0, 1), (1, 2)):
             kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("model.xml")}
             mono.model.classifier.classifier.bias.data += more
-            Scorer(mono, "openvino").score(PAIRS[:1])
+            Scorer(mono, backend="openvino").score(PAIRS[:1])
             now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("model.xml")}
             assert len(now) == graphs
             assert kept.items() <= now.items()
@@ -179,7 +179,7 @@ def test_what_cannot_be_is_refused_in_one_line(mono, monkeypatch):
             Scorer(mono, **given)
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(MissingExtra, match=r"openvino.*telerank\[fast\]"):
-        Scorer(mono, "openvino").score(PAIRS[:1])
+        Scorer(mono, backend="openvino").score(PAIRS[:1])
 
 
 DOCS = {f"d{number}": passage for number, (_, passage) in enumerate(pairs(20))}
@@ -190,7 +190,7 @@ def test_the_loss_of_int8_is_measured_on_queries_that_did_not_calibrate(mono):
     pytest.importorskip("openvino")
     pytest.importorskip("nncf")
     qrels = {f"{n}": {f"d{n + 1}": 1} for n in range(7)}
-    loss = calibrate(Scorer(mono, "openvino", "int8", threads=1), DOCS, RUN, qrels)
+    loss = calibrate(Scorer(mono, backend="openvino", precision="int8", threads=1), DOCS, RUN, qrels)
     assert {query for query, _ in loss.scorer.samples} == {"q0 q2", "q2 q2", "q4 q2", "q6 q2"}
     assert loss.queries == 3  # 1, 3 and 5; 7 is not judged
     assert loss.correlation > 0.9

@@ -137,7 +137,7 @@ def test_batches_that_do_not_fit_are_halved_and_it_is_said_once(mono, monkeypatc
 
 def test_auto_names_its_precision(mono, monkeypatch):
     assert Scorer(mono).computes_in == "float32"
-    assert Scorer(mono, "onnx").computes_in == "float32"
+    assert Scorer(mono, backend="onnx").computes_in == "float32"
     on_gpu(monkeypatch, module)
     assert Scorer(mono).computes_in == "bfloat16"
     assert Scorer(mono, precision="tf32").computes_in == "tf32"
@@ -154,7 +154,9 @@ def test_a_compiled_transformer_is_a_copys_and_takes_batches_of_any_shape(mono, 
 
     monkeypatch.setattr(torch, "compile", compile_it)
     exact = Scorer(mono, device="cpu").score(PAIRS)
-    assert np.allclose(Scorer(mono, "compiled", device="cpu", tokens=400).score(PAIRS), exact, atol=1e-5)
+    assert np.allclose(
+        Scorer(mono, backend="compiled", device="cpu", tokens=400).score(PAIRS), exact, atol=1e-5
+    )
     assert len(set(compiled)) > 1
     compiled.clear()
     Scorer(mono, device="cpu").score(PAIRS)

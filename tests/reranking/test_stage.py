@@ -162,4 +162,4 @@ def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     if kind == "dmn":
         assert len(shown.parts) == 3
     with pytest.raises(ModelError, match=f"a {kind} has no transformer: its back end is torch"):
-        Scorer(scorer.model, "onnx").score([("q1", "d1")])
+        Scorer(scorer.model, backend="onnx").score([("q1", "d1")])

@@ -349,11 +349,11 @@ def test_a_pipeline_prints_what_reads_back(text, model, index):
         ("maxp(rerank({}), window=tkl)", "no segments are called 'tkl'; there are: whole"),
         ("maxp(rerank({}), window=0)", "expected a whole number of at least 1, got 0"),
         ("maxp(rerank({}), window=9, stride=10)", "a stride of 10 leaves out text between segments of 9"),
-        ("maxp(rerank({}), unit=lines)", "unit: Input should be 'tokens' or 'words'"),
+        ("maxp(rerank({}), unit=lines)", "expected tokens or words, got 'lines'"),
         ("maxp(rerank({}), title=no)", "expected true or false, got 'no'"),
         ("maxp(rerank({}), seed=-1)", "expected a whole number of at least 0, got -1"),
         ("maxp(rerank({}), of=rank)", "expected logit or probability, got 'rank'"),
-        ("birch(bm25, rerank({}), 1, weights=x)", "expected weights such as '1 0.5 0.2'"),
+        ("birch(bm25, rerank({}), 1, weights=x)", "expected numbers such as '1 0.5 0.2'"),
     ],
 )
 def test_a_wrong_text_has_one_clear_line(text, message, model, index):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from telerank.answers.combine import answer_record
+from telerank.stored import versions
 from telerank.trec import open_to_write
 from telerank.types import Answers
-from telerank.versions import versions
 
 _HIGHEST = 1e9
 """Stands for infinity in a file for SQuAD's script, whose JSON has none."""

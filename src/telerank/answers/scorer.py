@@ -18,6 +18,7 @@ from torch import Tensor
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
 from telerank.batches import WindowLimits, batch_by_length
+from telerank.computing import SpanComputing
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.inference import batch_widths, pin, switch_often
@@ -60,7 +61,7 @@ class PreparedPair:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpanReader(ComputedModel):
+class SpanReader(ComputedModel, SpanComputing):
     """A reader, by its name or loaded, and the settings of its computation: a value.
 
     ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
@@ -81,12 +82,6 @@ class SpanReader(ComputedModel):
     """
 
     model: Reader | str | Path
-    max_length: int | None = None
-    stride: int | None = None
-    max_question: int | None = None
-    max_answer: int | None = None
-    threshold: float | None = None
-    temperature: float | None = None
     counts: ReadingCounts = field(default_factory=ReadingCounts, init=False)
 
     def __post_init__(self) -> None:

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Column, Table
 from rich.text import Text
-from typer import Argument, Option
 
 from telerank.cli import console
+from telerank.cli.derive import derive
+from telerank.parameters import AnalyzerName, Flags, Help
 
 if TYPE_CHECKING:
     from telerank.text import Analyzer
 
 
+@derive
 def analyze_text(
-    texts: list[str] = Argument(metavar="TEXT", help="Texts; `-` reads lines from standard input."),
+    texts: Annotated[list[str], Flags("TEXT"), Help("Texts; `-` reads lines from standard input.")],
     *,
-    analyzer: str = Option(
-        "standard",
-        "--analyzer",
-        "-a",
-        metavar="NAME|STEPS",
-        help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
-    ),
-    as_json: bool = Option(False, "--json", help="Print one JSON object for each text."),
+    analyzer: AnalyzerName = "standard",
+    as_json: Annotated[bool, Flags("--json"), Help("Print one JSON object for each text.")] = False,
 ) -> None:
     """Show the output of each step of an analyzer for a text.
 

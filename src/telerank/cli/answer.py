@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from annotated_types import Ge, Le
 
 from telerank.cli import console, options
+from telerank.cli.derive import derive
+from telerank.computing import Computing
 from telerank.errors import CollectionError
+from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.show.tables import plain
 
 if TYPE_CHECKING:
@@ -19,55 +22,54 @@ if TYPE_CHECKING:
 _FIRST, _MOST = 3, 5  # answers shown for a question; sources named of one
 
 
+@derive
 def answer(
-    index: options.IndexArgument,
-    collection: str | None = Argument(
-        None,
-        metavar="COLLECTION",
-        help="Collection with the questions: a folder, a file or an ir_datasets id.",
-    ),
+    index: options.IndexName,
+    collection: Annotated[
+        str | None,
+        Flags("COLLECTION"),
+        Help("Collection with the questions: a folder, a file or an ir_datasets id."),
+    ] = None,
     *,
-    query: str | None = Option(None, "--query", "-q", help="Answer this question for a reader of texts."),
-    topics: str | None = Option(None, help="File of questions: TREC, TSV or JSONL; `-`: standard input."),
-    split: options.Split = None,
-    model: options.PipelineOption = None,
-    reader: str | None = Option(
-        None, help="The folder OUTPUT/model of `telerank train reader`, or a reader on the hub."
-    ),
-    depth: int | None = Option(
-        None, min=1, help="Documents of each ranking that are read, with `--reader`. Default: 20."
-    ),
-    mu: float | None = Option(
-        None,
-        min=0.0,
-        max=1.0,
-        help="Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. "
-        "1: the reader's alone. Default: 0.8.",
-    ),
-    keep: int | None = Option(None, "--keep", "-k", min=1, help="Answers to each question. Default: 3, all."),
-    output: str | None = Option(
-        None,
-        "--output",
-        "-o",
-        help="File for the predictions, JSON as SQuAD's script reads it; `-`: standard output.",
-    ),
-    lines: str | None = Option(None, help="File for all answers, a line of JSON for each question."),
-    no_answers: str | None = Option(
-        None, help="File for the scores of no answer, JSON as SQuAD's script reads null odds."
-    ),
-    always: bool = Option(False, "--always", help="Always give an answer, whatever the reader's threshold."),
-    backend: str = Option("torch", help="torch; openvino or onnx (extra fast): faster on a processor."),
-    precision: str = Option(
-        "auto",
-        help="auto (bfloat16 on a GPU that computes in it, else float32); float32; float32-fast, "
-        "tf32 (torch); bfloat16 (torch, openvino).",
-    ),
-    threads: int | None = Option(None, "--threads", "-j", min=1, help="Threads of the reader."),
-    device: options.Device = None,
-    explain: bool = Option(False, "--explain", help="With --query: explain the score of each answer."),
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    as_json: options.AsJson = False,
+    query: Annotated[str | None, Flags("-q"), Help("Answer this question for a reader of texts.")] = None,
+    topics: Annotated[str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    split: Split = None,
+    model: options.Pipeline = None,
+    reader: Annotated[
+        str | None, Help("The folder OUTPUT/model of `telerank train reader`, or a reader on the hub.")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        Ge(1),
+        Help("Documents of each ranking that are read, with `--reader`. Default: 20."),
+    ] = None,
+    mu: Annotated[
+        float | None,
+        Ge(0.0),
+        Le(1.0),
+        Help(
+            "Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. 1: the reader's "
+            "alone. Default: 0.8."
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None, Ge(1), Flags("-k"), Help("Answers to each question. Default: 3, all.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        Flags("-o"),
+        Help("File for the predictions, JSON as SQuAD's script reads it; `-`: standard output."),
+    ] = None,
+    lines: Annotated[str | None, Help("File for all answers, a line of JSON for each question.")] = None,
+    no_answers: Annotated[
+        str | None, Help("File for the scores of no answer, JSON as SQuAD's script reads null odds.")
+    ] = None,
+    always: Annotated[bool, Help("Always give an answer, whatever the reader's threshold.")] = False,
+    explain: Annotated[bool, Help("With --query: explain the score of each answer.")] = False,
+    format: options.Format = None,  # noqa: A002
+    encoding: options.Texts = "utf-8",
+    as_json: options.PrintJson = False,
+    **computing: Annotated[Any, FieldsOf(Computing, ("tokens",))],
 ) -> None:
     """Answer questions from the documents of an index: rank them, read the first ones, mark the answers.
 
@@ -89,10 +91,8 @@ def answer(
     from telerank.verbs.search import open_topics
 
     opened = tr.open(index)
-    given = {"backend": backend, "precision": precision, "threads": threads, "device": device}
-    settings: dict[str, Any] = {
-        name: value for name, value in given.items() if value not in (None, "torch", "auto")
-    }
+    defaults = vars(Computing())
+    settings = {name: value for name, value in computing.items() if value != defaults[name]}
     if always:
         settings["threshold"] = float("inf")
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)

@@ -50,12 +50,14 @@ SHORT_HELPS = {
 Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or the module's ``app``.
 """
 _MODULES = {
+    "demo": "experiment",
     "rerank": "runs.rerank",
     **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
     "tune": "runs.tune",
     **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""
+_FUNCTIONS_OF_GROUPS = ("demo",)  # in the module of a group
 _UsageError: Any = typer.BadParameter.__base__  # typer's, or click's before typer had its own
 
 
@@ -127,10 +129,10 @@ def _load(name: str) -> Any:
     module = import_module(f"telerank.cli.{_MODULES.get(name, function)}")
     parent = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     parent.callback()(lambda: None)
-    if isinstance(getattr(module, "app", None), typer.Typer):
-        parent.add_typer(module.app, name=name)
-    else:
+    if name in _FUNCTIONS_OF_GROUPS or not hasattr(module, "app"):
         parent.command(name)(getattr(module, function))
+    else:
+        parent.add_typer(module.app, name=name)
     command = get_command(parent).commands[name]  # type: ignore[attr-defined]
     for part in (command, *getattr(command, "commands", {}).values()):
         _take_plain_values(part, typer.Context(part, help_option_names=HELP_OPTIONS))

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from typer import Argument, Option
+from typing import Annotated, Any
 
 from telerank.cli import console, options
+from telerank.cli.derive import derive
+from telerank.parameters import FieldsOf, Flags, Help
+from telerank.verbs import encode as verbs
 
 
+@derive
 def encode(
-    collection: str = Argument(
-        metavar="COLLECTION",
-        help="A folder, a file, an ir_datasets id, or an index, whose documents are encoded.",
-    ),
-    vectors: str | None = Argument(
-        None, metavar="VECTORS", help="Folder for the vectors; default for an index: INDEX/vectors/MODEL."
-    ),
+    collection: Annotated[
+        str,
+        Flags("COLLECTION"),
+        Help("A folder, a file, an ir_datasets id, or an index, whose documents are encoded."),
+    ],
+    vectors: Annotated[
+        str | None,
+        Flags("VECTORS"),
+        Help("Folder for the vectors; default for an index: INDEX/vectors/MODEL."),
+    ] = None,
     *,
-    model: str = Option(
-        "minilm", help="`minilm` (extra minilm), a folder, or a name on the Hugging Face hub."
-    ),
-    dtype: str = Option("float16", help="Type of the numbers on disk: float32, float16, bfloat16 or int8."),
-    shard_size: int = Option(16_384, min=1, help="Documents per shard: the most that a crash can lose."),
-    batch_tokens: int | None = Option(
-        None, min=1, help="Tokens per batch, padding included. Default: 4096, on a GPU 65536."
-    ),
-    precision: str = Option(
-        "auto", help="auto (bfloat16 on a GPU that computes in it, else float32), float32, tf32 or bfloat16."
-    ),
-    device: options.Device = None,
-    approximate: str | None = Option(
-        None, help="Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."
-    ),
-    overwrite: bool = Option(False, "--overwrite", help="Replace existing vectors."),
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    as_json: options.AsJson = False,
+    format: options.Format = None,  # noqa: A002
+    encoding: options.Texts = "utf-8",
+    as_json: options.PrintJson = False,
+    **settings: Annotated[Any, FieldsOf(verbs.encode, ("docs", "folder"))],
 ) -> None:
     """Encode the documents of a collection or an index into a folder of vectors, to search them.
 
@@ -45,22 +37,10 @@ def encode(
 
     Example: `telerank encode xquad-en vectors --approximate hnsw`
     """
-    import telerank as tr
     from telerank.verbs.index import open_source
     from telerank.verbs.train import is_first_process
 
-    encoded = tr.encode(
-        open_source(collection, format=format, encoding=encoding),
-        vectors,
-        model=model,
-        dtype=dtype,
-        shard=shard_size,
-        batch_tokens=batch_tokens,
-        precision=precision,
-        device=device,
-        approximate=approximate,
-        overwrite=overwrite,
-    )
+    encoded = verbs.encode(open_source(collection, format=format, encoding=encoding), vectors, **settings)
     if not is_first_process():
         return
     for line in str(encoded).splitlines():

@@ -1,32 +1,35 @@
-"""``telerank experiment``: the tables and figures of papers, and experiments of one's own."""
+"""``telerank experiment``: tables and figures of papers, and files of one's own; ``telerank demo``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
 
 from telerank.cli import console
 from telerank.cli.commands import group_with_default
-from telerank.cli.options import AsJson, parse_numbers
+from telerank.cli.derive import derive
+from telerank.cli.options import PrintJson, parse_numbers
 from telerank.cli.runs.output import write_text
 from telerank.errors import CollectionError
+from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
     from telerank.experiments.schema import Experiment
     from telerank.verbs.experiment import ExperimentOutcome, PooledOutcome
 
 
+_QUESTION = "Qui a inventé l'imprimerie ?"
+
 app = typer.Typer(cls=group_with_default("run"), no_args_is_help=True, rich_markup_mode="markdown")
 _Data = Annotated[
     list[str] | None,
-    typer.Option(
-        "--data",
-        help="Where collections are: `NAME=PATH`, or a folder of them; repeat for several. Folders in the "
-        "variable TELERANK_DATA are searched, too.",
+    Help(
+        "Where collections are: `NAME=PATH`, or a folder of them; repeat for several. Folders in the "
+        "variable TELERANK_DATA are searched, too."
     ),
 ]
 
@@ -42,6 +45,7 @@ def experiment() -> None:
 
 
 @app.command("ls")
+@derive
 def list_experiments(*, data: _Data = None) -> None:
     """List the packaged experiments, what each needs, and what of that is here.
 
@@ -73,34 +77,38 @@ def _small_time(small: Experiment | None) -> str:
 
 
 @app.command("run")
+@derive
 def run(
-    files: list[str] = Argument(metavar="NAME|FILE", help="Packaged experiments by name, or YAML files."),
+    files: Annotated[list[str], Flags("NAME|FILE"), Help("Packaged experiments by name, or YAML files.")],
     *,
-    small: bool = Option(False, "--small", help="The copy for two cores, instead of the paper's own size."),
-    show: bool = Option(False, "--show", help="Print the resolved file instead of running it."),
+    small: Annotated[bool, Help("The copy for two cores, instead of the paper's own size.")] = False,
+    show: Annotated[bool, Help("Print the resolved file instead of running it.")] = False,
     data: _Data = None,
-    on: list[str] | None = Option(
-        None,
-        help="Run on this data of the experiment; repeat for several. Default: all data of the paper "
-        "that are here, or else the first that is.",
+    on: Annotated[
+        list[str] | None,
+        Help(
+            "Run on this data of the experiment; repeat for several. Default: all data of the paper that are "
+            "here, or else the first that is."
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        Help(
+            "Where models are, and what trainings start from: `NAME=FOLDER`, or a folder of them. Those in "
+            "the variable TELERANK_MODELS are searched, too."
+        ),
+    ] = None,
+    system: Annotated[
+        list[str] | None, Help("`NAME=PATH`: a run file or a model's folder for a system.")
+    ] = None,
+    skip: Annotated[list[str] | None, Help("A system to leave out; repeat for several.")] = None,
+    seeds: Annotated[
+        str | None, Help("Train with these seeds, as `0,1,2`; default: those of the experiment.")
+    ] = None,
+    output: Annotated[Path, Flags("-o"), Help("A folder for results, indexes, vectors and models.")] = Path(
+        "telerank-experiments"
     ),
-    model: list[str] | None = Option(
-        None,
-        help="Where models are, and what trainings start from: `NAME=FOLDER`, or a folder of them. The "
-        "folders in the variable TELERANK_MODELS are searched, too.",
-    ),
-    system: list[str] | None = Option(None, help="`NAME=PATH`: a run file or a model's folder for a system."),
-    skip: list[str] | None = Option(None, help="A system to leave out; repeat for several."),
-    seeds: str | None = Option(
-        None, help="Train with these seeds, as `0,1,2`; default: those of the experiment."
-    ),
-    output: Path = Option(
-        Path("telerank-experiments"),
-        "--output",
-        "-o",
-        help="A folder for results, indexes, vectors and models.",
-    ),
-    as_json: AsJson = False,
+    as_json: PrintJson = False,
 ) -> None:
     """Run experiments, and show the paper's values beside the measured ones.
 
@@ -157,3 +165,41 @@ def print_outcome(outcome: ExperimentOutcome | PooledOutcome) -> None:
     for note in outcome.notes:
         console.out.print(f"- {note}", markup=False)
     console.out.print(f"- It took {outcome.time}.", markup=False)
+
+
+@derive
+def demo(
+    *,
+    output: Annotated[Path, Flags("-o"), Help("A folder for the report, its plots and the indexes.")] = Path(
+        "telerank-demo"
+    ),
+) -> None:
+    """Try everything on a French collection that is installed with telerank, without a network.
+
+    Indexes PIAF with and without preprocessing, retrieves with five sparse models, tunes them on some
+    questions, compares them on others, and writes `report.html`. With the extras `neural` and `e5` (or
+    `minilm`, an English encoder) it adds dense vectors and fusion, and trains a re-ranker, a BERT-DMN head
+    on a frozen encoder. Without extras it takes about a minute, with them several. It is the packaged
+    experiment `demo` (`telerank experiment demo --show`).
+
+    Example: `telerank demo --output telerank-demo`
+    """
+    from telerank.verbs.experiment import run_experiment
+
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a model that is not here is not fetched
+    (outcome,) = run_experiment("demo", output=output)
+    print_outcome(outcome)
+    report = outcome.folder / "report.html"
+    console.out.print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
+    console.out.print("Next, in the index that is there now, and on files of your own:")
+    for line in (
+        f'telerank search {output / "piaf" / "index-french"} --query "{_QUESTION}" -k 3',
+        "telerank index MY_FILES my-index --analyzer french",
+        'telerank search my-index --query "…" --explain',
+        'telerank tune my-index MY_COLLECTION --model dfr -m "AP@15"',
+    ):
+        console.out.print(f"  {line}", markup=False, soft_wrap=True)
+    console.out.print(
+        "MY_FILES: a folder of texts, or JSONL, CSV, TREC, BEIR, MS MARCO or SQuAD files. "
+        "MY_COLLECTION: the same with questions and qrels. `telerank data show` looks into either."
+    )

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from annotated_types import Ge
 
 from telerank.cli import console, options
 from telerank.cli.commands import group_with_default
-from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, IndexArgument
+from telerank.cli.derive import derive
+from telerank.parameters import AnalyzerName, Flags, Help
 from telerank.show.tables import count_noun
 
 _BUILD = "build"
@@ -20,10 +21,7 @@ _BUILD = "build"
 
 app = typer.Typer(cls=group_with_default(_BUILD), no_args_is_help=True, rich_markup_mode="markdown")
 
-FolderArgument = Annotated[str, Argument(metavar="FOLDER", help="The folder of files.")]
-Workers = Annotated[
-    int | None, typer.Option("--workers", "-j", min=1, help="Processes that build; default: one per core.")
-]
+Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
 
 @app.callback()
@@ -38,19 +36,13 @@ def index() -> None:
 
 
 @app.command(_BUILD)
+@derive
 def build(
-    collection: CollectionArgument,
-    index: IndexArgument,
+    data: options.CollectionOptions,
+    index: options.IndexName,
     *,
-    analyzer: str = Option(
-        "standard",
-        "--analyzer",
-        "-a",
-        help="`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`.",
-    ),
-    overwrite: bool = Option(False, "--overwrite", help="Replace an existing index."),
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
+    analyzer: AnalyzerName = "standard",
+    overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
     """Index the documents of a collection.
@@ -62,7 +54,7 @@ def build(
     import telerank as tr
     from telerank.verbs.index import has_index
 
-    opened = options.open_collection(collection, format, encoding)
+    opened = data.open()
     is_new = overwrite or not has_index(Path(index))
     began = time.perf_counter()
     documents = len(tr.index(opened, index, analyzer=analyzer, overwrite=overwrite, workers=workers))
@@ -77,13 +69,12 @@ def build(
 
 
 @app.command()
+@derive
 def add(
-    collection: CollectionArgument,
-    index: IndexArgument,
+    data: options.CollectionOptions,
+    index: options.IndexName,
     *,
-    update: bool = Option(False, "--update", help="Replace documents of the same docno."),
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
+    update: Annotated[bool, Help("Replace documents of the same docno.")] = False,
     workers: Workers = None,
 ) -> None:
     """Add the documents of a collection to an index, as a new segment.
@@ -92,7 +83,7 @@ def add(
     """
     from telerank.verbs.index import add_documents
 
-    opened = options.open_collection(collection, format, encoding)
+    opened = data.open()
     added = add_documents(index, opened, update=update, workers=workers)
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
     if opened.search_notice:
@@ -100,8 +91,13 @@ def add(
 
 
 @app.command()
+@derive
 def update(
-    folder: FolderArgument, index: IndexArgument, *, workers: Workers = None, as_json: AsJson = False
+    folder: Annotated[str, Flags("FOLDER"), Help("The folder of files.")],
+    index: options.IndexName,
+    *,
+    workers: Workers = None,
+    as_json: options.PrintJson = False,
 ) -> None:
     """Bring an index up to date with the folder of files that it was built from.
 
@@ -127,9 +123,10 @@ def update(
 
 
 @app.command()
+@derive
 def delete(
-    index: IndexArgument,
-    docnos: list[str] = Argument(metavar="DOCNO", help="Docnos, or `-` for those on standard input."),
+    index: options.IndexName,
+    docnos: Annotated[list[str], Flags("DOCNO"), Help("Docnos, or `-` for those on standard input.")],
 ) -> None:
     """Delete documents; `merge` removes them from the files.
 
@@ -143,7 +140,8 @@ def delete(
 
 
 @app.command()
-def merge(index: IndexArgument) -> None:
+@derive
+def merge(index: options.IndexName) -> None:
     """Merge all segments into one, without the deleted documents.
 
     Example: `telerank index merge idx`
@@ -155,7 +153,8 @@ def merge(index: IndexArgument) -> None:
 
 
 @app.command()
-def verify(index: IndexArgument) -> None:
+@derive
+def verify(index: options.IndexName) -> None:
     """Compare every file of an index with its checksum; the exit status is 2 if one is damaged.
 
     Example: `telerank index verify idx`
@@ -166,7 +165,8 @@ def verify(index: IndexArgument) -> None:
 
 
 @app.command()
-def info(index: IndexArgument, *, as_json: AsJson = False) -> None:
+@derive
+def info(index: options.IndexName, *, as_json: options.PrintJson = False) -> None:
     """Describe an index: analyzer, counts, sizes, vectors and saved pipelines.
 
     Example: `telerank index info idx --json`

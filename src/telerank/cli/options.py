@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from errno import ENOENT
-from math import isfinite
 from os import strerror
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from annotated_types import Ge
 
 from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
+from telerank.parameters import Check, Flags, Help, Split
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
+    from telerank.show.report import Report
+    from telerank.verbs.judge import JudgedRuns
 
 _DEPTHS, _DIGITS, _SHOWN = 1_000, 9, 60  # depths, their digits, and characters of a text that is refused
 _NAMED = 5  # files beside a collection that are named
@@ -33,7 +36,7 @@ class Form(StrEnum):
     json = "json"
 
 
-def _check_output(output: str | None) -> str | None:
+def check_output(output: str | None) -> str | None:
     """Refuse a file whose folder cannot be made, before the work starts."""
     folder = Path(output or "-").parent
     if not (folder.is_dir() or folder.parent.is_dir()):
@@ -41,84 +44,129 @@ def _check_output(output: str | None) -> str | None:
     return output
 
 
-CollectionArgument = Annotated[
-    str,
-    Argument(
-        metavar="COLLECTION",
-        help="A folder, a file or an ir_datasets id; `-`: JSON lines from standard input.",
-    ),
-]
-IndexArgument = Annotated[str, Argument(metavar="INDEX", help="The folder of the index.")]
-QrelsArgument = Annotated[
-    str, Argument(metavar="QRELS", help="A qrels file (`-`: standard input) or a collection.")
-]
-RunArguments = Annotated[list[str], Argument(metavar="RUN", help="Run files; `-`: standard input.")]
-FormatOption = Annotated[
+def check_plot(plot: str | None) -> str | None:
+    """Refuse the name of a plot with an unknown suffix, too."""
+    if plot is not None:
+        from telerank.show.plots import check_plot_name
+
+        check_plot_name(plot)
+    return check_output(plot)
+
+
+Format = Annotated[
     str | None,
-    Option(
-        "--format",
-        help="Format of the collection, if it is not recognised; `telerank data ls` lists the formats. "
-        "Of several files of a kind it names one: `smart(documents=MED.ALL, judgments=MED.REL)`.",
+    Help(
+        "Format of the collection, if it is not recognised; `telerank data ls` lists the formats. "
+        "Of several files of a kind it names one: `smart(documents=MED.ALL, judgments=MED.REL)`."
     ),
 ]
-Encoding = Annotated[str, Option("--encoding", help="Encoding of the collection's texts, or of the topics.")]
-Split = Annotated[str | None, Option("--split", help="Split of the collection; default: the only one.")]
-AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
-Measures = Annotated[
+Texts = Annotated[str, Help("Encoding of the collection's texts, or of the topics.")]
+
+
+IndexName = Annotated[str, Flags("INDEX"), Help("The folder of the index.")]
+
+
+CollectionName = Annotated[
     str,
-    Option(
-        "--measures", "-m", help="Measures by the names of ir_measures or trec_eval, separated by spaces."
-    ),
+    Flags("COLLECTION"),
+    Help("A folder, a file or an ir_datasets id; `-`: JSON lines from standard input."),
 ]
-RelevanceLevel = Annotated[
-    int,
-    Option("--level-for-rel", "-l", min=1, help="Grades from LEVEL up are relevant, as for `trec_eval -l`."),
-]
-Strict = Annotated[
-    bool, Option("--strict", help="Refuse lines that only trec_eval reads, instead of warning of them.")
-]
-Keep = Annotated[int | None, Option("--keep", "-k", min=1, help="Documents kept for each query.")]
-Depth = Annotated[int, Option("--depth", min=1, help="Documents taken from each run for each query.")]
-Level = Annotated[
-    float,
-    Option("--level", min=0.0, max=1.0, help="A difference is significant if its p is below this."),
-]
-TableForm = Annotated[
-    Form | None,
-    Option("--as", help="Format of the tables; default: by the suffix of --output, else text."),
-]
-TableOutput = Annotated[
-    str,
-    Option(
-        "--output",
-        "-o",
-        callback=_check_output,
-        help="File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output.",
-    ),
-]
-RunOutput = Annotated[
-    str,
-    Option(
-        "--output",
-        "-o",
-        callback=_check_output,
-        help="File for the run (.gz packs it); `-`: standard output.",
-    ),
-]
-MeasureToMaximise = Annotated[
-    str, Option("--measure", "-m", help="Measure to maximise, as ir_measures or trec_eval name it.")
-]
-FoldCount = Annotated[int, Option("--folds", min=2, help="Folds of the cross-validation.")]
-FoldSeed = Annotated[int, Option("--seed", help="Seed of the folds.")]
-Device = Annotated[str | None, Option("--device", help="`cpu`, `cuda`, …; default: a GPU if there is one.")]
-PipelineOption = Annotated[
+
+
+@dataclass
+class CollectionOptions:
+    """A collection, and how it is read."""
+
+    collection: CollectionName
+    format: Format = None
+    encoding: Texts = "utf-8"
+
+    def open(self) -> Collection:
+        return open_collection(self.collection, self.format, self.encoding)
+
+
+Runs = Annotated[list[str], Flags("RUN"), Help("Run files; `-`: standard input.")]
+
+
+@dataclass
+class JudgedOptions:
+    """Runs, and the qrels that they are measured by."""
+
+    qrels: Annotated[str, Flags("QRELS"), Help("A qrels file (`-`: standard input) or a collection.")]
+    run: Runs
+    split: Split = None
+    format: Format = None
+    encoding: Texts = "utf-8"
+    strict: Annotated[bool, Help("Refuse lines that only trec_eval reads, instead of warning of them.")] = (
+        False
+    )
+
+    def open(self, *others: str) -> JudgedRuns:
+        """The runs with their qrels; prints remarks about them. ``others`` are files that are read, too."""
+        from telerank.verbs.judge import judge
+
+        check_one_dash([self.qrels, *self.run, *others])
+        is_plain = self.format is None and self.encoding == "utf-8"
+        data = self.qrels if is_plain else open_collection(self.qrels, self.format, self.encoding)
+        judged = judge(self.run, data, split=self.split, strict=self.strict)
+        for remark in judged.remarks:
+            console.say(remark)
+        return judged
+
+
+Pipeline = Annotated[
     str | None,
-    Option(
-        "--model",
-        help="Pipeline: `bm25(k1=0.9, b=0.4)`, `dense(minilm)`, `bm25 % 100 >> rerank(my-reranker) % 10`, "
-        "or the name of a saved one. Default: `bm25`; for a folder of vectors `dense`.",
+    Flags("--model"),
+    Help(
+        "Pipeline: `bm25(k1=0.9, b=0.4)`, `dense(minilm)`, `bm25 % 100 >> rerank(my-reranker) % 10`, or the "
+        "name of a saved one. Default: `bm25`; for a folder of vectors `dense`."
     ),
 ]
+RunFile = Annotated[
+    str,
+    Flags("-o"),
+    Check(check_output),
+    Help("File for the run (.gz packs it); `-`: standard output."),
+]
+PrintJson = Annotated[bool, Flags("--json"), Help("Print JSON instead of text.")]
+Kept = Annotated[int | None, Ge(1), Flags("-k"), Help("Documents kept for each query.")]
+
+
+@dataclass
+class ReportOptions:
+    """Where a report is written, and how."""
+
+    form: Annotated[
+        Form | None,
+        Flags("--as"),
+        Help("Format of the tables; default: by the suffix of --output, else text."),
+    ] = None
+    output: Annotated[
+        str,
+        Flags("-o"),
+        Check(check_output),
+        Help("File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output."),
+    ] = "-"
+    as_json: PrintJson = False
+
+    def write(self, report: Report) -> None:
+        """Write a report as tables or JSON; its remarks go to standard error."""
+        from telerank.cli.runs.output import write_report
+
+        write_report(report, self.output, self.form, as_json=self.as_json)
+
+
+@dataclass
+class PlottedReportOptions(ReportOptions):
+    """A report with a plot."""
+
+    plot: Annotated[str | None, Check(check_plot), Help("File for a plot: .png, .svg or .pdf.")] = None
+
+    def write(self, report: Any) -> None:
+        from telerank.cli.runs.output import write_plot
+
+        write_plot(report.plot, self.plot)
+        super().write(report)
 
 
 def open_collection(name: str, form: str | None, encoding: str) -> Collection:
@@ -130,27 +178,6 @@ def open_collection(name: str, form: str | None, encoding: str) -> Collection:
         rest = ", …" if len(collection.unread) > _NAMED else ""
         console.say(f"note: not read in {name}: {', '.join(collection.unread[:_NAMED])}{rest}")
     return collection
-
-
-def _check_plot(plot: str | None) -> str | None:
-    """Refuse the name of a plot with an unknown suffix, too."""
-    if plot is not None:
-        from telerank.show.plots import check_plot_name
-
-        check_plot_name(plot)
-    return _check_output(plot)
-
-
-PlotFile = Annotated[
-    str | None, Option("--plot", callback=_check_plot, help="File for a plot: .png, .svg or .pdf.")
-]
-
-
-def check_finite(number: float) -> float:
-    """Refuse infinity as the value of an option."""
-    if not isfinite(number):
-        raise BadParameter("expected a finite number")
-    return number
 
 
 def check_one_dash(names: Sequence[str]) -> None:

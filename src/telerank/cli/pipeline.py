@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from telerank.cli import console
-from telerank.cli.options import AsJson, IndexArgument
+from telerank.cli.derive import derive
+from telerank.cli.options import IndexName, PrintJson
+from telerank.parameters import Flags, Help
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline.")]
+_Name = Annotated[str, Flags("NAME"), Help("Name of the pipeline.")]
 
 
 @app.callback()
@@ -24,10 +26,11 @@ def pipeline() -> None:
 
 
 @app.command()
+@derive
 def save(
-    index: IndexArgument,
+    index: IndexName,
     name: _Name,
-    text: Annotated[str, typer.Argument(metavar="PIPELINE", help="Text of the pipeline.")],
+    text: Annotated[str, Flags("PIPELINE"), Help("Text of the pipeline.")],
 ) -> None:
     """Save a pipeline with an index; a pipeline of that name is replaced.
 
@@ -40,7 +43,8 @@ def save(
 
 
 @app.command()
-def ls(index: IndexArgument, *, as_json: AsJson = False) -> None:
+@derive
+def ls(index: IndexName, *, as_json: PrintJson = False) -> None:
     """List the pipelines that are saved with an index.
 
     Example: `telerank pipeline ls idx`
@@ -57,7 +61,8 @@ def ls(index: IndexArgument, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(index: IndexArgument, name: _Name) -> None:
+@derive
+def show(index: IndexName, name: _Name) -> None:
     """Print the text of a saved pipeline.
 
     Example: `telerank pipeline show idx best`
@@ -69,7 +74,8 @@ def show(index: IndexArgument, name: _Name) -> None:
 
 
 @app.command()
-def rm(index: IndexArgument, name: _Name) -> None:
+@derive
+def rm(index: IndexName, name: _Name) -> None:
     """Remove a saved pipeline.
 
     Example: `telerank pipeline rm idx best`

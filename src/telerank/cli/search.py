@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from annotated_types import Ge
 
 from telerank.cli import console, options
+from telerank.cli.derive import derive
 from telerank.cli.runs.output import say_run
 from telerank.errors import CollectionError, FormatError
+from telerank.parameters import Flags, Help, Split
 from telerank.show.tables import plain
 
 if TYPE_CHECKING:
@@ -23,31 +25,36 @@ _FIRST, _ALL = 10, 1000  # documents kept by default: for a reader, for a run
 _SNIPPET = 200  # characters of a document that are shown
 
 
+@derive
 def search(
-    index: options.IndexArgument,
-    collection: str | None = Argument(
-        None, metavar="COLLECTION", help="Collection with the queries: a folder, a file or an ir_datasets id."
-    ),
+    index: options.IndexName,
+    collection: Annotated[
+        str | None,
+        Flags("COLLECTION"),
+        Help("Collection with the queries: a folder, a file or an ir_datasets id."),
+    ] = None,
     *,
-    query: str | None = Option(
-        None, "--query", "-q", help="Answer this query for a reader; `-`: the lines of standard input."
-    ),
-    topics: str | None = Option(None, help="File of queries: TREC, TSV or JSONL; `-`: standard input."),
-    split: options.Split = None,
-    model: options.PipelineOption = None,
-    keep: options.Keep = None,
-    output: options.RunOutput = "-",
-    analyzer: str | None = Option(
-        None, "--analyzer", "-a", help="Fail if the index was built with another one."
-    ),
-    threads: int = Option(1, "--threads", "-j", min=1, help="Threads of the first stages of a run."),
-    explain: bool = Option(False, "--explain", help="With --query: explain the score of each document."),
-    show_segment: bool = Option(
-        False, "--show-segment", help="With --query: print the segment of each document that counts most."
-    ),
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    as_json: options.AsJson = False,
+    query: Annotated[
+        str | None,
+        Flags("-q"),
+        Help("Answer this query for a reader; `-`: the lines of standard input."),
+    ] = None,
+    topics: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    split: Split = None,
+    model: options.Pipeline = None,
+    keep: options.Kept = None,
+    output: options.RunFile = "-",
+    analyzer: Annotated[
+        str | None, Flags("-a"), Help("Fail if the index was built with another one.")
+    ] = None,
+    threads: Annotated[int, Ge(1), Flags("-j"), Help("Threads of the first stages of a run.")] = 1,
+    explain: Annotated[bool, Help("With --query: explain the score of each document.")] = False,
+    show_segment: Annotated[
+        bool, Help("With --query: print the segment of each document that counts most.")
+    ] = False,
+    format: options.Format = None,  # noqa: A002
+    encoding: options.Texts = "utf-8",
+    as_json: options.PrintJson = False,
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 

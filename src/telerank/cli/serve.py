@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from typer import Argument, Option
+from annotated_types import Ge, Le
 
 from telerank.cli import console
+from telerank.cli.derive import derive
+from telerank.parameters import Flags, Help
 
 
+@derive
 def serve(
-    indexes: list[str] | None = Argument(
-        None, metavar="[INDEX]...", help="Folders of indexes, or NAME=FOLDER; the first is the default."
-    ),
+    indexes: Annotated[
+        list[str] | None,
+        Flags("[INDEX]..."),
+        Help("Folders of indexes, or NAME=FOLDER; the first is the default."),
+    ] = None,
     *,
-    config: Path | None = Option(
-        None, "--config", readable=False, help="YAML file of settings; options come before it."
-    ),
-    model: str | None = Option(None, help="Pipeline that is searched if a request names none: name or text."),
-    answer: str | None = Option(None, help="Pipeline that answers: name or text that ends in read(READER)."),
-    reranker: list[str] | None = Option(None, help="Re-ranker to serve: NAME or NAME=FOLDER."),
-    encoder: list[str] | None = Option(None, help="Encoder to serve: NAME or NAME=FOLDER."),
-    reader: list[str] | None = Option(None, help="Reader to serve: NAME or NAME=FOLDER."),
-    backend: str | None = Option(None, help="Back end of re-rankers: torch (default), openvino or onnx."),
-    precision: str | None = Option(None, help="Precision of re-rankers; default: that of the back end."),
-    title: str | None = Option(None, help="Name of the service on its page. Default: telerank."),
-    host: str | None = Option(None, help="Address to listen on. Default: 127.0.0.1, this machine alone."),
-    port: int | None = Option(None, min=0, max=65_535, help="Port to listen on. Default: 8080."),
-    workers: int | None = Option(None, min=1, help="Processes. Default: 1."),
-    prefix: str | None = Option(None, help="Path below which the service stands, such as /search."),
-    key_file: Path | None = Option(
-        None, readable=False, help="File of API keys, one a line; those of TELERANK_KEYS are valid, too."
-    ),
-    allowed_host: list[str] | None = Option(
-        None,
-        help="Name for which requests are answered, besides localhost and addresses: search.example.org.",
-    ),
-    cors: list[str] | None = Option(None, help="Origin whose pages may call the service. Default: none."),
-    judgments: Path | None = Option(
-        None, readable=False, help="File to which the page adds judgments. Default: none."
-    ),
-    log_queries: bool = Option(False, "--log-queries", help="Log the texts of queries, too."),
+    config: Annotated[Path | None, Help("YAML file of settings; options come before it.")] = None,
+    model: Annotated[
+        str | None, Help("Pipeline that is searched if a request names none: name or text.")
+    ] = None,
+    answer: Annotated[
+        str | None, Help("Pipeline that answers: name or text that ends in read(READER).")
+    ] = None,
+    reranker: Annotated[list[str] | None, Help("Re-ranker to serve: NAME or NAME=FOLDER.")] = None,
+    encoder: Annotated[list[str] | None, Help("Encoder to serve: NAME or NAME=FOLDER.")] = None,
+    reader: Annotated[list[str] | None, Help("Reader to serve: NAME or NAME=FOLDER.")] = None,
+    backend: Annotated[str | None, Help("Back end of re-rankers: torch (default), openvino or onnx.")] = None,
+    precision: Annotated[str | None, Help("Precision of re-rankers; default: that of the back end.")] = None,
+    title: Annotated[str | None, Help("Name of the service on its page. Default: telerank.")] = None,
+    host: Annotated[str | None, Help("Address to listen on. Default: 127.0.0.1, this machine alone.")] = None,
+    port: Annotated[int | None, Ge(0), Le(65_535), Help("Port to listen on. Default: 8080.")] = None,
+    workers: Annotated[int | None, Ge(1), Help("Processes. Default: 1.")] = None,
+    prefix: Annotated[str | None, Help("Path below which the service stands, such as /search.")] = None,
+    key_file: Annotated[
+        Path | None, Help("File of API keys, one a line; those of TELERANK_KEYS are valid, too.")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        Help("Name for which requests are answered, besides localhost and addresses: search.example.org."),
+    ] = None,
+    cors: Annotated[list[str] | None, Help("Origin whose pages may call the service. Default: none.")] = None,
+    judgments: Annotated[Path | None, Help("File to which the page adds judgments. Default: none.")] = None,
+    log_queries: Annotated[bool, Help("Log the texts of queries, too.")] = False,
 ) -> None:
     """Serve indexes and models over HTTP: a page for people, an API for programs.
 

@@ -7,11 +7,12 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
 
 from telerank.cli import console
+from telerank.cli.derive import derive
 from telerank.cli.options import parse_numbers
 from telerank.cli.runs.output import write_tables
+from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 _INTERVAL = 5.0  # seconds between two lines of losses
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-_Output = Annotated[
-    str, Option("--output", "-o", help="The folder for the model, its checkpoints and its log.")
-]
+_Output = Annotated[str, Flags("-o"), Help("The folder for the model, its checkpoints and its log.")]
+_Resume = Annotated[bool, Help("Continue from the last checkpoint, if there is any.")]
 
 
 @app.callback()
@@ -35,15 +35,19 @@ def train() -> None:
 
 
 @app.command("bi-encoder")
+@derive
 def bi_encoder(
-    config: str = Argument(
-        metavar="CONFIG",
-        help="A YAML file of settings, or a packaged one by name, as `repbert/insuranceqa`. Required: "
-        "`data: {collection: …}`.",
-    ),
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name, as `repbert/insuranceqa`. Required: "
+            "`data: {collection: …}`."
+        ),
+    ],
     *,
     output: _Output = "trained",
-    resume: bool = Option(False, "--resume", help="Continue from the last checkpoint, if there is any."),
+    resume: _Resume = False,
 ) -> None:
     """Train an encoder of queries and documents; the defaults are those of RepBERT.
 
@@ -59,25 +63,29 @@ def bi_encoder(
 
 
 @app.command()
+@derive
 def reranker(
-    config: str = Argument(
-        metavar="CONFIG",
-        help="A YAML file of settings, or a packaged one by name (`piaf/grid`). Required: "
-        "`data: {collection: …}` with `negatives` or `triples`; "
-        "for a model over word vectors also `model: {start: …}`.",
-    ),
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`piaf/grid`). Required: "
+            "`data: {collection: …}` with `negatives` or `triples`; "
+            "for a model over word vectors also `model: {start: …}`."
+        ),
+    ],
     *,
     output: _Output = "trained",
-    resume: bool = Option(
-        False, "--resume", help="Continue from the last checkpoint; finished trainings are kept."
-    ),
-    seeds: str | None = Option(
-        None, help="Train with each of these seeds, e.g. `0,1,2`; print mean and spread of the test."
-    ),
-    sizes: str | None = Option(
-        None, help="Train on each of these numbers of pairs, e.g. `1000,10000`; show a table and a plot."
-    ),
-    as_json: bool = Option(False, "--json", help="Print the results of the test as JSON."),
+    resume: Annotated[bool, Help("Continue from the last checkpoint; finished trainings are kept.")] = False,
+    seeds: Annotated[
+        str | None,
+        Help("Train with each of these seeds, e.g. `0,1,2`; print mean and spread of the test."),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        Help("Train on each of these numbers of pairs, e.g. `1000,10000`; show a table and a plot."),
+    ] = None,
+    as_json: Annotated[bool, Flags("--json"), Help("Print the results of the test as JSON.")] = False,
 ) -> None:
     """Train a re-ranker: monoBERT, BERT-DMN, a frozen or fine-tuned ranker, or a model over word vectors.
 
@@ -114,15 +122,19 @@ def reranker(
 
 
 @app.command()
+@derive
 def reader(
-    config: str = Argument(
-        metavar="CONFIG",
-        help="A YAML file of settings, or a packaged one by name (`piaf/answers`). Required: "
-        "`data: {sets: [{collection: …}]}`.",
-    ),
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`piaf/answers`). Required: "
+            "`data: {sets: [{collection: …}]}`."
+        ),
+    ],
     *,
     output: _Output = "trained",
-    resume: bool = Option(False, "--resume", help="Continue from the last checkpoint, if there is any."),
+    resume: _Resume = False,
 ) -> None:
     """Train a reader, which marks the answer to a question in a text, on SQuAD-style sets.
 

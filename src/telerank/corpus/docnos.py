@@ -28,8 +28,7 @@ import numpy.typing as npt
 
 from telerank.compiled import cold_start, compiled
 from telerank.errors import DocumentError, IndexDamaged
-from telerank.npy import load_npy
-from telerank.stored import FolderReader
+from telerank.stored import FolderReader, load_npy
 
 BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.npy", "docnos.rank.npy"
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]

@@ -27,8 +27,7 @@ from telerank.dense.kinds import KINDS, Floats, check_vectors, widen
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.rotate import pad_width
 from telerank.errors import IndexDamaged, IndexFault, ModelError
-from telerank.npy import map_npy
-from telerank.stored import MANIFEST, FolderReader, check_files, verify_files
+from telerank.stored import MANIFEST, FolderReader, check_files, map_npy, verify_files
 from telerank.types import Progress, silent
 
 _WIDENED = 4096  # rows converted to float32 at a time

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import find_cutoff
@@ -28,103 +28,98 @@ from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.expressions import Expression, number_text, wrong
+from telerank.expressions import number_text
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import GRIDS, WeightGrid, choose_weights
+from telerank.parameters import Check
 from telerank.pipelines.functions import FUNCTIONS
-from telerank.pipelines.reader import Names, PipelineReader, StageFunction
+from telerank.pipelines.models import Models
+from telerank.pipelines.reader import Names
 from telerank.pipelines.run_files import ListedRankings
-from telerank.retrieval.index import locate_model
 from telerank.sparse.manifest import VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
-from telerank.sparse.similarities.families import build_similarity, make_grid
+from telerank.sparse.similarities.families import make_grid
 from telerank.stage import Stage
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries answered at a time
 S = TypeVar("S")
+
+
+def _check_grid(name: str) -> None:
+    if name not in GRIDS:
+        raise ValueError(f"there is no grid {name!r}; known: {', '.join(GRIDS)}")
+
+
+@dataclass(frozen=True)
+class ExperimentModels(Models):
+    """As in every pipeline, but vectors that are not there, or are of other documents, are made.
+
+    ``notes`` collects what was cut.
+    """
+
+    notes: list[str] = field(default_factory=list)
+    progress: Progress = silent
+
+    def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
+        from telerank.dense.approximate import build_approximate
+        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.manifest import is_vectors
+        from telerank.dense.vectors import Vectors
+
+        if self.index is None:
+            raise Unavailable("dense needs an index")
+        model = model or "minilm"
+        encoder = TorchEncoder(self.locate(model))
+        name = f"{plain_name(Path(model).name)}-{encoder.fingerprint[:12]}"
+        folder = self.index.folder / VECTORS / name
+        stale = is_vectors(folder) and Vectors(folder).manifest.source != self.index.sparse.state
+        vectors = self.index.encode(encoder, name=name, overwrite=stale, progress=self.progress)
+        if note := vectors.manifest.cut_note:
+            self.notes.append(note)
+        if approximate is not None:
+            build_approximate(vectors, approximate, progress=self.progress)
+        models = {name: encoder.model}
+        return self.index.dense(name, approximate=approximate, candidates=candidates, models=models)
 
 
 @dataclass(frozen=True)
 class ExperimentFunctions:
     """The functions of pipelines over the data of an experiment, for the queries of a split.
 
-    ``notes`` collects in words what :meth:`best` and :meth:`tuned` have chosen, and :meth:`dense` has cut.
+    ``notes`` collects in words what :meth:`best` and :meth:`tuned` have chosen.
     """
 
     data: ExperimentData
-    judged: JudgedQueries
+    queries: JudgedQueries
     split: str
     notes: list[str] = field(default_factory=list)
 
-    def all(self) -> Mapping[str, StageFunction]:
+    def all(self) -> Mapping[str, Callable[..., Any]]:
         """The functions by name, those of every pipeline among them."""
-        return {
-            **FUNCTIONS,
-            "dense": replace(FUNCTIONS["dense"], build=self.dense),
-            "pool": replace(FUNCTIONS["pool"], build=self.pool),
-            "judged": StageFunction(lambda _: self.judged_documents()),
-            "relevant": StageFunction(self.relevant, {"stage": PipelineReader.stage}, ("stage",)),
-            "given": StageFunction(self.given, {"about": PipelineReader.name}, ("about",)),
-            "best": StageFunction(
-                self.best,
-                {
-                    "family": lambda reader, tree: build_similarity(tree, reader.text),
-                    "by": PipelineReader.name,
-                    "folds": PipelineReader.whole,
-                },
-                ("family", "by"),
-            ),
-            "tuned": StageFunction(
-                self.tuned,
-                {"by": PipelineReader.name, "folds": PipelineReader.whole, "grid": _read_grid},
-                ("by",),
-                stages=True,
-            ),
-        }
+        own = (self.pool, self.judged, self.relevant, self.given, self.best, self.tuned)
+        return {**FUNCTIONS, **{function.__name__: function for function in own}}
 
-    def dense(self, names: Names, model: str = "minilm", **options: Any) -> Stage:
-        """As in every pipeline, but vectors that are not there, or are of other documents, are made."""
-        from telerank.dense.encoder import TorchEncoder
-        from telerank.dense.manifest import is_vectors
-        from telerank.dense.vectors import Vectors
-
-        if names.index is None:
-            raise Unavailable("dense needs an index")
-        encoder = TorchEncoder(locate_model(model, models=names.models, index=names.index.folder))
-        name = f"{plain_name(Path(model).name)}-{encoder.fingerprint[:12]}"
-        folder = names.index.folder / VECTORS / name
-        stale = is_vectors(folder) and Vectors(folder).manifest.source != names.index.sparse.state
-        progress = self.data.progress
-        vectors = names.index.encode(encoder, name=name, overwrite=stale, progress=progress)
-        if note := vectors.manifest.cut_note:
-            self.notes.append(note)
-        if kind := options.get("approximate"):
-            from telerank.dense.approximate import build_approximate
-
-            build_approximate(vectors, kind, progress=progress)
-        return names.index.dense(name, models={name: encoder.model}, **options)
-
-    def pool(self, _: Names, name: str) -> Stage:
+    def pool(self, name: str) -> Stage:
         """As in every pipeline; a system of lists that the collection lacks is left out."""
         try:
             return self.data.collection.pool(name, self.split)
         except CollectionError as error:
             raise Unavailable(str(error)) from error
 
-    def judged_documents(self) -> Stage:
+    def judged(self) -> Stage:
         """The documents that are judged for each query, docnos descending."""
-        qrels = self.judged.qrels
-        judged = ((query, tuple(qrels[query.qid])) for query in self.judged.queries if query.qid in qrels)
+        qrels = self.queries.qrels
+        judged = ((query, tuple(qrels[query.qid])) for query in self.queries.queries if query.qid in qrels)
         rankings = (Ranking.ranked(query, docnos, [0.0] * len(docnos)) for query, docnos in judged)
         return ListedRankings.of("the judged documents", rankings)
 
-    def relevant(self, _: Names, stage: Stage) -> Stage:
-        return WithRelevant(stage, self.judged, self.data.collection.relevant_from)
+    def relevant(self, stage: Stage) -> Stage:
+        return WithRelevant(stage, self.queries, self.data.collection.relevant_from)
 
-    def given(self, _: Names, about: str) -> Stage:
+    def given(self, about: str) -> Stage:
         raise Unavailable(f"not given: {about}")
 
     def best(self, names: Names, family: Similarity, by: str, folds: int = 5) -> Stage:
@@ -137,19 +132,25 @@ class ExperimentFunctions:
         def run(stage: SparseRetriever, queries: Iterable[Query]) -> Iterator[Ranking]:
             return (stage if depth is None else stage.limit(depth)).run(queries)
 
-        choosing = self.data.dev or self.judged
+        choosing = self.data.dev or self.queries
         objective = Objective(choosing.queries, choosing.qrels, by)
         held_out = self._folds(folds)
         result = tune(settings, run, objective, held_out=held_out, progress=self.data.progress)
         self.notes.append(f"{result.best!r}, the best of {len(settings)} settings by {by}")
         return self._choose_stage(result, lambda setting: replace(setting, batch=1))
 
-    def tuned(self, _: Names, *stages: Stage, by: str, folds: int = 5, grid: str = "simplex") -> Stage:
+    def tuned(
+        self,
+        *stages: Stage,
+        by: str,
+        folds: int = 5,
+        grid: Annotated[str, Check(_check_grid)] = "simplex",
+    ) -> Stage:
         """The weighted sum, with the weights that are best on ``dev``, or for each fold on the others.
 
         The Piaf report's grid (equation 19) is ``square``.
         """
-        choosing = self.data.dev or self.judged
+        choosing = self.data.dev or self.queries
         lists = {
             rankings[0].query.qid: AlignedLists.of(rankings, scale=False)
             for rankings in run_stages(stages, (Ranking(query) for query in choosing.queries))
@@ -218,14 +219,6 @@ class ByQuery(Stage):
 
     def _of(self, query: Query) -> Stage:
         return self.stages[self.positions.get(query.qid, 0)]
-
-
-def _read_grid(reader: PipelineReader, tree: Expression) -> str:
-    """The name of a grid of weights."""
-    name = reader.name(tree)
-    if name not in GRIDS:
-        raise wrong(reader.text, tree.at, f"there is no grid {name!r}; known: {', '.join(GRIDS)}")
-    return name
 
 
 def sum_stages(stages: Iterable[Stage], weights: Iterable[float]) -> Stage:

@@ -30,7 +30,7 @@ from telerank.experiments.report import (
 )
 from telerank.show.report import to_json
 from telerank.show.tables import Cell, Table, render_markdown
-from telerank.versions import versions
+from telerank.stored import versions
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from telerank.experiments.systems import SystemRuns
 from telerank.show.report import to_json
 from telerank.show.tables import render_html, render_markdown
 from telerank.sparse.build import count_cores
-from telerank.versions import versions
+from telerank.stored import versions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

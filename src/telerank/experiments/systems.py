@@ -14,7 +14,7 @@ from telerank.errors import CollectionError, MissingExtra
 from telerank.experiments.analyses.bench import Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.data import ExperimentData, Sources, open_data
-from telerank.experiments.functions import ExperimentFunctions
+from telerank.experiments.functions import ExperimentFunctions, ExperimentModels
 from telerank.experiments.given import recognise_folder
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.model_use import RerankerUse, model_words, reranker_use
@@ -296,13 +296,15 @@ class SystemRunner:
         notes: list[str] | None = None,
     ) -> Names:
         data = self.data
-        functions = ExperimentFunctions(data, data.queries, data.split, [] if notes is None else notes)
+        notes = [] if notes is None else notes
+        functions = ExperimentFunctions(data, data.queries, data.split, notes)
         trained = {
             name: str(folders[position] if position < len(folders) else folders[0])
             for name, folders in self._folders.items()
         }
         models_by_name = {**self._models, **trained, **(models or {})}
-        return Names(data.usual_index, systems=stages, models=models_by_name, functions=functions.all())
+        opened = ExperimentModels(data.usual_index, models_by_name, notes, data.progress)
+        return Names(opened, systems=stages, functions=functions.all())
 
     def _stage(self, text: str, models: Mapping[str, str] | None = None) -> Stage | None:
         """The stage of a system, without runs in it; None if one of its systems is a run alone."""
@@ -359,7 +361,8 @@ class SystemRunner:
         stages: dict[str, Stage] = {}
         names = replace(self._names(stages, position=position), functions=functions)
         here = str(self.data.folder)  # which may be copied
-        used = {word: str(names.models[word]).removeprefix(here) for word in words & names.models.keys()}
+        sources = names.models.sources
+        used = {word: str(sources[word]).removeprefix(here) for word in words & sources.keys()}
         key = repr([text, split, texts, sorted(used.items()), index.sparse.state])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         path = self.data.folder / "runs" / f"{plain_name(split)}-{digest}.run.gz"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from telerank.computing import PairComputing
 from telerank.errors import CollectionError
-from telerank.expressions import Expression, parse_expression
+from telerank.expressions import parse_expression
 from telerank.fusion import interleave, minmax, prob, rrf, within
-from telerank.pipelines.answers import READ_FUNCTION, read_answers
-from telerank.pipelines.reader import Names, PipelineReader, StageFunction
+from telerank.parameters import FieldsOf
+from telerank.pipelines.answers import read, read_answers
+from telerank.pipelines.models import Models
+from telerank.pipelines.reader import Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
 from telerank.pipelines.segments import SEGMENT_FUNCTIONS
-from telerank.retrieval.index import Index, locate_model
+from telerank.retrieval.index import Index
 from telerank.stage import Stage
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def pipeline(
         If it needs an index or candidate lists that are not there.
     """
     opened = Index(index) if isinstance(index, str | Path) else index
-    return read_pipeline(text, Names(opened, functions=FUNCTIONS, pool=pool))
+    return read_pipeline(text, Names(Models(opened), functions=FUNCTIONS, pool=pool))
 
 
 def answer_pipeline(text: str, index: Index | str | Path | None = None) -> ReadAnswers:
@@ -53,7 +56,7 @@ def answer_pipeline(text: str, index: Index | str | Path | None = None) -> ReadA
         If the text cannot be read, or does not end so.
     """
     opened = Index(index) if isinstance(index, str | Path) else index
-    return read_answers(text, Names(opened, functions=FUNCTIONS))
+    return read_answers(text, Names(Models(opened), functions=FUNCTIONS))
 
 
 def read_pipeline(text: str, names: Names) -> Stage:
@@ -61,76 +64,45 @@ def read_pipeline(text: str, names: Names) -> Stage:
     return PipelineReader(text, names).stage(parse_expression(text))
 
 
-def _dense(
+def dense(
     names: Names, model: str | None = None, approximate: str | None = None, candidates: int = 1000
 ) -> Stage:
-    if names.index is None:
-        raise CollectionError("dense needs an index, and there is none here")
-    return names.index.dense(model, approximate=approximate, candidates=candidates, models=names.models)
+    """The documents whose vectors are nearest to the query's; see :meth:`telerank.Index.dense`."""
+    return names.models.open_vectors(model, approximate, candidates)
 
 
-def _rerank(names: Names, model: str, **settings: Any) -> Stage:
-    from telerank.reranking.scorer import Scorer
+Scoring = Annotated[Any, FieldsOf(PairComputing)]
+
+
+def rerank(names: Names, model: str, **settings: Scoring) -> Stage:
+    """Score the documents of rankings again; see :func:`telerank.rerank`."""
     from telerank.reranking.stage import CrossReranker
 
-    if names.docs is None and names.index is None:
-        raise CollectionError("rerank needs an index, whose documents it reads, and there is none here")
-    folder = None if names.index is None else names.index.folder
-    source = locate_model(model, models=names.models, index=folder)
-    docs = names.docs if names.index is None or not names.index.has_texts else names.index.docs
-    return CrossReranker(Scorer(source, **settings), docs, name=model)
+    docs = names.models.open_docs("rerank")
+    return CrossReranker(names.models.open_reranker(model, **settings), docs, name=model)
 
 
-def _pool(names: Names, name: str) -> Stage:
+def pool(names: Names, name: str) -> Stage:
+    """Candidate lists that come with a collection."""
     if names.pool is None:
         raise CollectionError(f"pool({name}) needs the collection that has these lists and the queries")
     return names.pool(name)
 
 
-def _depth(reader: PipelineReader, tree: Expression) -> int | None:
-    word = getattr(tree, "text", None)
-    return None if word == "none" else reader.whole(tree)
-
-
-FUNCTIONS: Mapping[str, StageFunction] = {
-    "dense": StageFunction(
-        _dense,
-        {
-            "model": PipelineReader.name,
-            "approximate": PipelineReader.name,
-            "candidates": PipelineReader.whole,
-        },
-    ),
-    "rerank": StageFunction(
-        _rerank,
-        {
-            "model": PipelineReader.name,
-            "backend": PipelineReader.name,
-            "precision": PipelineReader.name,
-            "threads": PipelineReader.whole,
-            "tokens": PipelineReader.whole,
-            "device": PipelineReader.name,
-            "max_query": PipelineReader.whole,
-            "max_length": PipelineReader.whole,
-        },
-        required=("model",),
-    ),
-    "minmax": StageFunction(lambda _, stage: minmax(stage), {"stage": PipelineReader.stage}, ("stage",)),
-    "prob": StageFunction(lambda _, stage: prob(stage), {"stage": PipelineReader.stage}, ("stage",)),
-    "within": StageFunction(
-        lambda _, candidates, stage: within(candidates, stage),
-        {"candidates": PipelineReader.stage, "stage": PipelineReader.stage},
-        ("candidates", "stage"),
-    ),
-    "interleave": StageFunction(
-        lambda _, *stages, depth=1000: interleave(*stages, depth=depth), {"depth": _depth}, stages=True
-    ),
-    "rrf": StageFunction(
-        lambda _, *stages, k=60.0: rrf(*stages, k=k), {"k": PipelineReader.number}, stages=True
-    ),
-    "pool": StageFunction(_pool, {"name": PipelineReader.name}, ("name",)),
-    "run": StageFunction(lambda _, file: RunFile(file), {"file": PipelineReader.name}, ("file",)),
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "dense": dense,
+    "rerank": rerank,
+    "minmax": minmax,
+    "prob": prob,
+    "within": within,
+    "interleave": interleave,
+    "rrf": rrf,
+    "pool": pool,
+    "run": RunFile,
     **SEGMENT_FUNCTIONS,
-    "read": READ_FUNCTION,
+    "read": read,
 }
-"""Besides these the sparse models: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`)."""
+"""Functions that make stages: a pipeline's text gives them what their signatures say.
+
+The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
+"""

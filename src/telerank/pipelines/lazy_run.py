@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from telerank.stored import versions
 from telerank.trec import write_json_lines, write_run
 from telerank.types import Ranking
-from telerank.versions import versions
 
 
 @dataclass(eq=False)

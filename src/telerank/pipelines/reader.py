@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, get_args, get_origin
+
+from annotated_types import Ge
 
 from telerank.errors import ExpressionError
 from telerank.expressions import (
@@ -23,8 +24,11 @@ from telerank.expressions import (
     whole_number,
     wrong,
 )
+from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
+from telerank.pipelines.models import Models
 from telerank.retrieval.index import Index
 from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import MODELS, build_similarity, is_similarity
 from telerank.stage import Stage
 
@@ -35,21 +39,21 @@ _DEEPEST = 20  # saved pipelines that name each other
 class Names:
     """What the words of a text stand for.
 
-    ``systems`` and ``models`` are those of an experiment. ``docs`` are the documents that re-rankers read;
-    None stands for those of the index. ``texts`` are the saved pipelines; None stands for those saved with
-    the index. ``read`` makes the stage ``read(READER)``; None stands for
-    :func:`telerank.pipelines.answers.build_read`. ``pool`` makes the stage ``pool(NAME)``, which needs the
-    collection of the queries; None if there is none.
+    ``systems`` are those of an experiment. ``functions`` make stages: their signatures say what the text
+    gives them, and these names are the first argument of those that take any. ``texts`` are the saved
+    pipelines; None stands for those saved with the index. ``pool`` makes the stage ``pool(NAME)``, which
+    needs the collection of the queries; None if there is none.
     """
 
-    index: Index | None = None
+    models: Models = field(default_factory=Models)
     systems: Mapping[str, Stage] = field(default_factory=dict)
-    models: Mapping[str, str | Path] = field(default_factory=dict)
-    docs: Any = None
-    functions: Mapping[str, StageFunction] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     texts: Mapping[str, str] | None = None
-    read: Callable[..., Any] | None = None
     pool: Callable[[str], Stage] | None = None
+
+    @property
+    def index(self) -> Index | None:
+        return self.models.index
 
     @cached_property
     def saved(self) -> Mapping[str, str]:
@@ -57,24 +61,6 @@ class Names:
         if self.texts is not None:
             return self.texts
         return {} if self.index is None else self.index.pipelines
-
-
-Argument: TypeAlias = Callable[["PipelineReader", Expression], Any]
-"""Reads an argument, as :meth:`PipelineReader.stage`, :meth:`PipelineReader.number` and their like do."""
-
-
-@dataclass(frozen=True)
-class StageFunction:
-    """A function of pipelines: ``build(names, *stages, **arguments)`` makes the stage.
-
-    ``parameters`` says how each argument is read, ``required`` which must be given. With ``stages`` all
-    positional arguments are stages, at least one.
-    """
-
-    build: Callable[..., Stage]
-    parameters: Mapping[str, Argument] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
-    stages: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,26 +136,79 @@ class PipelineReader:
         function = self.names.functions.get(call.name)
         if function is None:
             return self._retriever(call)
-        positional = [value for key, value in call.arguments if not key] if function.stages else []
-        if function.stages and not positional:
-            raise wrong(self.text, call.at, f"{call.name} takes one or more stages")
-        rest = tuple(pair for pair in call.arguments if pair[1] not in positional)
-        values = self.arguments(Call(call.name, rest, call.at), function)
-        return function.build(self.names, *map(self.stage, positional), **values)
+        stage: Stage = self.apply(function, call)
+        return stage
 
-    def arguments(self, call: Call, function: StageFunction) -> dict[str, Any]:
-        """The values of a call's arguments, by name.
+    def apply(self, function: Callable[..., Any], call: Call) -> Any:
+        """The result of a function with the arguments of a call, which are read as its signature says.
 
         Raises
         ------
         ExpressionError
             If one is unknown, missing, or not as expected.
         """
-        bound = bind(call, function.parameters, self.text)
-        for name in function.required:
-            if name not in bound:
+        known = parameters_of(function)
+        needed = [name for name, parameter in known.items() if parameter.kind is Names]
+        parameters = {name: each for name, each in known.items() if name not in needed}
+        values: list[Any] = [self.names for _ in needed]
+        if many := next((each for each in parameters.values() if each.is_many), None):
+            del parameters[many.name]
+            positional = [value for key, value in call.arguments if not key]
+            if not positional:
+                raise wrong(self.text, call.at, f"{call.name} takes one or more stages")
+            values += [self._argument(many, value) for value in positional]
+            call = replace(call, arguments=tuple(pair for pair in call.arguments if pair[0]))
+        bound = bind(call, parameters, self.text)
+        for name, parameter in parameters.items():
+            if name not in bound and parameter.default is REQUIRED:
                 raise wrong(self.text, call.at, f"{call.name} lacks the argument {name!r}")
-        return {name: function.parameters[name](self, value) for name, value in bound.items()}
+        return function(*values, **{name: self._argument(parameters[name], bound[name]) for name in bound})
+
+    def _argument(self, parameter: Parameter, tree: Expression) -> Any:
+        """The value of an argument, by the type of its parameter."""
+        words = parameter.fact(WordValues)
+        values = {**(words.values if words else {})}
+        if parameter.is_optional and parameter.default is not None:
+            values["none"] = None
+        if isinstance(tree, Word) and tree.text in values:
+            return values[tree.text]
+        value = self._value(parameter, tree)
+        if check := parameter.fact(Check):
+            try:
+                check.function(value)
+            except ValueError as error:
+                raise wrong(self.text, tree.at, str(error)) from error
+        return value
+
+    def _value(self, parameter: Parameter, tree: Expression) -> Any:
+        kind = parameter.kind
+        if kind == (int, str):
+            kind = int if isinstance(tree, Word) and tree.number is not None else str
+        if kind is bool or get_origin(kind) is Literal:
+            words = ("true", "false") if kind is bool else get_args(kind)
+            if (word := self.name(tree)) not in words:
+                raise wrong(self.text, tree.at, f"expected {' or '.join(words)}, got {word!r}")
+            return word == "true" if kind is bool else word
+        if kind is int:
+            bound = parameter.fact(Ge)
+            return whole_number(tree, self.text, least=1 if bound is None else int(str(bound.ge)))
+        if get_origin(kind) is tuple:
+            return self._numbers(tree)
+        readers: Mapping[Any, Callable[[Expression], Any]] = {
+            float: self.number,
+            str: self.name,
+            Similarity: self._similarity,
+        }
+        return readers.get(kind, self.stage)(tree)
+
+    def _numbers(self, tree: Expression) -> tuple[float, ...]:
+        try:
+            return tuple(map(float, self.name(tree).replace(",", " ").split()))
+        except ValueError:
+            raise wrong(self.text, tree.at, "expected numbers such as '1 0.5 0.2'") from None
+
+    def _similarity(self, tree: Expression) -> Similarity:
+        return build_similarity(tree, self.text)
 
     def _retriever(self, call: Call) -> Stage:
         if not is_similarity(call.name):
@@ -178,7 +217,7 @@ class PipelineReader:
             raise wrong(self.text, call.at, f"unknown function {call.name!r}{near}; {known_names(known)}")
         if self.names.index is None:
             raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
-        return SparseRetriever(self.names.index.sparse, build_similarity(call, self.text))
+        return SparseRetriever(self.names.index.sparse, self._similarity(call))
 
     def _functions(self) -> list[str]:
         return [*MODELS, *self.names.functions]

@@ -4,77 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.errors import ExpressionError, ModelError
-from telerank.expressions import Expression, Word, wrong
-from telerank.pipelines.reader import Names, PipelineReader, StageFunction
+from telerank.parameters import Check, FieldsOf
+from telerank.segments.aggregate import Aggregate, Unit
 from telerank.stage import Stage
 
 if TYPE_CHECKING:
-    from telerank.reranking.stage import CrossReranker
     from telerank.segments.settings import SegmentSettings
 
-KINDS: Mapping[str, str] = {"firstp": "first", "maxp": "max", "meanp": "mean", "sump": "sum", "kmaxp": "kmax"}
-"""The aggregate of each function of one stage."""
+KINDS: Mapping[str, str] = {"firstp": "first", "maxp": "max", "meanp": "mean", "sump": "sum"}
+"""The aggregate of each function of one stage, besides ``kmaxp``."""
 
 
-def _window(reader: PipelineReader, tree: Expression) -> int | str:
-    """A number of tokens or words, or the name of segments."""
-    is_number = isinstance(tree, Word) and tree.number is not None
-    return reader.whole(tree) if is_number else reader.name(tree)
-
-
-def _seed(reader: PipelineReader, tree: Expression) -> int:
-    value = reader.number(tree)
-    if not value.is_integer() or value < 0:
-        raise wrong(reader.text, tree.at, f"expected a whole number of at least 0, got {value:g}")
-    return int(value)
-
-
-def _flag(reader: PipelineReader, tree: Expression) -> bool:
-    word = reader.name(tree)
-    if word not in ("true", "false"):
-        raise wrong(reader.text, tree.at, f"expected true or false, got {word!r}")
-    return word == "true"
-
-
-def _unit(reader: PipelineReader, tree: Expression) -> str:
-    word = reader.name(tree)
-    if word not in ("logit", "probability"):
-        raise wrong(reader.text, tree.at, f"expected logit or probability, got {word!r}")
-    return word
-
-
-def _weights(reader: PipelineReader, tree: Expression) -> tuple[float, ...]:
-    try:
-        return tuple(map(float, reader.name(tree).replace(",", " ").split()))
-    except ValueError:
-        raise wrong(reader.text, tree.at, "expected weights such as '1 0.5 0.2'") from None
-
-
-def _reranker(reader: PipelineReader, tree: Expression) -> CrossReranker:
+def _check_reranker(stage: Stage) -> None:
     from telerank.reranking.stage import CrossReranker
 
-    stage = reader.stage(tree)
     if not isinstance(stage, CrossReranker) or stage.k is not None:
-        raise wrong(reader.text, tree.at, f"expected rerank(MODEL), uncut, got {stage!r}")
-    return stage
+        raise ValueError(f"expected rerank(MODEL), uncut, got {stage!r}")
 
 
-_SEGMENTS: Mapping[str, Callable[[PipelineReader, Expression], Any]] = {
-    "window": _window,
-    "stride": PipelineReader.whole,
-    "unit": PipelineReader.name,
-    "sentences": _flag,
-    "title": _flag,
-    "first": PipelineReader.whole,
-    "seed": _seed,
-    "of": _unit,
-}
+Reranker = Annotated[Any, Check(_check_reranker)]  # a CrossReranker, whose class needs torch
+Window = int | str | None
+Settings = Annotated[Any, FieldsOf("telerank.segments.settings:SegmentSettings", ("length",))]
 
 
-def _settings(default: str, window: int | str | None, settings: Mapping[str, Any]) -> SegmentSettings:
+def _settings(default: str, window: Window, settings: Mapping[str, Any]) -> SegmentSettings:
     from telerank.segments.settings import NAMED, window_segments
 
     if window is None and not settings:
@@ -85,64 +41,66 @@ def _settings(default: str, window: int | str | None, settings: Mapping[str, Any
         raise ExpressionError(str(error)) from error
 
 
-def _aggregated(
-    kind: str, _: Names, reranker: Any, kmax: int = 1, window: Any = None, of: Any = "logit", **settings: Any
+def by_best_segments(
+    kind: str, reranker: Reranker, window: Window = None, *, of: Unit = "logit", **settings: Settings
 ) -> Stage:
-    from telerank.segments.aggregate import Aggregate
+    """Score each document by the first, the best, the mean or the sum of its segments."""
+    return _aggregated(Aggregate(kind), reranker, window, of, settings)
+
+
+def kmaxp(
+    reranker: Reranker, kmax: int, window: Window = None, *, of: Unit = "logit", **settings: Settings
+) -> Stage:
+    """Score each document by the mean of its ``kmax`` best segments."""
+    return _aggregated(Aggregate("kmax", kmax), reranker, window, of, settings)
+
+
+def _aggregated(
+    aggregate: Aggregate, reranker: Any, window: Window, of: Unit, settings: Mapping[str, Any]
+) -> Stage:
     from telerank.segments.stage import SegmentReranker
 
-    return SegmentReranker(reranker, Aggregate(kind, kmax), _settings("whole", window, settings), of)
+    return SegmentReranker(reranker, aggregate, _settings("whole", window, settings), of)
 
 
-def _passages(_: Names, stage: Stage, reranker: Any, alpha: float, beta: float, **changes: Any) -> Stage:
-    from telerank.segments.stage import passages
+def passages(
+    stage: Stage,
+    reranker: Reranker,
+    alpha: float,
+    beta: float,
+    window: Window = None,
+    *,
+    of: Unit = "probability",
+    **settings: Settings,
+) -> Stage:
+    """Add the mean score of a document's passages to its scaled score: the Piaf report's equation 21."""
+    from telerank.segments import stage as segments
 
-    return passages(stage, reranker, alpha, beta, **_changes("piaf", changes))
-
-
-def _birch(_: Names, stage: Stage, reranker: Any, alpha: float, **changes: Any) -> Stage:
-    from telerank.segments.stage import birch
-
-    weights = changes.pop("weights", (1.0,))
-    return birch(stage, reranker, alpha, weights, **_changes("birch", changes))
-
-
-def _changes(default: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {name: value for name, value in changes.items() if name not in ("window", "of")}
-    of = {"of": changes["of"]} if "of" in changes else {}
-    return {"settings": _settings(default, changes.get("window"), rest), **of}
+    cut = _settings("piaf", window, settings)
+    return segments.passages(stage, reranker, alpha, beta, settings=cut, of=of)
 
 
-def _of_one_stage(name: str) -> StageFunction:
-    own = {"reranker": _reranker} | ({"kmax": PipelineReader.whole} if name == "kmaxp" else {})
-    required = ("reranker", "kmax") if name == "kmaxp" else ("reranker",)
-    build = cast("Callable[..., Stage]", partial(_aggregated, KINDS[name]))
-    return StageFunction(build, {**own, **_SEGMENTS}, required)
+def birch(
+    stage: Stage,
+    reranker: Reranker,
+    alpha: float,
+    weights: tuple[float, ...] = (1.0,),
+    window: Window = None,
+    *,
+    of: Unit = "probability",
+    **settings: Settings,
+) -> Stage:
+    """Add the weighted scores of the best sentences to that of the document, as Birch does."""
+    from telerank.segments import stage as segments
+
+    cut = _settings("birch", window, settings)
+    return segments.birch(stage, reranker, alpha, weights, settings=cut, of=of)
 
 
-SEGMENT_FUNCTIONS: Mapping[str, StageFunction] = {
-    **{name: _of_one_stage(name) for name in KINDS},
-    "passages": StageFunction(
-        _passages,
-        {
-            "stage": PipelineReader.stage,
-            "reranker": _reranker,
-            "alpha": PipelineReader.number,
-            "beta": PipelineReader.number,
-            **_SEGMENTS,
-        },
-        ("stage", "reranker", "alpha", "beta"),
-    ),
-    "birch": StageFunction(
-        _birch,
-        {
-            "stage": PipelineReader.stage,
-            "reranker": _reranker,
-            "alpha": PipelineReader.number,
-            "weights": _weights,
-            **_SEGMENTS,
-        },
-        ("stage", "reranker", "alpha"),
-    ),
+SEGMENT_FUNCTIONS: Mapping[str, Callable[..., Stage]] = {
+    **{name: partial(by_best_segments, kind) for name, kind in KINDS.items()},
+    "kmaxp": kmaxp,
+    "passages": passages,
+    "birch": birch,
 }
 """Each takes ``rerank(MODEL)``, whose model, documents and settings it uses, and settings of segments."""

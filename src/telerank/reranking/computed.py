@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from telerank.computing import Computing
 from telerank.errors import ModelError
 from telerank.models.inference import Room
-from telerank.models.precision import AUTO
 from telerank.reranking.backends import BackEndSettings
 from telerank.reranking.texts import TextPair
 
@@ -21,7 +21,7 @@ CPU_TOKENS, GPU_TOKENS = 2048, 65_536  # of a batch; larger ones do not fit a pr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ComputedModel(ABC):
+class ComputedModel(Computing, ABC):
     """A model, by its name or loaded, and the settings of its computation: a value.
 
     ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
@@ -35,12 +35,7 @@ class ComputedModel(ABC):
     """
 
     model: Any
-    backend: str = "torch"
-    precision: str = AUTO
-    threads: int | None = None
-    tokens: int | None = None
-    device: str | None = None
-    samples: tuple[TextPair, ...] = ()
+    samples: tuple[TextPair, ...] = field(default=(), kw_only=True)
     room: Room = field(default_factory=Room, init=False)
     """How large batches may be, if one did not fit into memory."""
 
@@ -69,9 +64,13 @@ class ComputedModel(ABC):
     @property
     def changed(self) -> dict[str, Any]:
         """The settings that differ from their defaults, by name, without ``samples``."""
-        settings = [own for own in self._settings if own.name not in ("model", "samples")]
-        values = {own.name: getattr(self, own.name) for own in settings}
-        return {own.name: values[own.name] for own in settings if values[own.name] != own.default}
+        settings = [setting for setting in self._settings if setting.name not in ("model", "samples")]
+        values = self._arguments
+        return {
+            setting.name: values[setting.name]
+            for setting in settings
+            if values[setting.name] != setting.default
+        }
 
     def describe_memory(self) -> str:
         """How large batches are, if a larger one did not fit into memory; else empty."""
@@ -99,15 +98,16 @@ class ComputedModel(ABC):
 
     @property
     def _settings(self) -> Sequence[Any]:
-        return [own for own in fields(self) if own.init]
+        return [setting for setting in fields(self) if setting.init]
 
     @property
-    def _arguments(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, own.name) for own in self._settings)
+    def _arguments(self) -> dict[str, Any]:
+        return {setting.name: getattr(self, setting.name) for setting in self._settings}
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        return type(self), self._is_named, self.name, *self._arguments[1:]
+        others = {**self._arguments, "model": self.name}
+        return type(self), self._is_named, *others.items()
 
     def __eq__(self, other: object) -> bool:
         return self._identity == other._identity if isinstance(other, ComputedModel) else NotImplemented
@@ -120,4 +120,4 @@ class ComputedModel(ABC):
         return f"{type(self).__name__}({', '.join((repr(self.name), *settings))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._arguments
+        return partial(type(self), **self._arguments), ()

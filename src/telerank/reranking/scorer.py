@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from telerank.batches import batch_by_length
+from telerank.computing import PairComputing
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.inference import batch_widths, pin, switch_often
 from telerank.models.pairs.pair import PairBatch
@@ -74,7 +75,7 @@ class _Launched:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scorer(ComputedModel):
+class Scorer(ComputedModel, PairComputing):
     """A re-ranker, by its name or loaded, and the settings of its computation: a value.
 
     ``precision`` ``auto`` is bfloat16 on a GPU that computes in it, else float32 (:attr:`computes_in`).
@@ -94,8 +95,6 @@ class Scorer(ComputedModel):
     """
 
     model: Reranker | str | Path
-    max_query: int | None = None
-    max_length: int | None = None
     counts: ScoringCounts = field(default_factory=ScoringCounts, init=False)
 
     def __post_init__(self) -> None:

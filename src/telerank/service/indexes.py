@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -14,11 +14,12 @@ from telerank.errors import ExpressionError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
 from telerank.pipelines.answers import ends_in_read, read_answers
 from telerank.pipelines.functions import FUNCTIONS, read_pipeline
-from telerank.pipelines.reader import Names, StageFunction
+from telerank.pipelines.models import Models
+from telerank.pipelines.reader import Names
 from telerank.retrieval.index import Index, locate_model
 from telerank.service.costs import check_cost, check_read
 from telerank.service.errors import NotServed, Unprocessable
-from telerank.service.models import ServedModels
+from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.settings import ServiceSettings
 from telerank.service.work import WatchedDocs
 from telerank.sparse.manifest import PIPELINES, VECTORS
@@ -27,10 +28,12 @@ from telerank.stored import MANIFEST
 from telerank.types import Query
 
 if TYPE_CHECKING:
+    from telerank.answers.scorer import SpanReader
     from telerank.answers.stage import ReadAnswers
-    from telerank.dense.approximate import ApproximateRetriever
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
+    from telerank.reranking.scorer import Scorer
+    from telerank.reranking.stage import Docs
 
 Result = TypeVar("Result")
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
@@ -216,7 +219,7 @@ class ServedIndex:
 
         if folder_name(name) in self.index.vectors:
             try:
-                self._retriever(name)
+                self.retriever(name)
             except TelerankError as error:
                 self.unavailable[f"dense({name})"] = self.scrub(str(error))
 
@@ -259,26 +262,10 @@ class ServedIndex:
 
     def _make_names(self) -> Names:
         """What a text may name; it refers to this object, and so is made anew each time: no cycle."""
-        functions = {name: self._own(name, each) for name, each in FUNCTIONS.items() if name not in _OF_FILES}
-        return Names(self.index, functions=functions, texts=self._texts, read=self._read_with)
+        functions = {name: each for name, each in FUNCTIONS.items() if name not in _OF_FILES}
+        return Names(_OpenModels(self.index, served=self), functions=functions, texts=self._texts)
 
-    def _own(self, name: str, function: StageFunction) -> StageFunction:
-        own: Mapping[str, Callable[..., Stage]] = {"dense": self._dense, "rerank": self._rerank}
-        return replace(function, build=own.get(name, function.build))
-
-    def _dense(
-        self, _: Names, model: str | None = None, approximate: str | None = None, candidates: int = 1000
-    ) -> DenseRetriever | ApproximateRetriever:
-        retriever = self._retriever(model)
-        if approximate is None:
-            return retriever
-        from telerank.dense.approximate import ApproximateRetriever
-
-        return ApproximateRetriever(
-            retriever.vectors, retriever.encoder, approximate, candidates, name=retriever.name
-        )
-
-    def _retriever(self, model: str | None) -> DenseRetriever:
+    def retriever(self, model: str | None) -> DenseRetriever:
         known = {retriever.name: retriever for retriever in self._retrievers.values()} | self._retrievers
         if model is None and len(set(map(id, known.values()))) == 1:
             return next(iter(known.values()))
@@ -294,27 +281,12 @@ class ServedIndex:
     def _make_encoder(self, name: str, source: str, precision: str) -> Encoder:
         return self.models.encoders.open(name, source, self._scope(source), precision=precision)
 
-    def _rerank(self, _: Names, model: str, **settings: Any) -> Stage:
-        self._require_texts("rerank")
-        from telerank.reranking.stage import CrossReranker
-
+    def open_model(self, family: ModelFamily[Model], model: str, **settings: Any) -> Model:
+        """A re-ranker or a reader of a pipeline, by its name."""
         if self._is_open:
-            scorer = self.models.rerankers.find(model, self.name, **settings)
-        else:
-            source = self._locate(model, self.models.rerankers.sources)
-            scorer = self.models.rerankers.open(model, source, self._scope(source), **settings)
-        return CrossReranker(scorer, WatchedDocs(self.index.docs), name=model)
-
-    def _read_with(self, _: Names, model: str, mu: float | None = None, **settings: Any) -> ReadAnswers:
-        self._require_texts("read")
-        from telerank.answers.stage import ReadAnswers
-
-        if self._is_open:
-            reader = self.models.readers.find(model, self.name, **settings)
-        else:
-            source = self._locate(model, self.models.readers.sources)
-            reader = self.models.readers.open(model, source, self._scope(source), **settings)
-        return ReadAnswers(reader, WatchedDocs(self.index.docs), mu, name=model)
+            return family.find(model, self.name, **settings)
+        source = self._locate(model, family.sources)
+        return family.open(model, source, self._scope(source), **settings)
 
     def _locate(self, model: str, sources: Mapping[str, str]) -> str:
         return locate_model(model, models={**sources, **self.models.folders}, index=self.index.folder)
@@ -325,6 +297,31 @@ class ServedIndex:
             self.name if Path(source).is_absolute() and Path(source).is_relative_to(self.index.folder) else ""
         )
 
-    def _require_texts(self, function: str) -> None:
+    def require_texts(self, function: str) -> None:
         if not self.index.has_texts:
             raise Unprocessable(f"the index {self.name} holds vectors alone: {function} has no texts to read")
+
+
+@dataclass(frozen=True)
+class _OpenModels(Models):
+    """Opens models among those of the service, which load each once; after that, no others."""
+
+    served: ServedIndex = field(kw_only=True)
+
+    def open_docs(self, function: str) -> Docs:
+        self.served.require_texts(function)
+        return WatchedDocs(self.served.index.docs)
+
+    def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
+        exact = self.served.retriever(model)
+        if approximate is None:
+            return exact
+        from telerank.dense.approximate import ApproximateRetriever
+
+        return ApproximateRetriever(exact.vectors, exact.encoder, approximate, candidates, name=exact.name)
+
+    def open_reranker(self, model: str, **settings: Any) -> Scorer:
+        return self.served.open_model(self.served.models.rerankers, model, **settings)
+
+    def open_reader(self, model: str, **settings: Any) -> SpanReader:
+        return self.served.open_model(self.served.models.readers, model, **settings)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.compiled import compiled
-from telerank.npy import load_npy
 from telerank.sparse.runs import Run
 from telerank.sparse.segment import ESCAPE, write_terms
+from telerank.stored import load_npy
 from telerank.types import Progress
 
 Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]

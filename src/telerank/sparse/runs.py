@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.compiled import compiled
-from telerank.npy import load_npy
+from telerank.stored import load_npy
 from telerank.text import Analyzer
 from telerank.text.tokenizers import BELONGS, JOINS
 

@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
-from telerank.npy import map_npy
 from telerank.sparse.kernel import BLOCK
+from telerank.stored import map_npy
 from telerank.text.steps import fold_accents
 
 ESCAPE = 255

@@ -21,7 +21,6 @@ import numpy as np
 from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, IndexLocked
-from telerank.npy import load_npy
 from telerank.sparse.build import STRETCH, build_segment, merge_segments
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import (
@@ -35,7 +34,7 @@ from telerank.sparse.manifest import (
     read_versions,
     sweep_index,
 )
-from telerank.stored import StoredFile, record_files
+from telerank.stored import StoredFile, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 

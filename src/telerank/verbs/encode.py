@@ -8,10 +8,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
+from telerank.parameters import Device, Flags, Help
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
@@ -82,14 +85,27 @@ def encode(
     docs: Index | Collection | str | Path,
     folder: str | Path | None = None,
     *,
-    model: str = "minilm",
-    dtype: str = "float16",
-    shard: int = 16_384,
-    batch_tokens: int | None = None,
-    precision: str = "auto",
-    device: str | None = None,
-    approximate: str | None = None,
-    overwrite: bool = False,
+    model: Annotated[
+        str, Help("`minilm` (extra minilm), a folder, or a name on the Hugging Face hub.")
+    ] = "minilm",
+    dtype: Annotated[
+        str, Help("Type of the numbers on disk: float32, float16, bfloat16 or int8.")
+    ] = "float16",
+    shard: Annotated[
+        int, Ge(1), Flags("--shard-size"), Help("Documents per shard: the most that a crash can lose.")
+    ] = 16_384,
+    batch_tokens: Annotated[
+        int | None, Ge(1), Help("Tokens per batch, padding included. Default: 4096, on a GPU 65536.")
+    ] = None,
+    precision: Annotated[
+        str, Help("auto (bfloat16 on a GPU that computes in it, else float32), float32, tf32 or bfloat16.")
+    ] = "auto",
+    device: Device = None,
+    approximate: Annotated[
+        str | None,
+        Help("Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."),
+    ] = None,
+    overwrite: Annotated[bool, Help("Replace existing vectors.")] = False,
     progress: ProgressSetting = None,
 ) -> EncodedDocuments:
     """Encode the documents of an index or of a collection (or of the path of either) with a bi-encoder.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from telerank.errors import CollectionError
 from telerank.evaluation.compare import Comparison, compare_evaluations
@@ -18,6 +18,7 @@ from telerank.evaluation.measures import (
     require_means,
 )
 from telerank.evaluation.report import depth_table, describe_gaps, means_table, query_table
+from telerank.parameters import Flags, Help, Level, Measures, RelevanceLevel
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
@@ -32,6 +33,11 @@ __all__ = ["RunEvaluations", "compare", "evaluate", "expand_measures", "measure_
 
 MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 MEASURES_BY_DEPTH = "R AP"
+Baselines = Annotated[
+    Sequence[str | Path],
+    Flags("--baseline", "-b"),
+    Help("One of the runs, by file or name; repeat for several. Default: the first."),
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +112,7 @@ def evaluate(
     measures: MeasureNames | None = None,
     *,
     depths: Sequence[int] = (),
-    relevance_level: int = 1,
+    relevance_level: RelevanceLevel = 1,
     progress: ProgressSetting = None,
 ) -> RunEvaluations:
     """Measure runs over all queries of the qrels; a query without results counts 0.
@@ -138,11 +144,11 @@ def evaluate(
 
 def compare(
     runs: JudgedRuns,
-    baselines: Sequence[str | Path] = (),
-    measures: MeasureNames = MEASURES,
+    baselines: Baselines = (),
+    measures: Measures = MEASURES,
     *,
-    level: float = 0.05,
-    relevance_level: int = 1,
+    level: Level = 0.05,
+    relevance_level: RelevanceLevel = 1,
     progress: ProgressSetting = None,
 ) -> Comparison:
     """Compare runs with baselines, given by name or file (default: the first run).

@@ -21,6 +21,7 @@ from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
 from telerank.experiments.schema import has_small, read_experiment
 from telerank.pipelines.functions import FUNCTIONS, read_pipeline
+from telerank.pipelines.models import Models
 from telerank.pipelines.reader import Names
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
@@ -151,4 +152,4 @@ def _open(name: str, system: System | str | Path, index: Index | None, above: Ma
     stages = {other: stage for other, stage in above.items() if isinstance(stage, Stage)}
     if isinstance(system, Path) or (index is None and not stages):
         raise CollectionError(f"system {name!r}: {system} is no file; a pipeline's text needs index=…")
-    return read_pipeline(system, Names(index, systems=stages, functions=FUNCTIONS))
+    return read_pipeline(system, Names(Models(index), systems=stages, functions=FUNCTIONS))

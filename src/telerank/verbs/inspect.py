@@ -4,33 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.contents import find_docs
 from telerank.errors import CollectionError
-from telerank.inspect.diffusion import DiffusionReport, compare_diffusion
-from telerank.inspect.drawn_pairs import draw_by_class, draw_pairs, open_candidates, tokenize_drawn
-from telerank.inspect.embeddings import NEIGHBOURS, EmbeddingsReport, MapSettings, compare_embeddings
-from telerank.inspect.faithfulness import FaithfulnessReport, measure_faithfulness
-from telerank.inspect.gates import Gates, find_gates, read_gates
-from telerank.inspect.token_outputs import BATCH, move
-from telerank.models.rerankers.reranker import load_reranker
+from telerank.parameters import (
+    BatchTokens,
+    Candidates,
+    Check,
+    DrawSeed,
+    Flags,
+    Help,
+    PairCount,
+    Split,
+    check_finite,
+)
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting
 from telerank.verbs.index import open_source
 
+if TYPE_CHECKING:
+    from telerank.inspect.diffusion import DiffusionReport
+    from telerank.inspect.embeddings import EmbeddingsReport
+    from telerank.inspect.faithfulness import FaithfulnessReport
+    from telerank.inspect.gates import Gates
+
+Checkpoints = Annotated[
+    Sequence[str],
+    Flags("MODEL"),
+    Help("Checkpoints to compare: re-rankers, or an encoder (`minilm`) as it is before training."),
+]
+RerankerName = Annotated[
+    str, Flags("--model"), Help("A re-ranker: the folder OUTPUT/model of a training, or a name on the hub.")
+]
+ModelDevice = Annotated[str, Help("`cpu` or `cuda`.")]
+
 
 def diffusion(
     data: Collection | str | Path,
-    models: Sequence[str],
-    candidates: str | None = None,
+    models: Checkpoints,
+    candidates: Candidates = None,
     *,
-    split: str | None = None,
-    pairs: int = 1000,
-    seed: int = 0,
-    batch_tokens: int = BATCH,
-    device: str = "cpu",
+    split: Split = None,
+    pairs: PairCount = 1000,
+    seed: DrawSeed = 0,
+    batch_tokens: BatchTokens = 8192,
+    device: ModelDevice = "cpu",
     progress: ProgressSetting = None,
 ) -> DiffusionReport:
     """Measure how far information has spread over the tokens of pairs, for several checkpoints.
@@ -45,6 +68,9 @@ def diffusion(
     ModelError
         If a model does not exist or has no outputs of a transformer, or there is no such device.
     """
+    from telerank.inspect.diffusion import DiffusionReport, compare_diffusion
+    from telerank.inspect.drawn_pairs import draw_pairs, open_candidates
+
     source = open_candidates(data, candidates, split)
     with show_progress(progress) as shown:
         drawn = draw_pairs(source, pairs, seed=seed, progress=shown)
@@ -56,16 +82,20 @@ def diffusion(
 
 def tsne(
     data: Collection | str | Path,
-    models: Sequence[str],
-    candidates: str | None = None,
+    models: Checkpoints,
+    candidates: Candidates = None,
     *,
-    split: str | None = None,
-    each: int = 250,
-    perplexity: float = 30.0,
-    neighbours: int = NEIGHBOURS,
-    seed: int = 0,
-    batch_tokens: int = BATCH,
-    device: str = "cpu",
+    split: Split = None,
+    each: Annotated[int, Ge(1), Flags("-n"), Help("Number of relevant pairs, and of other pairs.")] = 250,
+    perplexity: Annotated[
+        float, Ge(1.0), Check(check_finite), Help("About how many neighbours t-SNE keeps near.")
+    ] = 30.0,
+    neighbours: Annotated[
+        int, Ge(1), Help("Nearest pairs of which the share of the same class is computed.")
+    ] = 10,
+    seed: DrawSeed = 0,
+    batch_tokens: BatchTokens = 8192,
+    device: ModelDevice = "cpu",
     progress: ProgressSetting = None,
 ) -> EmbeddingsReport:
     """Map the CLS outputs of ``each`` relevant and as many other pairs, and measure how far apart they lie.
@@ -77,6 +107,9 @@ def tsne(
     MissingExtra
         If scikit-learn is not installed.
     """
+    from telerank.inspect.drawn_pairs import draw_by_class, open_candidates
+    from telerank.inspect.embeddings import EmbeddingsReport, MapSettings, compare_embeddings
+
     source = open_candidates(data, candidates, split)
     settings = MapSettings(perplexity, neighbours, seed)
     with show_progress(progress) as shown:
@@ -89,15 +122,15 @@ def tsne(
 
 def faithfulness(
     data: Collection | str | Path,
-    model: str,
-    candidates: str | None = None,
+    model: RerankerName,
+    candidates: Candidates = None,
     *,
-    split: str | None = None,
-    pairs: int = 1000,
-    relevant: bool = False,
-    seed: int = 0,
-    batch_tokens: int = BATCH,
-    device: str = "cpu",
+    split: Split = None,
+    pairs: PairCount = 1000,
+    relevant: Annotated[bool, Help("Draw relevant pairs of the qrels instead of any candidates.")] = False,
+    seed: DrawSeed = 0,
+    batch_tokens: BatchTokens = 8192,
+    device: ModelDevice = "cpu",
     progress: ProgressSetting = None,
 ) -> FaithfulnessReport:
     """Check gates: deleting the sentence with the highest gate should lower the score more often.
@@ -109,6 +142,12 @@ def faithfulness(
     CollectionError, ModelError
         As :func:`diffusion`; if the re-ranker has no gates, or no passage has two sentences.
     """
+    from telerank.inspect.drawn_pairs import draw_by_class, draw_pairs, open_candidates, tokenize_drawn
+    from telerank.inspect.faithfulness import FaithfulnessReport, measure_faithfulness
+    from telerank.inspect.gates import find_gates
+    from telerank.inspect.token_outputs import move
+    from telerank.models.rerankers.reranker import load_reranker
+
     source = open_candidates(data, candidates, split)
     reranker = move(load_reranker(model), device)
     find_gates(reranker)  # an error before the work, not after it
@@ -126,7 +165,14 @@ def faithfulness(
 
 
 def gates(
-    model: str, query: str, text: str | None = None, *, docno: str | None = None, docs: str | None = None
+    model: RerankerName,
+    query: Annotated[str, Flags("--query", "-q"), Help("The query.")],
+    text: Annotated[str | None, Help("The passage; `-`: standard input.")] = None,
+    *,
+    docno: Annotated[str | None, Help("Docno of the passage, a document of --docs.")] = None,
+    docs: Annotated[
+        str | None, Flags("--docs", "INDEX|COLLECTION"), Help("An index or a collection with the document.")
+    ] = None,
 ) -> Gates:
     """The gate of each episode for each sentence of a text or of a document of ``docs``.
 
@@ -137,6 +183,9 @@ def gates(
     ModelError
         If the re-ranker has no gates, or a token spans several sentences.
     """
+    from telerank.inspect.gates import read_gates
+    from telerank.models.rerankers.reranker import load_reranker
+
     if (text is None) == (docno is None) or (docno is None) != (docs is None):
         raise CollectionError("gates: give --text, or --docno with --docs")
     if docno is not None and docs is not None:

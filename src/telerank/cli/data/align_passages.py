@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
 from rich.table import Column, Table
-from typer import Argument, Option
 
 from telerank.cli import console, options
-from telerank.cli.options import AsJson, Encoding
+from telerank.cli.derive import derive
+from telerank.cli.options import PrintJson, Texts
 from telerank.errors import CollectionError
+from telerank.parameters import Flags, Help
 
 
+@derive
 def align_passages(
-    out: Path = Argument(
-        metavar="OUT", help="The file to write: `answers.jsonl` in the folder of DOCUMENTS."
-    ),
-    documents: str = Argument(metavar="DOCUMENTS", help="A collection of documents with queries and qrels."),
-    passages: str = Argument(
-        metavar="PASSAGES", help="A collection of passages with qrels of these queries."
-    ),
+    out: Annotated[
+        Path, Flags("OUT"), Help("The file to write: `answers.jsonl` in the folder of DOCUMENTS.")
+    ],
+    documents: Annotated[str, Flags("DOCUMENTS"), Help("A collection of documents with queries and qrels.")],
+    passages: Annotated[
+        str, Flags("PASSAGES"), Help("A collection of passages with qrels of these queries.")
+    ],
     *,
-    split: list[str] | None = Option(
-        None, help="Queries of this split of DOCUMENTS; may be repeated. Default: all with qrels."
-    ),
-    overwrite: bool = Option(False, "--overwrite", help="Replace an existing file."),
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    split: Annotated[
+        list[str] | None,
+        Help("Queries of this split of DOCUMENTS; may be repeated. Default: all with qrels."),
+    ] = None,
+    overwrite: Annotated[bool, Help("Replace an existing file.")] = False,
+    encoding: Texts = "utf-8",
+    as_json: PrintJson = False,
 ) -> None:
     """Find relevant passages in the relevant documents of their queries, as MS MARCO's two tasks have them.
 

@@ -7,14 +7,16 @@ from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from annotated_types import Ge
 from rich.table import Column, Table
-from typer import Argument, Option
 
 from telerank.cli import console, options
-from telerank.cli.options import AsJson, CollectionArgument, Encoding, FormatOption, Split
+from telerank.cli.derive import derive
+from telerank.cli.options import CollectionOptions, Format, PrintJson, Texts
 from telerank.errors import CollectionError
+from telerank.parameters import Flags, Help, Split
 from telerank.types import name_pages
 
 if TYPE_CHECKING:
@@ -31,16 +33,17 @@ class Target(StrEnum):
     trec = "trec"
 
 
+@derive
 def ls(
-    where: str | None = Argument(
-        None,
-        metavar="COLLECTION",
-        help="A collection, or a folder of collections. Default: list the formats.",
-    ),
+    where: Annotated[
+        str | None,
+        Flags("COLLECTION"),
+        Help("A collection, or a folder of collections. Default: list the formats."),
+    ] = None,
     *,
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    format: Format = None,  # noqa: A002
+    encoding: Texts = "utf-8",
+    as_json: PrintJson = False,
 ) -> None:
     """List the contents of a collection, the collections of a folder, or the known formats.
 
@@ -96,16 +99,17 @@ def _show_contents(contents: CollectionContents) -> None:
     console.out.print(table)
 
 
+@derive
 def show(
-    collection: CollectionArgument,
-    docnos: list[str] | None = Argument(None, metavar="DOCNO", help="Documents to show."),
+    data: CollectionOptions,
+    docnos: Annotated[list[str] | None, Flags("DOCNO"), Help("Documents to show.")] = None,
     *,
-    query: str | None = Option(None, "--query", "-q", metavar="QID", help="Show a query and its judgments."),
-    head: int | None = Option(None, "--head", "-n", min=1, help="Show the first N documents and queries."),
+    query: Annotated[
+        str | None, Flags("--query", "-q", "QID"), Help("Show a query and its judgments.")
+    ] = None,
+    head: Annotated[int | None, Ge(1), Flags("-n"), Help("Show the first N documents and queries.")] = None,
     split: Split = None,
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    as_json: PrintJson = False,
 ) -> None:
     """Show documents, a query with its judgments, or the first documents and queries (default: 3 of each).
 
@@ -113,7 +117,7 @@ def show(
     """
     from telerank.verbs.data import find_docs, find_query
 
-    opened = options.open_collection(collection, format, encoding)
+    opened = data.open()
     records: list[dict[str, Any]] = []
     if docnos:
         records += ({"kind": "document", **doc.record} for doc in find_docs(opened, docnos))
@@ -131,7 +135,7 @@ def show(
     if head is not None or not (docnos or query is not None):
         records += _first(opened, head or 3, split)
     if not records:
-        raise CollectionError(f"{collection}: no documents and no queries, read as {opened.format}")
+        raise CollectionError(f"{data.collection}: no documents and no queries, read as {opened.format}")
     for record in records:
         if as_json:
             console.print_json(record)
@@ -171,17 +175,16 @@ def _show_record(record: dict[str, Any]) -> None:
     console.out.print()
 
 
+@derive
 def convert(
-    collection: CollectionArgument,
-    out: Path = Argument(metavar="OUT", help="The folder to write; it must not exist."),
+    data: CollectionOptions,
+    out: Annotated[Path, Flags("OUT"), Help("The folder to write; it must not exist.")],
     *,
-    to: Target = Option(..., help="The format to write."),
-    index: Path | None = Option(
-        None, help="Index whose documents are written, for judgments and topics, which have none."
-    ),
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    to: Annotated[Target, Flags("--to"), Help("The format to write.")],
+    index: Annotated[
+        Path | None, Help("Index whose documents are written, for judgments and topics, which have none.")
+    ] = None,
+    as_json: PrintJson = False,
 ) -> None:
     """Write a collection in another format, with all its splits.
 
@@ -194,7 +197,7 @@ def convert(
     from telerank.verbs.data import convert, with_documents
 
     with show_progress() as progress:
-        opened = options.open_collection(collection, format, encoding)
+        opened = data.open()
         opened = opened if index is None else with_documents(opened, index)
         written = convert(opened, out, to.value, progress=progress)
     if as_json:

@@ -6,35 +6,38 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from annotated_types import Ge, Le
 from rich.table import Column, Table
-from typer import Argument, Option
 
 from telerank.cli import console, options
-from telerank.cli.options import AsJson, Encoding, FormatOption
+from telerank.cli.derive import derive
+from telerank.cli.options import Format, PrintJson, Texts
 from telerank.errors import CollectionError
+from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
     from telerank.corpus.long_documents.folder import WrittenDocuments
 
 _LIMITS = (128, 256, 512, 1024, 2048)
 
-_Out = Annotated[Path, Argument(metavar="OUT", help="The folder to write.")]
-_Seed = Annotated[int, Option("--seed", help="Seed of everything that is drawn.")]
-_Overwrite = Annotated[bool, Option("--overwrite", help="Replace existing long documents.")]
+_Out = Annotated[Path, Flags("OUT"), Help("The folder to write.")]
+_Seed = Annotated[int, Help("Seed of everything that is drawn.")]
+_Overwrite = Annotated[bool, Help("Replace existing long documents.")]
 
 
+@derive
 def make_long_documents(
     out: _Out,
-    sets: list[str] = Argument(metavar="SET", help="SQuAD-style sets."),
+    sets: Annotated[list[str], Flags("SET"), Help("SQuAD-style sets.")],
     *,
-    least_words: int = Option(
-        0, min=0, help="Ask only about articles of more words; the others are distractors."
-    ),
-    folds: int = Option(5, min=1, help="Number of splits by article; 1: the split `all`."),
+    least_words: Annotated[
+        int, Ge(0), Help("Ask only about articles of more words; the others are distractors.")
+    ] = 0,
+    folds: Annotated[int, Ge(1), Help("Number of splits by article; 1: the split `all`.")] = 5,
     seed: _Seed = 0,
     overwrite: _Overwrite = False,
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    encoding: Texts = "utf-8",
+    as_json: PrintJson = False,
 ) -> None:
     """Join the paragraphs of question-answering sets to long documents with answers, in folds by article.
 
@@ -54,30 +57,38 @@ def make_long_documents(
     _show(written, as_json=as_json)
 
 
+@derive
 def make_far_relevant(
     out: _Out,
-    collection: str = Argument(metavar="COLLECTION", help="A collection of passages with queries and qrels."),
+    collection: Annotated[str, Flags("COLLECTION"), Help("A collection of passages with queries and qrels.")],
     *,
-    beyond: int = Option(512, min=0, help="Tokens before the relevant passage, at least."),
-    length: int = Option(1400, min=1, help="Tokens of a document, at most."),
-    tokenizer: Path | None = Option(
-        None,
-        metavar="FILE",
-        help="Count the tokens of a tokenizer.json (or of a folder with one), not words.",
-    ),
-    queries: int | None = Option(None, min=1, help="Only as many queries of each split, drawn by the seed."),
-    filler: float = Option(
-        0.0, min=0.0, max=1.0, help="Share of the articles that become filler; their questions are left out."
-    ),
-    folds: int = Option(0, min=0, help="Number of splits by document. Default: keep the splits."),
-    halve: str | None = Option(
-        None, metavar="SPLIT", help="A split that becomes two by document, SPLIT-1 and SPLIT-2."
-    ),
+    beyond: Annotated[int, Ge(0), Help("Tokens before the relevant passage, at least.")] = 512,
+    length: Annotated[int, Ge(1), Help("Tokens of a document, at most.")] = 1400,
+    tokenizer: Annotated[
+        Path | None,
+        Flags("--tokenizer", "FILE"),
+        Help("Count the tokens of a tokenizer.json (or of a folder with one), not words."),
+    ] = None,
+    queries: Annotated[
+        int | None, Ge(1), Help("Only as many queries of each split, drawn by the seed.")
+    ] = None,
+    filler: Annotated[
+        float,
+        Ge(0.0),
+        Le(1.0),
+        Help("Share of the articles that become filler; their questions are left out."),
+    ] = 0.0,
+    folds: Annotated[int, Ge(0), Help("Number of splits by document. Default: keep the splits.")] = 0,
+    halve: Annotated[
+        str | None,
+        Flags("--halve", "SPLIT"),
+        Help("A split that becomes two by document, SPLIT-1 and SPLIT-2."),
+    ] = None,
     seed: _Seed = 0,
     overwrite: _Overwrite = False,
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    format: Format = None,  # noqa: A002
+    encoding: Texts = "utf-8",
+    as_json: PrintJson = False,
 ) -> None:
     """Make long documents of passages so that the relevant one begins late, as MS MARCO FarRelevant does.
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from annotated_types import Ge
 from rich.table import Column, Table
-from typer import Argument, Option
 
 from telerank.cli import console, options
-from telerank.cli.options import AsJson, Encoding, FormatOption
+from telerank.cli.derive import derive
+from telerank.cli.options import Format, PrintJson, Texts
+from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
     from telerank.corpus.ranking_sets.ranking_set import RankingSet
@@ -27,21 +29,24 @@ class SplitBy(StrEnum):
     paragraph = "paragraph"
 
 
+@derive
 def make_ranking_set(
-    out: Path = Argument(metavar="OUT", help="The folder to write."),
-    sets: list[str] = Argument(metavar="SET", help="Collections with questions and qrels."),
+    out: Annotated[Path, Flags("OUT"), Help("The folder to write.")],
+    sets: Annotated[list[str], Flags("SET"), Help("Collections with questions and qrels.")],
     *,
-    negatives: Negatives = Option(Negatives.bm25, help="How negatives are chosen."),
-    depth: int = Option(10, min=1, help="Number of negatives for each question."),
-    split_by: SplitBy = Option(SplitBy.question, help="No two parts share one of these."),
-    seed: int = Option(0, help="Seed of the split and of random negatives."),
-    analyzer: str = Option("standard", "--analyzer", "-a", help="Analyzer for `--negatives bm25`."),
-    model: str = Option("bm25", help="Sparse model for `--negatives bm25`."),
-    titles: bool = Option(True, help="Keep the titles of documents, which are searched with their texts."),
-    overwrite: bool = Option(False, "--overwrite", help="Replace an existing ranking set."),
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    negatives: Annotated[Negatives, Help("How negatives are chosen.")] = Negatives.bm25,
+    depth: Annotated[int, Ge(1), Help("Number of negatives for each question.")] = 10,
+    split_by: Annotated[SplitBy, Help("No two parts share one of these.")] = SplitBy.question,
+    seed: Annotated[int, Help("Seed of the split and of random negatives.")] = 0,
+    analyzer: Annotated[str, Flags("-a"), Help("Analyzer for `--negatives bm25`.")] = "standard",
+    model: Annotated[str, Help("Sparse model for `--negatives bm25`.")] = "bm25",
+    titles: Annotated[
+        bool, Help("Keep the titles of documents, which are searched with their texts.")
+    ] = True,
+    overwrite: Annotated[bool, Help("Replace an existing ranking set.")] = False,
+    format: Format = None,  # noqa: A002
+    encoding: Texts = "utf-8",
+    as_json: PrintJson = False,
 ) -> None:
     """Merge question-answering sets, remove duplicate questions, split 80/10/10 and find negatives.
 

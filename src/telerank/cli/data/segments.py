@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from typer import Argument, Option
+from annotated_types import Ge
 
 from telerank.cli import console, options
 from telerank.cli.data.stats import Language, PlotFormat
-from telerank.cli.options import AsJson, Encoding, FormatOption, TableForm, TableOutput
-from telerank.cli.runs.output import write_report
+from telerank.cli.derive import derive
+from telerank.cli.options import Format, ReportOptions, Texts
+from telerank.parameters import Flags, Help
 
 _LANGUAGES = {Language.english: "en", Language.french: "fr"}
 
 
+@derive
 def segments(
-    collection: str = Argument(metavar="COLLECTION", help="A folder, a file, or an ir_datasets id."),
+    collection: Annotated[str, Flags("COLLECTION"), Help("A folder, a file, or an ir_datasets id.")],
     *,
-    model: str = Option(..., help="A re-ranker, or an encoder to start from: in whose tokens is counted."),
-    window: str = Option("best", help="Segments by name: best, piaf, parade, …; or their length in tokens."),
-    stride: int | None = Option(None, min=1, help="Tokens from the start of a segment to the next one's."),
-    split: list[str] | None = Option(
-        None, help="Relevant text of this split; may be repeated. Default: all."
-    ),
-    limit: list[int] | None = Option(None, min=1, help="Tokens; may be repeated. Default: 128 to 4096."),
-    language: Language = Option(Language.english, help="Language of the sentences, if the model says none."),
-    plots: Path | None = Option(None, metavar="DIR", help="A folder to save the plot in."),
-    plot_format: PlotFormat = Option(PlotFormat.png, help="Format of the plot."),
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    model: Annotated[
+        str, Flags("--model"), Help("A re-ranker, or an encoder to start from: in whose tokens is counted.")
+    ],
+    window: Annotated[
+        str, Help("Segments by name: best, piaf, parade, …; or their length in tokens.")
+    ] = "best",
+    stride: Annotated[
+        int | None, Ge(1), Help("Tokens from the start of a segment to the next one's.")
+    ] = None,
+    split: Annotated[
+        list[str] | None, Help("Relevant text of this split; may be repeated. Default: all.")
+    ] = None,
+    limit: Annotated[list[int] | None, Ge(1), Help("Tokens; may be repeated. Default: 128 to 4096.")] = None,
+    language: Annotated[
+        Language, Help("Language of the sentences, if the model says none.")
+    ] = Language.english,
+    plots: Annotated[Path | None, Flags("--plots", "DIR"), Help("A folder to save the plot in.")] = None,
+    plot_format: Annotated[PlotFormat, Help("Format of the plot.")] = PlotFormat.png,
+    format: Format = None,  # noqa: A002
+    encoding: Texts = "utf-8",
+    report: ReportOptions,
 ) -> None:
     """Cut documents into segments of a model: lengths, and what lies beyond a limit.
 
@@ -39,7 +48,7 @@ def segments(
     """
     from telerank.verbs.data import LIMITS, segment_lengths
 
-    report = segment_lengths(
+    lengths = segment_lengths(
         options.open_collection(collection, format, encoding),
         model,
         int(window) if window.isdecimal() else window,
@@ -49,6 +58,6 @@ def segments(
         stride=stride,
     )
     if plots is not None:
-        for file in report.save_plots(plots, format=plot_format.value):
+        for file in lengths.save_plots(plots, format=plot_format.value):
             console.say(f"wrote {file}")
-    write_report(report, output, form, as_json=as_json)
+    report.write(lengths)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-
-from typer import Argument, Option
+from typing import Annotated
 
 from telerank.cli import console, options
-from telerank.cli.options import AsJson, Encoding, FormatOption, TableForm, TableOutput
+from telerank.cli.derive import derive
+from telerank.cli.options import Format, ReportOptions, Texts
 from telerank.cli.runs.output import write_json, write_tables
+from telerank.parameters import Flags, Help
 
 
 class PlotFormat(StrEnum):
@@ -23,24 +24,23 @@ class Language(StrEnum):
     english = "english"
 
 
+@derive
 def stats(
-    collections: list[str] = Argument(metavar="COLLECTION", help="Folders, files, or ir_datasets ids."),
+    collections: Annotated[list[str], Flags("COLLECTION"), Help("Folders, files, or ir_datasets ids.")],
     *,
-    split: list[str] | None = Option(None, help="Only this split; may be repeated. Default: all."),
-    analyzer: str = Option("standard", "--analyzer", "-a", help="Count the terms of this analyzer."),
-    tokenizer: Path | None = Option(
-        None, metavar="FILE", help="Count the tokens of a tokenizer.json instead."
-    ),
-    language: Language | None = Option(
-        None, help="Language of the question words. Default: the one that fits."
-    ),
-    plots: Path | None = Option(None, metavar="DIR", help="A folder to save plots in."),
-    plot_format: PlotFormat = Option(PlotFormat.png, help="Format of the plots."),
-    form: TableForm = None,
-    output: TableOutput = "-",
-    format: FormatOption = None,  # noqa: A002
-    encoding: Encoding = "utf-8",
-    as_json: AsJson = False,
+    split: Annotated[list[str] | None, Help("Only this split; may be repeated. Default: all.")] = None,
+    analyzer: Annotated[str, Flags("-a"), Help("Count the terms of this analyzer.")] = "standard",
+    tokenizer: Annotated[
+        Path | None, Flags("--tokenizer", "FILE"), Help("Count the tokens of a tokenizer.json instead.")
+    ] = None,
+    language: Annotated[
+        Language | None, Help("Language of the question words. Default: the one that fits.")
+    ] = None,
+    plots: Annotated[Path | None, Flags("--plots", "DIR"), Help("A folder to save plots in.")] = None,
+    plot_format: Annotated[PlotFormat, Help("Format of the plots.")] = PlotFormat.png,
+    format: Format = None,  # noqa: A002
+    encoding: Texts = "utf-8",
+    report: ReportOptions,
 ) -> None:
     """Describe collections: question words, lengths in tokens, input lengths and class balance.
 
@@ -59,8 +59,10 @@ def stats(
             folder = plots / opened.name if len(collections) > 1 else plots
             for file in reports[-1].save_plots(folder, format=plot_format.value):
                 console.say(f"wrote {file}")
-    if as_json:
-        records = [report.record() for report in reports]
-        write_json(records if len(records) > 1 else records[0], output)
+    if report.as_json:
+        records = [each.record() for each in reports]
+        write_json(records if len(records) > 1 else records[0], report.output)
     else:
-        write_tables([table for report in reports for table in report.tables()], output, form, "Statistics")
+        write_tables(
+            [table for each in reports for table in each.tables()], report.output, report.form, "Statistics"
+        )

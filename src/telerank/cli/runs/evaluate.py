@@ -3,55 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
-from typer import Option
+from annotated_types import Ge, Le
 
 from telerank.cli import options
-from telerank.cli.runs.output import open_runs, write_plot, write_report
+from telerank.cli.derive import derive
 from telerank.cli.runs.predictions import measure_predictions, refuse_of_runs
 from telerank.errors import MeasureError
+from telerank.parameters import FieldsOf, Flags, Help, Measures, RelevanceLevel
+from telerank.verbs import evaluate as verbs
 
 _RUN_MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 
 
+@derive
 def evaluate(
-    qrels: options.QrelsArgument,
-    run: options.RunArguments,
+    runs: options.JudgedOptions,
     *,
-    measures: str | None = Option(
-        None,
-        "--measures",
-        "-m",
-        help="Measures by the names of ir_measures or trec_eval (`map`, `P_10`, `official`, `all_trec`). "
-        "Default: `RR@10 R@1000 AP nDCG@10 P@1`; with --depths `R AP`; of answers, all there are.",
-    ),
-    relevance: options.RelevanceLevel = 1,
-    split: options.Split = None,
-    groups: bool = Option(
-        False, "--groups", help="Of answers: show means by question word and by answer length too."
-    ),
-    no_answer: str | None = Option(
-        None,
-        "--no-answer",
-        metavar="FILE",
-        help="Of answers: a value of no-answer for each question, as JSON, higher for no answer.",
-    ),
-    threshold: float = Option(
-        1.0, help="Of answers: questions whose value of no-answer is above this have none."
-    ),
-    per_query: bool = Option(False, "--per-query", help="Show the values of each query too."),
-    depths: str | None = Option(
-        None, help="Compute measures, named without cutoff, at depths such as `1,3,…,15`."
-    ),
-    plot: options.PlotFile = None,
-    form: options.TableForm = None,
-    output: options.TableOutput = "-",
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    strict: options.Strict = False,
-    as_json: options.AsJson = False,
+    measures: Annotated[
+        str | None,
+        Flags("-m"),
+        Help(
+            "Measures by the names of ir_measures or trec_eval (`map`, `P_10`, `official`, `all_trec`). "
+            "Default: `RR@10 R@1000 AP nDCG@10 P@1`; with --depths `R AP`; of answers, all there are."
+        ),
+    ] = None,
+    relevance_level: RelevanceLevel = 1,
+    groups: Annotated[
+        bool, Help("Of answers: show means by question word and by answer length too.")
+    ] = False,
+    no_answer: Annotated[
+        str | None,
+        Flags("--no-answer", "FILE"),
+        Help("Of answers: a value of no-answer for each question, as JSON, higher for no answer."),
+    ] = None,
+    threshold: Annotated[
+        float, Help("Of answers: questions whose value of no-answer is above this have none.")
+    ] = 1.0,
+    per_query: Annotated[bool, Help("Show the values of each query too.")] = False,
+    depths: Annotated[
+        str | None, Help("Compute measures, named without cutoff, at depths such as `1,3,…,15`.")
+    ] = None,
+    report: options.PlottedReportOptions,
 ) -> None:
     """Measure runs over all queries of the qrels, or predicted answers over all questions of a collection.
 
@@ -67,55 +61,30 @@ def evaluate(
     """
     from telerank.verbs.answers.evaluate import are_predictions
 
-    if are_predictions(run):
-        refuse_of_runs(depths=depths, plot=plot, strict=strict)
-        answers = measure_predictions(
-            qrels,
-            run,
-            split,
-            format=format,
-            encoding=encoding,
-            measures=measures,
-            values=(no_answer, threshold),
-        )
-        write_report(replace(answers, groups=groups, per_query=per_query), output, form, as_json=as_json)
+    if are_predictions(runs.run):
+        refuse_of_runs(depths=depths, plot=report.plot, strict=runs.strict)
+        answers = measure_predictions(runs, measures, (no_answer, threshold))
+        options.ReportOptions.write(report, replace(answers, groups=groups, per_query=per_query))
         return
     if groups or no_answer is not None:
         raise MeasureError("--groups and --no-answer are for predicted answers, and these are runs")
-    from telerank.verbs.evaluate import evaluate, expand_measures, parse_measures
-
     cuts = [] if depths is None else options.parse_depths(depths)
     if measures is not None:  # before the files are read
-        expand_measures(measures, cuts) if cuts else parse_measures(measures, relevance)
-    if plot is not None and not cuts:
+        verbs.expand_measures(measures, cuts) if cuts else verbs.parse_measures(measures, relevance_level)
+    if report.plot is not None and not cuts:
         raise MeasureError("--plot draws measures by depth: give --depths, such as 1,3,…,15")
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
-    evaluations = evaluate(judged, measures, depths=cuts, relevance_level=relevance)
-    write_plot(evaluations.plot, plot)
-    write_report(replace(evaluations, per_query=per_query), output, form, as_json=as_json)
+    evaluations = verbs.evaluate(runs.open(), measures, depths=cuts, relevance_level=relevance_level)
+    report.write(replace(evaluations, per_query=per_query))
 
 
+@derive
 def compare(
-    qrels: options.QrelsArgument,
-    run: options.RunArguments,
+    runs: options.JudgedOptions,
     *,
-    baseline: list[str] | None = Option(
-        None,
-        "--baseline",
-        "-b",
-        help="One of the runs, by file or name; repeat for several. Default: the first.",
-    ),
-    measures: options.Measures = _RUN_MEASURES,
-    relevance: options.RelevanceLevel = 1,
-    split: options.Split = None,
-    level: options.Level = 0.05,
-    queries: int = Option(10, min=0, max=10, help="Show only N of the queries that changed most."),
-    form: options.TableForm = None,
-    output: options.TableOutput = "-",
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    strict: options.Strict = False,
-    as_json: options.AsJson = False,
+    measures: Measures = _RUN_MEASURES,
+    queries: Annotated[int, Ge(0), Le(10), Help("Show only N of the queries that changed most.")] = 10,
+    report: options.ReportOptions,
+    **settings: Annotated[Any, FieldsOf(verbs.compare)],
 ) -> None:
     """Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap interval.
 
@@ -127,39 +96,29 @@ def compare(
     """
     from telerank.verbs.answers.evaluate import are_predictions, compare_answers
 
-    if are_predictions(run):
-        refuse_of_runs(strict=strict)
-        chosen = None if measures == _RUN_MEASURES else measures
-        answers = measure_predictions(qrels, run, split, format=format, encoding=encoding, measures=chosen)
-        compared = compare_answers(answers, baseline or (), level=level)
-        write_report(compared.with_changes(queries), output, form, as_json=as_json)
-        return
-    from telerank.verbs.evaluate import compare
-
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
-    comparison = compare(judged, baseline or (), measures, level=level, relevance_level=relevance)
-    write_report(comparison.with_changes(queries), output, form, as_json=as_json)
+    if are_predictions(runs.run):
+        refuse_of_runs(strict=runs.strict)
+        answers = measure_predictions(runs, None if measures == _RUN_MEASURES else measures)
+        compared = compare_answers(answers, settings["baselines"] or (), level=settings["level"])
+    else:
+        compared = verbs.compare(runs.open(), measures=measures, **settings)
+    report.write(compared.with_changes(queries))
 
 
+@derive
 def depth(
-    qrels: options.QrelsArgument,
-    run: options.RunArguments,
+    runs: options.JudgedOptions,
     *,
-    reranker: str = Option(
-        ..., "--reranker", "-r", help="A run with a re-ranker's scores for the candidates of all runs."
-    ),
-    measure: str = Option(
-        "RR@10", "--measure", "-m", help="Measure of the re-ranked lists, as ir_measures names it."
-    ),
-    depths: str = Option("5,10,50,500,1000", help="Depths n of the first stage."),
-    plot: options.PlotFile = None,
-    split: options.Split = None,
-    form: options.TableForm = None,
-    output: options.TableOutput = "-",
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    strict: options.Strict = False,
-    as_json: options.AsJson = False,
+    reranker: Annotated[
+        str,
+        Flags("--reranker", "-r"),
+        Help("A run with a re-ranker's scores for the candidates of all runs."),
+    ],
+    measure: Annotated[
+        str, Flags("-m"), Help("Measure of the re-ranked lists, as ir_measures names it.")
+    ] = "RR@10",
+    depths: Annotated[str, Help("Depths n of the first stage.")] = "5,10,50,500,1000",
+    report: options.PlottedReportOptions,
 ) -> None:
     """Re-rank the first n documents of each run by a re-ranker's scores, and measure at each depth n.
 
@@ -169,26 +128,20 @@ def depth(
     """
     from telerank.verbs.candidates import depth
 
-    options.check_one_dash([qrels, *run, reranker])
     cuts = options.parse_depths(depths)
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
-    curves = depth(judged, reranker, measure, cuts)
-    write_plot(curves.plot, plot)
-    write_report(curves, output, form, as_json=as_json)
+    report.write(depth(runs.open(reranker), reranker, measure, cuts))
 
 
+@derive
 def consistency(
     reference: Annotated[
-        str, typer.Argument(metavar="REFERENCE", help="The run whose candidates a re-ranker was trained on.")
+        str, Flags("REFERENCE"), Help("The run whose candidates a re-ranker was trained on.")
     ],
-    run: options.RunArguments,
+    run: options.Runs,
     *,
-    depths: str = Option("1,5,10,50,100,500,1000", help="Depths n of the runs."),
-    reference_depth: int = Option(1000, min=1, help="Documents of the reference that are candidates."),
-    plot: options.PlotFile = None,
-    form: options.TableForm = None,
-    output: options.TableOutput = "-",
-    as_json: options.AsJson = False,
+    depths: Annotated[str, Help("Depths n of the runs.")] = "1,5,10,50,100,500,1000",
+    reference_depth: Annotated[int, Ge(1), Help("Documents of the reference that are candidates.")] = 1000,
+    report: options.PlottedReportOptions,
 ) -> None:
     """Consistency factor C(f, n): the mean share of a run's first n that is among the reference's candidates.
 
@@ -200,6 +153,4 @@ def consistency(
 
     options.check_one_dash([reference, *run])
     cuts = options.parse_depths(depths)
-    curves = consistency(reference, run, cuts, reference_depth=reference_depth)
-    write_plot(curves.plot, plot)
-    write_report(curves, output, form, as_json=as_json)
+    report.write(consistency(reference, run, cuts, reference_depth=reference_depth))

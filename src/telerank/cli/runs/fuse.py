@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
+from typing import Annotated, Literal
 
-from typer import Option
+from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.runs.output import open_runs, say_run, write_plot, write_report
+from telerank.cli.derive import derive
+from telerank.cli.runs.output import say_run
 from telerank.errors import CollectionError
+from telerank.parameters import (
+    Check,
+    FoldCount,
+    FoldSeed,
+    Help,
+    Level,
+    Measures,
+    MeasureToMaximise,
+    check_finite,
+)
+
+Method = Literal["interleave", "linear", "rrf"]
+Depth = Annotated[int, Ge(1), Help("Documents taken from each run for each query.")]
+_DRAWN = {"simplex": 3, "square": 2}  # the most runs whose weights can be drawn
 
 
-class Method(StrEnum):
-    """How lists are fused."""
-
-    interleave = "interleave"
-    linear = "linear"
-    rrf = "rrf"
-
-
+@derive
 def fuse(
-    run: options.RunArguments,
+    run: options.Runs,
     *,
-    method: Method = Option(
-        Method.rrf, help="`interleave`: in turns; `linear`: weighted min-max scores; `rrf`: reciprocal ranks."
-    ),
-    weights: str | None = Option(
-        None, help="For `linear`: a weight for each run, `0.4,0.6`. Default: equal."
-    ),
-    rrf_k: float = Option(
-        60.0, min=0, callback=options.check_finite, help="For `rrf`: the k of 1 / (k + rank)."
-    ),
-    depth: options.Depth = 1000,
-    keep: options.Keep = None,
-    output: options.RunOutput = "-",
+    method: Annotated[
+        Method,
+        Help("`interleave`: in turns; `linear`: weighted min-max scores; `rrf`: reciprocal ranks."),
+    ] = "rrf",
+    weights: Annotated[
+        str | None, Help("For `linear`: a weight for each run, `0.4,0.6`. Default: equal.")
+    ] = None,
+    rrf_k: Annotated[float, Ge(0), Check(check_finite), Help("For `rrf`: the k of 1 / (k + rank).")] = 60.0,
+    depth: Depth = 1000,
+    keep: options.Kept = None,
+    output: options.RunFile = "-",
 ) -> None:
     """Fuse runs into one: in turns, by weighted scores, or by ranks.
 
@@ -46,10 +53,10 @@ def fuse(
     from telerank.verbs.fuse import Fusion, fuse
 
     options.check_one_dash(run)
-    if weights is not None and method is not Method.linear:
+    if weights is not None and method != "linear":
         raise CollectionError(f"--weights are for --method linear, not {method}")
     shares = () if weights is None else _parse_weights(weights, len(run))
-    fusion = Fusion(method.value, shares, k=rrf_k, depth=depth, keep=keep)
+    fusion = Fusion(method, shares, k=rrf_k, depth=depth, keep=keep)
     fused = fuse(run, fusion)
     fused.save(output)
     for remark in fused.remarks:
@@ -67,36 +74,20 @@ def _parse_weights(text: str, count: int) -> tuple[float, ...]:
     return weights
 
 
-class GridName(StrEnum):
-    """Which weights are tried."""
-
-    simplex = "simplex"
-    square = "square"
-
-
-_DRAWN = {GridName.simplex: 3, GridName.square: 2}  # the most runs whose weights can be drawn
-
-
+@derive
 def tune_fusion(
-    qrels: options.QrelsArgument,
-    run: options.RunArguments,
+    runs: options.JudgedOptions,
     *,
-    measure: options.MeasureToMaximise = "nDCG@10",
-    grid: GridName = Option(
-        GridName.simplex, help="Weights to try: `simplex`: they sum to 1; `square`: each from 0 to 1."
-    ),
-    step: str = Option("0.1", help="Step of the weights: `0.1`, `0.05`, `1/3`."),
-    folds: options.FoldCount = 5,
-    seed: options.FoldSeed = 0,
-    depth: options.Depth = 1000,
-    plot: options.PlotFile = None,
-    split: options.Split = None,
-    form: options.TableForm = None,
-    output: options.TableOutput = "-",
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    strict: options.Strict = False,
-    as_json: options.AsJson = False,
+    measure: MeasureToMaximise = "nDCG@10",
+    grid: Annotated[
+        Literal["simplex", "square"],
+        Help("Weights to try: `simplex`: they sum to 1; `square`: each from 0 to 1."),
+    ] = "simplex",
+    step: Annotated[str, Help("Step of the weights: `0.1`, `0.05`, `1/3`.")] = "0.1",
+    folds: FoldCount = 5,
+    seed: FoldSeed = 0,
+    depth: Depth = 1000,
+    report: options.PlottedReportOptions,
 ) -> None:
     """Tune the weights of `fuse --method linear` over a grid, by cross-validation.
 
@@ -106,31 +97,21 @@ def tune_fusion(
     """
     from telerank.verbs.fuse import Folds, WeightGrid, tune_fusion
 
-    if plot is not None and len(run) > _DRAWN[grid]:
-        raise CollectionError(f"--plot cannot draw the weights of {len(run)} runs on the {grid}")
-    opened = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
-    judged = replace(opened, depth=depth)
-    points, parts = WeightGrid(grid.value, step), Folds(folds, seed)
-    tuning = tune_fusion(judged, measure, grid=points, folds=parts)
-    write_plot(tuning.plot, plot)
-    write_report(tuning, output, form, as_json=as_json)
+    if report.plot is not None and len(runs.run) > _DRAWN[grid]:
+        raise CollectionError(f"--plot cannot draw the weights of {len(runs.run)} runs on the {grid}")
+    judged = replace(runs.open(), depth=depth)
+    report.write(tune_fusion(judged, measure, grid=WeightGrid(grid, step), folds=Folds(folds, seed)))
 
 
+@derive
 def combine(
-    qrels: options.QrelsArgument,
-    run: options.RunArguments,
+    runs: options.JudgedOptions,
     *,
-    measures: options.Measures = "RR@10 R@1000",
-    method: Method = Option(Method.interleave, help="How two lists are fused; `linear` has equal weights."),
-    depth: options.Depth = 1000,
-    level: options.Level = 0.05,
-    split: options.Split = None,
-    form: options.TableForm = None,
-    output: options.TableOutput = "-",
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    strict: options.Strict = False,
-    as_json: options.AsJson = False,
+    measures: Measures = "RR@10 R@1000",
+    method: Annotated[Method, Help("How two lists are fused; `linear` has equal weights.")] = "interleave",
+    depth: Depth = 1000,
+    level: Level = 0.05,
+    report: options.ReportOptions,
 ) -> None:
     """Fuse all ordered pairs of runs, and show what each run adds to each other.
 
@@ -141,7 +122,4 @@ def combine(
     """
     from telerank.verbs.fuse import Fusion, combine
 
-    judged = open_runs(qrels, run, split, format=format, encoding=encoding, strict=strict)
-    fusion = Fusion(method.value, depth=depth)
-    matrix = combine(judged, measures, fusion=fusion, level=level)
-    write_report(matrix, output, form, as_json=as_json)
+    report.write(combine(runs.open(), measures, fusion=Fusion(method, depth=depth), level=level))

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telerank.cli import console, options
-from telerank.cli.options import Form, check_one_dash
+from telerank.cli import console
+from telerank.cli.options import Form
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.show.report import Report
     from telerank.show.tables import Table
-    from telerank.verbs.judge import JudgedRuns
 
 
 def write_report(report: Report, output: str, form: Form | None, *, as_json: bool = False) -> None:
@@ -70,24 +69,3 @@ def say_run(count: str, output: str) -> None:
     """Say where a run and its record were written; a device has no record."""
     if output != "-" and Path(output).is_file():
         console.say(f"{count}; run in {output}, its settings in {output}.json")
-
-
-def open_runs(
-    qrels: str,
-    runs: Sequence[str],
-    split: str | None,
-    *,
-    format: str | None,  # noqa: A002
-    encoding: str,
-    strict: bool,
-) -> JudgedRuns:
-    """The runs with their qrels, as the options name them; prints remarks about them."""
-    from telerank.verbs.judge import judge
-
-    check_one_dash([qrels, *runs])
-    plain = format is None and encoding == "utf-8"
-    data = qrels if plain else options.open_collection(qrels, format, encoding)
-    judged = judge(runs, data, split=split, strict=strict)
-    for remark in judged.remarks:
-        console.say(remark)
-    return judged

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from telerank.cli import options
+from telerank.cli.options import JudgedOptions, open_collection
 from telerank.errors import MeasureError
 
 if TYPE_CHECKING:
+    from telerank.evaluation.measures import MeasureNames
     from telerank.verbs.answers.evaluate import AnswerEvaluations
 
 
 def measure_predictions(
-    collection: str,
-    files: Sequence[str],
-    split: str | None,
-    *,
-    format: str | None,  # noqa: A002
-    encoding: str,
-    measures: str | None,
-    values: tuple[str | None, float] = (None, 1.0),
+    given: JudgedOptions, measures: MeasureNames | None, values: tuple[str | None, float] = (None, 1.0)
 ) -> AnswerEvaluations:
     """The evaluations of files of predictions; ``values`` are the file of no-answer, and the threshold."""
     from telerank.verbs.answers.evaluate import ANSWER_MEASURES, evaluate_answers
 
-    data = options.open_collection(collection, format, encoding)
+    data = open_collection(given.qrels, given.format, given.encoding)
     no_answer, threshold = values
     chosen = ANSWER_MEASURES if measures is None else measures
-    return evaluate_answers(files, data, chosen, split=split, no_answer=no_answer, threshold=threshold)
+    return evaluate_answers(
+        given.run, data, chosen, split=given.split, no_answer=no_answer, threshold=threshold
+    )
 
 
 def refuse_of_runs(**given: object) -> None:

@@ -3,70 +3,59 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Annotated, Any
 
-from typer import Argument, Option
+from annotated_types import Ge
 
 from telerank.cli import console, options
+from telerank.cli.derive import derive
+from telerank.computing import PairComputing
 from telerank.errors import CollectionError, ModelError
+from telerank.parameters import FieldsOf, Flags, Help, Split
 
 
+@derive
 def rerank(
-    run: str = Argument(
-        metavar="RUN",
-        help="Run file of candidates; `-`: standard input; `pool(NAME)`: candidate lists of the collection.",
-    ),
+    run: Annotated[
+        str,
+        Flags("RUN"),
+        Help("Run file of candidates; `-`: standard input; `pool(NAME)`: candidate lists of the collection."),
+    ],
     *,
-    model: str = Option(
-        ..., help="The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."
-    ),
-    index: str | None = Option(None, "--index", "-i", help="The index that has the documents."),
-    collection: str | None = Option(
-        None,
-        "--collection",
-        "-c",
-        help="The collection that has the queries, and the documents unless --index is given.",
-    ),
-    queries: str | None = Option(
-        None, "--queries", "-q", help="File of queries: TREC, TSV or JSONL, instead of the collection's."
-    ),
-    split: options.Split = None,
-    depth: int | None = Option(None, min=1, help="Documents of each query to score. Default: all."),
-    keep: options.Keep = None,
-    output: options.RunOutput = "-",
-    backend: str = Option(
-        "torch",
-        help="torch; compiled: the transformer by torch.compile, whose first batches take half a minute and "
-        "which gained nothing on an H100; openvino or onnx (extra fast): faster on a processor.",
-    ),
-    precision: str = Option(
-        "auto",
-        help="auto (bfloat16 on a GPU that computes in it, else float32); float32; float32-fast, "
-        "tf32 (torch); bfloat16 (torch, openvino); int8 (openvino, with --dev).",
-    ),
-    dev: str | None = Option(
-        None,
-        help="For int8: a run over other queries of the collection. One half calibrates, the "
-        "other measures what it loses.",
-    ),
-    dev_split: str | None = Option(
-        None, help="Split of the queries and qrels of --dev. Default: the only one."
-    ),
-    max_query: int | None = Option(
-        None, min=1, help="Tokens at which a query is cut. Default: the model's own."
-    ),
-    max_length: int | None = Option(
-        None, min=1, help="Tokens at which a pair is cut. Default: the model's own."
-    ),
-    threads: int | None = Option(
-        None, "--threads", "-j", min=1, help="Threads of the model. Default: the back end's own choice."
-    ),
-    batch_tokens: int | None = Option(
-        None, min=1, help="Tokens per batch, padding included. Default: 2048, on a GPU 65536."
-    ),
-    device: options.Device = None,
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    as_json: options.AsJson = False,
+    model: Annotated[
+        str,
+        Flags("--model"),
+        Help("The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."),
+    ],
+    index: Annotated[str | None, Flags("-i"), Help("The index that has the documents.")] = None,
+    collection: Annotated[
+        str | None,
+        Flags("-c"),
+        Help("The collection that has the queries, and the documents unless --index is given."),
+    ] = None,
+    queries: Annotated[
+        str | None,
+        Flags("-q"),
+        Help("File of queries: TREC, TSV or JSONL, instead of the collection's."),
+    ] = None,
+    split: Split = None,
+    depth: Annotated[int | None, Ge(1), Help("Documents of each query to score. Default: all.")] = None,
+    keep: options.Kept = None,
+    output: options.RunFile = "-",
+    dev: Annotated[
+        str | None,
+        Help(
+            "For int8: a run over other queries of the collection. One half calibrates, the other measures "
+            "what it loses."
+        ),
+    ] = None,
+    dev_split: Annotated[
+        str | None, Help("Split of the queries and qrels of --dev. Default: the only one.")
+    ] = None,
+    format: options.Format = None,  # noqa: A002
+    encoding: options.Texts = "utf-8",
+    as_json: options.PrintJson = False,
+    **settings: Annotated[Any, FieldsOf(PairComputing)],
 ) -> None:
     """Score the documents of a run again with a re-ranker, and write the new run.
 
@@ -97,13 +86,7 @@ def rerank(
         depth=depth,
         k=keep,
         dev=DevRun(dev, data, dev_split) if dev and data else None,
-        backend=backend,
-        precision=precision,
-        threads=threads,
-        tokens=batch_tokens,
-        device=device,
-        max_query=max_query,
-        max_length=max_length,
+        **settings,
     )
     if not is_first_process():
         deque(reranked, maxlen=0)  # its share; the first process writes

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from typer import Option
+from typing import Annotated
 
 from telerank.cli import options
-from telerank.cli.runs.output import write_report
+from telerank.cli.derive import derive
+from telerank.parameters import FoldCount, FoldSeed, Help, MeasureToMaximise, Split
 
 
+@derive
 def tune(
-    index: options.IndexArgument,
-    collection: options.CollectionArgument,
+    index: options.IndexName,
+    data: options.CollectionOptions,
     *,
-    model: list[str] | None = Option(
-        None, help="Family whose usual settings are tried; repeat for several. Default: `bm25`."
-    ),
-    setting: list[str] | None = Option(
-        None, help="Pipeline to try, such as `bm25(k1=0.7, b=0.3)`; repeat for several."
-    ),
-    analyzers: str | None = Option(
-        None,
-        help="Analyzers to try, separated by commas; for others than the index's own the texts are "
-        "indexed again.",
-    ),
-    measure: options.MeasureToMaximise = "nDCG@10",
-    split: options.Split = None,
-    test: str | None = Option(None, help="Test split, used instead of cross-validation."),
-    folds: options.FoldCount = 5,
-    seed: options.FoldSeed = 0,
-    keep: options.Keep = None,
-    form: options.TableForm = None,
-    output: options.TableOutput = "-",
-    format: options.FormatOption = None,  # noqa: A002
-    encoding: options.Encoding = "utf-8",
-    as_json: options.AsJson = False,
+    model: Annotated[
+        list[str] | None,
+        Help("Family whose usual settings are tried; repeat for several. Default: `bm25`."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        Help("Pipeline to try, such as `bm25(k1=0.7, b=0.3)`; repeat for several."),
+    ] = None,
+    analyzers: Annotated[
+        str | None,
+        Help(
+            "Analyzers to try, separated by commas; for others than the index's own the texts are indexed "
+            "again."
+        ),
+    ] = None,
+    measure: MeasureToMaximise = "nDCG@10",
+    split: Split = None,
+    test: Annotated[str | None, Help("Test split, used instead of cross-validation.")] = None,
+    folds: FoldCount = 5,
+    seed: FoldSeed = 0,
+    keep: options.Kept = None,
+    report: options.ReportOptions,
 ) -> None:
     """Tune pipelines and analyzers, by cross-validation or on one split for another.
 
@@ -44,7 +46,7 @@ def tune(
 
     result = tr.tune(
         index,
-        options.open_collection(collection, format, encoding),
+        data.open(),
         model or (),
         settings=setting or (),
         analyzers=analyzers.split(",") if analyzers else (),
@@ -54,4 +56,4 @@ def tune(
         folds=Folds(folds, seed),
         k=keep or 1000,
     )
-    write_report(result, output, form, as_json=as_json)
+    report.write(result)

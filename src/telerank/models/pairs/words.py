@@ -21,7 +21,7 @@ from torch import Tensor
 
 from telerank.errors import FormatError, ModelError
 from telerank.models.pairs.pair import Frame, PairTexts
-from telerank.npy import load_npy
+from telerank.stored import load_npy
 
 PADDING, UNKNOWN, SPECIAL = 0, 1, 2
 """Row 0 is the padding's and row 1 that of unknown words; word ``i`` of a vocabulary has row SPECIAL + i."""

@@ -17,7 +17,7 @@ from telerank.service.schemas.models import (
     TokenizeRequest,
 )
 from telerank.service.state import Snapshot
-from telerank.versions import versions
+from telerank.stored import versions
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder

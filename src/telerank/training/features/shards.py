@@ -24,8 +24,7 @@ import numpy.typing as npt
 
 from telerank.drafts import sweep, sync_folder
 from telerank.errors import IndexDamaged, ModelError
-from telerank.npy import map_npy
-from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, parse_entries
+from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, map_npy, parse_entries
 
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
 """A pair: the hash of its texts, and its numbers of query and sentence vectors. All vectors must be

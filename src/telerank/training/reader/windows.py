@@ -27,8 +27,7 @@ from telerank.errors import CollectionError, IndexDamaged
 from telerank.models.pairs.pair import Pair, PairTokenizer, Passage
 from telerank.models.readers.reader import Reader
 from telerank.models.readers.windows import ContextWindow, cut_windows, find_tokens, tokenize_contexts
-from telerank.npy import map_npy
-from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, parse_files, record_files
+from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, map_npy, parse_files, record_files
 from telerank.training.reader.questions import QuestionSet, TextQuestion
 from telerank.types import Progress, silent
 
