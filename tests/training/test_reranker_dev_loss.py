@@ -183,7 +183,7 @@ def test_nothing_is_cut_without_being_counted(ranked, on_dev, tmp_path):
         config = ranked(model={**FROZEN, **lengths}, test=on_dev(queries=8))
         plan = TrainingPlan.model_validate(config.model_dump(mode="json"))
         compared = train_rerankers(plan, tmp_path / folder)
-        return compared, [note for note in compared.study.table().notes if "cut" in note]
+        return compared, [note for note in compared.tables()[0].notes if "cut" in note]
 
     compared, notes = compare("long", max_length=32)
     assert notes == []
@@ -191,8 +191,8 @@ def test_nothing_is_cut_without_being_counted(ranked, on_dev, tmp_path):
     counts = read_counts(model.parent)
     assert (counts["pairs learned from"], counts["pairs learned from whose document was cut"]) == (72, 0)
     compared, notes = compare("short", max_length=9, max_query=2)
-    (outcome,) = compared.study.outcomes.values()
-    cut = f"the query of 0 pairs and the document of {outcome.candidates}"
+    (outcome,) = compared.record()["trainings"]
+    cut = f"the query of 0 pairs and the document of {outcome['candidates']}"
     assert notes == [f"Longer than the models read, and cut: {cut}."]
 
 

@@ -222,6 +222,7 @@ def test_titles_and_queries_that_are_cut_are_counted_and_said(
     test = {"split": "dev", "run": str(segment_set / "dev.run"), "measures": ["RR"], "queries": 6}
     changes = {"data": {"collection": str(collection)}}
     tasks = opened(select, **changes, dev=dev_of(segment_set))
+    tasks.select()
     titles = sum("x6 x6" in text for _, text in tasks.dev.pairs)
     queries = sum(query.startswith("q1 q1") for query, _ in tasks.dev.pairs)
     assert min(titles, queries) > 0
@@ -283,6 +284,7 @@ def test_only_relevant_documents_of_the_list_are_learned_from(opened, segment_se
     assert 0 < len(listed) < QUERIES
     negatives = {"run": run, "depth": 3, "per_positive": 1, "relevant": "listed"}
     tasks = opened("first", data={"negatives": negatives})
+    tasks.select()
     assert {qid for qid, _ in tasks.groups.pairs} == listed
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["relevant pairs beyond the lists, left out"] == QUERIES - len(listed)
