@@ -1,4 +1,4 @@
-"""The log of a training: a line of JSON every few updates, and TensorBoard's files if requested."""
+"""The log of a training: a line of JSON every few updates, TensorBoard's files, the plot of both losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the transformers of a model are trained: compiled, or with less memory."""
+"""The loop: updates by Adam, dev measures and losses, records of the log, checkpoints."""
 
 from __future__ import annotations
 

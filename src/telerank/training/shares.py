@@ -1,4 +1,4 @@
-"""Encoding by several processes that ``torchrun`` has started, a GPU each: every one takes a share."""
+"""Encoding and re-ranking by processes that ``torchrun`` has started, a GPU each: every one takes a share."""
 
 from __future__ import annotations
 

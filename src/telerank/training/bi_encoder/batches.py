@@ -1,4 +1,4 @@
-"""Groups to batches: the texts of a batch, and which documents are relevant to which query."""
+"""Groups to batches: texts, which documents are relevant to which query, and the losses of their vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure a model on queries that it does not learn from: dense search in memory over a small corpus."""
+"""Queries that a model does not learn from: dense search in memory over a small corpus, and the loss."""
 
 from __future__ import annotations
 

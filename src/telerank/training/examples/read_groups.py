@@ -1,4 +1,4 @@
-"""Pairs with labels of their own: the first documents of lists, relevant or not (monoBERT on TREC-CAR)."""
+"""Read the groups of a training: the relevant pairs of a split, each with negatives; lists; or triples."""
 
 from __future__ import annotations
 

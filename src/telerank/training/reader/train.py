@@ -1,4 +1,4 @@
-"""A reader that learns from batches of windows."""
+"""Train a reader on batches of windows, from a configuration to a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries of dev and test with their candidates: which queries these are, and what measuring needs."""
+"""The queries of dev and test with their candidates, and the groups that the dev loss is a mean over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure a trained re-ranker on its test: a run, and measures beside those of the order it was given."""
+"""Measure trained re-rankers on their test, and compare those that differ in seed, size, fold or settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Known relevant passages of documents: aligned with the documents by query and content (BeST, section 4)."""
+"""Known relevant passages, and which segment of each document is learned from.
+
+A selection is a file, one line for each query and document. The first line says how the documents were cut,
+without which the numbers mean nothing::
+
+    {"iteration": 2, "pairs": 120, "segments": {…}}
+    {"query-id": "q1", "corpus-id": "d7", "segment": 2, "start": 812, "end": 1604, "scores": [-1.2, 0.3, 2.9]}
+"""
 
 from __future__ import annotations
 
