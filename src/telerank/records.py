@@ -21,6 +21,13 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """A setting that is declared again for another default keeps its explanation."""
+        for base in cls.__bases__:
+            for name, field in getattr(base, "model_fields", {}).items():
+                cls.model_fields[name].description = cls.model_fields[name].description or field.description
+
     @model_validator(mode="before")
     @classmethod
     def _name_the_nearest_key(cls, record: Any) -> Any:

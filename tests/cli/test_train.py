@@ -21,9 +21,12 @@ from telerank.errors import FormatError  # noqa: E402
 from telerank.evaluation.measures import measure  # noqa: E402
 from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.training.reranker.outcome import RerankerOutcome, join_outcomes  # noqa: E402
-from telerank.training.reranker.plan import TrainingPlan, Variant, read_plan  # noqa: E402
-from telerank.training.reranker.study import Study  # noqa: E402
+from telerank.training.reranker.outcome import (  # noqa: E402
+    RerankerOutcome,
+    Study,
+    join_outcomes,
+)
+from telerank.training.reranker.plan import TrainingPlan, Variant  # noqa: E402
 from telerank.training.settings import read_settings  # noqa: E402
 from telerank.trec import load_qrels, read_qrels, read_run  # noqa: E402
 
@@ -241,11 +244,11 @@ def test_epochs_of_a_grid_stand_in_place_of_steps(write):
 
 def test_seeds_and_sizes_may_be_in_the_file(write):
     write(seeds=[0, 1], sizes=[4])
-    plan = read_plan("config.yaml", seeds=[7])
+    plan = read_settings("config.yaml", TrainingPlan, {"seeds": [7]})
     assert plan.variants == [Variant(size=4, seed=7)]
     assert not {"grid", "seeds", "sizes"} & plan.variants[0].apply(plan).model_dump().keys()
     with pytest.raises(FormatError, match="seeds: expected different numbers, got 1, 1"):
-        read_plan("config.yaml", seeds=[1, 1])
+        read_settings("config.yaml", TrainingPlan, {"seeds": [1, 1]})
 
 
 def test_settings_of_a_grid_that_end_alike_have_their_whole_names():

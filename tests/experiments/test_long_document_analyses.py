@@ -21,7 +21,7 @@ from telerank.experiments.analyses.long_documents.iterations import DEV, TEST, T
 from telerank.experiments.analyses.specs import BehindFirstSpec, IterationsSpec, PositionsSpec, SegmentsSpec
 from telerank.experiments.systems import SystemRuns
 from telerank.stage import Stage
-from telerank.training.segments.settings import SegmentTraining
+from telerank.training.segment_settings import SegmentTraining
 from telerank.types import Answer, Explanation, Query, Ranking
 
 TEXTS = {doc.docno: doc.text for doc in DOCS}

@@ -22,7 +22,7 @@ from torch import distributed
 distributed.init_process_group("gloo")
 from small_vectors import Letters, docs
 from telerank.dense.encode import Encoding
-from telerank.training.encoding_shares import encode_shares
+from telerank.training.shares import encode_shares
 from telerank.training import reranking_shares as shares
 from telerank.models.inference import Room
 from telerank.types import Query, Ranking

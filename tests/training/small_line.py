@@ -30,8 +30,8 @@ class Line:
             self.weight.load_state_dict(torch.load(begun / "line.pt"))
 
     @property
-    def modules(self):
-        return self.weight, self.frozen
+    def models(self):
+        return ((self.weight, self.frozen),)
 
     def numbers(self, call):
         return [number for name, number in self.events if name == call]

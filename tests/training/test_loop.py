@@ -13,9 +13,16 @@ from small_line import Line, line_training, train_line
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.memory import FreeMemory
-from telerank.training.log import Record, append_record, cut_log, read_log
+from telerank.training.log import (
+    LossCurves,
+    Record,
+    append_record,
+    cut_log,
+    draw_losses,
+    read_log,
+    read_losses,
+)
 from telerank.training.loop import build_optimiser, compute_rate, count_warm_up
-from telerank.training.loss_plot import LossCurves, draw_losses, read_losses
 from telerank.training.settings import DevSettings, OptimisationSettings
 from telerank.training.training import train
 

@@ -17,8 +17,8 @@ from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.examples.read_groups import read_groups
 from telerank.training.examples.reading import Reading
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
+from telerank.training.reranker.outcome import Study
 from telerank.training.reranker.plan import TrainingPlan
-from telerank.training.reranker.study import Study
 from telerank.training.reranker.task import ranking_loss
 from telerank.training.reranker.train import train_reranker
 from telerank.training.settings import read_settings

@@ -11,14 +11,14 @@ from toy_trainings import counting_scored
 
 from small_ranking import QUERIES
 from telerank.corpus.formats import open_collection
-from telerank.training.examples.reading import Reading, read_counts
-from telerank.training.reranker.candidates import assign_queries
+from telerank.training.examples.reading import Reading
+from telerank.training.reranker.candidates import assign_queries, read_dev_set
 from telerank.training.reranker.compare import train_rerankers
-from telerank.training.reranker.dev_groups import read_dev_set
 from telerank.training.reranker.pair_logits import EndToEnd
 from telerank.training.reranker.plan import TrainingPlan
 from telerank.training.reranker.task import ranking_loss
 from telerank.training.reranker.train import RerankerJob, train_reranker
+from telerank.training.trained import read_counts
 from telerank.types import silent
 
 FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8], "dropout": 0.5}}
@@ -151,9 +151,9 @@ def test_a_grid_may_choose_by_the_dev_loss(ranked, on_dev, tmp_path):
     plan = TrainingPlan.model_validate({**config.model_dump(mode="json"), "grid": grid})
     compared = train_rerankers(plan, tmp_path)
     lowest = {variant: min(dev_losses(tmp_path / variant.folder).values()) for variant in plan.combinations}
-    assert dict(compared.grid.values) == pytest.approx(lowest)
-    assert list(compared.grid.ordered.values()) == [[value] for value in sorted(lowest.values())]
-    assert compared.variants == [min(lowest, key=lambda variant: lowest[variant])]
+    combinations = compared.record()["combinations"]
+    assert [row["dev"] for row in combinations] == [pytest.approx([n]) for n in sorted(lowest.values())]
+    assert list(compared.models) == [str(min(lowest, key=lambda variant: lowest[variant]).folder)]
     assert "dev loss" in (tmp_path / "grid.md").read_text()
 
 
@@ -183,7 +183,7 @@ def test_nothing_is_cut_without_being_counted(ranked, on_dev, tmp_path):
         config = ranked(model={**FROZEN, **lengths}, test=on_dev(queries=8))
         plan = TrainingPlan.model_validate(config.model_dump(mode="json"))
         compared = train_rerankers(plan, tmp_path / folder)
-        return compared, [note for note in compared.study.table().notes if "cut" in note]
+        return compared, [note for note in compared.tables()[0].notes if "cut" in note]
 
     compared, notes = compare("long", max_length=32)
     assert notes == []
@@ -191,8 +191,8 @@ def test_nothing_is_cut_without_being_counted(ranked, on_dev, tmp_path):
     counts = read_counts(model.parent)
     assert (counts["pairs learned from"], counts["pairs learned from whose document was cut"]) == (72, 0)
     compared, notes = compare("short", max_length=9, max_query=2)
-    (outcome,) = compared.study.outcomes.values()
-    cut = f"the query of 0 pairs and the document of {outcome.candidates}"
+    (outcome,) = compared.record()["trainings"]
+    cut = f"the query of 0 pairs and the document of {outcome['candidates']}"
     assert notes == [f"Longer than the models read, and cut: {cut}."]
 
 

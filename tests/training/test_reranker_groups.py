@@ -297,14 +297,11 @@ def test_a_file_is_read_once_an_epoch_however_batches_lie_across_windows(tmp_pat
     lines: list[Triple] = []
     path, filled = numbered(tmp_path / "triples.tsv", total), []
     groups = streamed(path, window, lambda line: lines.append(line) or True)
-    stored = SimpleNamespace(
-        hardware=SimpleNamespace(processes=Processes()),
-        store=SimpleNamespace(missing=lambda _: []),
-        fill=lambda pairs, _: filled.extend(pairs),
-        encoder=SimpleNamespace(texts=PairTokenizer(small_tokenizer("bert"), max_query=2, max_length=7)),
-    )
+    store = SimpleNamespace(missing=lambda _: [], fill=lambda pairs, *_, **__: filled.extend(pairs))
+    encoder = SimpleNamespace(texts=PairTokenizer(small_tokenizer("bert"), max_query=2, max_length=7))
+    hardware = SimpleNamespace(processes=Processes())
     last = 2 * total // batch * batch
-    scorer = FromStore(stored, groups, last)
+    scorer = FromStore(encoder, store, hardware, 64, groups, last)
     for first in range(0, last, batch):
         scorer.prepare(range(first, first + batch), silent)
         for number in range(first, first + batch):

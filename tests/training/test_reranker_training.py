@@ -23,7 +23,7 @@ from telerank.training.examples.groups import Group
 from telerank.training.log import Record
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
 from telerank.training.reranker.pair_logits import EndToEnd
-from telerank.training.reranker.stored_logits import FromStore, Stored
+from telerank.training.reranker.stored_logits import FromStore
 from telerank.training.reranker.task import RerankerTask, ranking_loss
 from telerank.training.reranker.train import start_reranker, train_reranker
 from telerank.training.settings import read_settings
@@ -86,9 +86,9 @@ def task_of(ranked, tmp_path):
         groups = Fixed([Group(f"q{i}", (f"d{i} x1. x2 d{i}", f"d{i + 1} x3", "x4 " * 20)) for i in range(8)])
         scorer = EndToEnd(reranker, config.optimisation.tokens, ON_CPU.precision)
         if config.model.frozen:
-            scorer = FromStore(Stored.of(reranker, tmp_path, ON_CPU, 512), groups, 10_000)
+            scorer = FromStore.of(reranker, tmp_path, ON_CPU, 512, groups=groups, last=10_000)
         reranker.model.train()
-        return RerankerTask(config, reranker, groups, scorer, None, ON_CPU)
+        return RerankerTask(config, reranker, groups, scorer, scorer, None, ON_CPU)
 
     return make
 
@@ -108,7 +108,7 @@ def test_dropout_is_off_in_a_frozen_encoder_and_on_in_its_head(task_of):
     assert model.training
     assert not any(module.training for module in model.encoder.modules())
     task.prepare(0, silent)
-    stored = task.scorer.stored.store
+    stored = task.scorer.store
     features = stored.batch(stored.rows(pairs))
     model.eval()
     found = EndToEnd(task.reranker, 512, task.hardware.precision).score(pairs)
@@ -127,7 +127,7 @@ def test_the_encoder_runs_in_the_first_epoch_alone(task_of):
             task.prepare(number, silent)
             task.backward(task.read(number))
         pairs = {pair for group in task.groups for pair in group.pairs}
-        assert sum(encoded) == len(task.scorer.stored.store) == len(pairs)
+        assert sum(encoded) == len(task.scorer.store) == len(pairs)
         for other in (task_of("bert-dmn-lite", seed=5), task_of("bert-lite")):  # another head
             other.prepare(0, silent)
         assert sum(encoded) == len(pairs)

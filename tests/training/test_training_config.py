@@ -10,7 +10,6 @@ import yaml
 from pydantic import BaseModel
 
 import telerank
-from small_ranking import ranking_settings
 from telerank.errors import FormatError
 from telerank.models.rerankers.kinds import KINDS
 from telerank.training.bi_encoder.config import BiEncoderTraining
@@ -262,30 +261,6 @@ def test_no_setting_has_a_name_that_yaml_takes_for_something_else():
         for part in (schema, *schema["$defs"].values()):
             for name in part.get("properties", {}):
                 assert yaml.safe_load(f"{name}: 1") == {name: 1}
-
-
-def test_later_settings_are_dumped_only_if_they_are_set(tmp_path, written):
-    """Kept models are found by a hash of this dump: no new name may appear in it."""
-    record = ranking_settings(tmp_path, test={"split": "dev", "run": "r", "queries": 3})
-    dump = RerankerTraining.model_validate(record).model_dump(mode="json")
-    assert list(dump) == [
-        *("optimisation", "dev", "precision", "device", "seed", "log_every", "tensorboard"),
-        *("checkpoint_every", "keep", "data", "model", "loss", "test", "folds", "held_out"),
-    ]
-    assert list(dump["data"]) == [
-        *("collection", "split", "format", "encoding", "negatives", "triples", "listed"),
-        *("queries", "pairs", "seed"),
-    ]
-    assert list(dump["data"]["negatives"]) == [
-        *("run", "pool", "random", "judged", "depth", "per_positive", "per_group", "resample")
-    ]
-    plan = TrainingPlan.model_validate(record).model_dump(mode="json")
-    assert list(plan)[-5:] == ["folds", "held_out", "grid", "seeds", "sizes"]
-    later = {"deterministic": True, "compile": True, "recompute": True}
-    data = {"collection": "c"}
-    assert not later.keys() & BiEncoderTraining.model_validate({"data": data}).model_dump(mode="json").keys()
-    text = written(RerankerTraining.model_validate(record | later))
-    assert all(f"{name}: true\n" in text for name in later)
 
 
 def test_packaged_trainings_are_read_and_those_of_papers_have_their_loss():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,8 +15,6 @@ from telerank.cli.runs.output import write_tables
 from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from telerank.training.log import Record, Report
 
 _INTERVAL = 5.0  # seconds between two lines of losses
@@ -53,13 +51,7 @@ def bi_encoder(
 
     Example: `telerank train bi-encoder repbert.yaml --output trained --resume`
     """
-    import telerank as tr
-    from telerank.verbs.train import is_first_process
-
-    trained = tr.train("bi-encoder", config, output, resume=resume, report=_report_losses())
-    for remark in trained.remarks if is_first_process() else ():
-        console.say(remark)
-    _say_trained(trained.model)
+    _train("bi-encoder", config, output, resume=resume)
 
 
 @app.command()
@@ -97,28 +89,11 @@ def reranker(
 
     Example: `telerank train reranker monobert.yaml --output seeds --seeds 0,1`
     """
-    import telerank as tr
-    from telerank.verbs.train import is_first_process
-
-    trained = tr.train(
-        "reranker",
-        config,
-        output,
-        resume=resume,
-        seeds=parse_numbers("--seeds", seeds, least=0),
-        sizes=parse_numbers("--sizes", sizes, least=1),
-        report=_report_losses(),
-    )
-    if not is_first_process():
-        return
-    for remark in trained.remarks:
-        console.say(remark)
-    if not trained.tables():
-        _say_trained(trained.model)
-    elif as_json:
-        print(json.dumps(trained.record(), indent=2))
-    else:
-        write_tables(trained.tables(), "-", None, trained.title)
+    numbers = {
+        "seeds": parse_numbers("--seeds", seeds, least=0),
+        "sizes": parse_numbers("--sizes", sizes, least=1),
+    }
+    _train("reranker", config, output, resume=resume, as_json=as_json, **numbers)
 
 
 @app.command()
@@ -143,13 +118,33 @@ def reader(
 
     Example: `telerank train reader reader.yaml --output reader`
     """
+    _train("reader", config, output, resume=resume)
+
+
+def _train(
+    kind: Literal["bi-encoder", "reranker", "reader"],
+    config: str,
+    output: str,
+    *,
+    resume: bool,
+    as_json: bool = False,
+    **numbers: Any,
+) -> None:
+    """Train, and print once what was trained, also if several processes have trained it."""
     import telerank as tr
     from telerank.verbs.train import is_first_process
 
-    trained = tr.train("reader", config, output, resume=resume, report=_report_losses())
-    for remark in trained.remarks if is_first_process() else ():
+    trained = tr.train(kind, config, output, resume=resume, report=_report_losses(), **numbers)
+    if not is_first_process():
+        return
+    for remark in trained.remarks:
         console.say(remark)
-    _say_trained(trained.model)
+    if not trained.tables():
+        console.err.print(f"trained {trained.model}")
+    elif as_json:
+        print(json.dumps(trained.record(), indent=2))
+    else:
+        write_tables(trained.tables(), "-", None, trained.title)
 
 
 def _report_losses() -> Report:
@@ -168,14 +163,6 @@ def _report_losses() -> Report:
         console.err.print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
 
     return show
-
-
-def _say_trained(model: Path) -> None:
-    """Print the model's folder, once if several processes have trained it."""
-    from telerank.verbs.train import is_first_process
-
-    if is_first_process():
-        console.err.print(f"trained {model}")
 
 
 def _clock(seconds: float) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
-from telerank.corpus.collection import Collection, split_parts
+from telerank.corpus.collection import split_parts
 from telerank.drafts import remove_folder
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.experiments.analyses.bench import Unavailable
@@ -28,13 +28,16 @@ from telerank.experiments.schema import Experiment, GivenModel, TrainedModel, me
 from telerank.model_names import is_here
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
+from telerank.training.kinds import KINDS
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.settings import Training
+from telerank.training.trained import CHECKPOINTS, MODEL, RUN, collect_versions
 from telerank.trec import read_run, write_run
+from telerank.types import Progress
 
 if TYPE_CHECKING:
     from telerank.training.bi_encoder.config import BiEncoderTraining
-    from telerank.training.reranker.config import RerankerTraining
 
-MODEL = "model"
 _FILES = (
     ("data", "negatives", "run"),
     ("data", "listed", "run"),
@@ -96,17 +99,14 @@ class ModelTrainer:
 
         Its model is :func:`model_of` the run. Raises as :meth:`train`.
         """
-        from telerank.training.bi_encoder.config import BiEncoderTraining
-
         config = self.configure(name, seed, candidates, changes)
-        if isinstance(config, BiEncoderTraining):
+        if not isinstance(config, RerankerTraining):
             raise CollectionError(f"{name} is a bi-encoder: it does not re-rank; dense({name}) retrieves")
         if config.folds is not None and config.held_out is None:
             return self._rerank_folds(name, config, candidates)
         return self._rerank(name, config, candidates)
 
     def _rerank(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
-        from telerank.training.reranker.outcome import RUN
         from telerank.training.reranker.train import RerankerJob
 
         folder = self._train(name, config)
@@ -118,8 +118,6 @@ class ModelTrainer:
 
     def _rerank_folds(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
         """The runs of all folds of a cross-validation, joined: each query is ranked by what left it out."""
-        from telerank.training.reranker.outcome import RUN
-
         folds = range(config.folds or 0)
         parts = [config.model_copy(update={"held_out": fold}) for fold in folds]
         runs = [self._rerank(name, part, candidates) for part in parts]
@@ -140,9 +138,6 @@ class ModelTrainer:
         changes: Mapping[str, Any] | None = None,
     ) -> RerankerTraining | BiEncoderTraining:
         """The settings of a training; the runs that they name are written. Raises as :meth:`train`."""
-        from telerank.training.bi_encoder.config import BiEncoderTraining
-        from telerank.training.reranker.config import RerankerTraining
-
         record = {**merge(self._settings(name), changes or {}), "seed": seed}
         position = self.seeds(name).index(seed)
         record["model"] = {**record.get("model", {}), "start": self.find_start(name, position)}
@@ -156,8 +151,8 @@ class ModelTrainer:
             _replace_run(data.get(part), data.get("split", "train"), position, write)
         if dev := record.get("dev"):
             _replace_run(dev, dev.get("split", "dev"), position, write)
-        is_reranker = self.spec.trained[name].train == "reranker"
-        is_own = is_reranker and source is self.data
+        kind = self.spec.trained[name].train
+        is_own = kind == "reranker" and source is self.data
         if candidates is not None and is_own:
             record["test"] = self._test(record, candidates)
             if record.get("folds") and len(self.seeds(name)) > 1:
@@ -165,11 +160,14 @@ class ModelTrainer:
         elif is_own and self.data.split in split_parts(data.get("split", "train")):
             system = f"a system `CANDIDATES >> rerank({name})` above"
             raise CollectionError(f"{name} learns from queries that measure: it is trained by {system}")
-        try:
-            settings = RerankerTraining if is_reranker else BiEncoderTraining
-            return _check_passages(settings.model_validate(record), source.collection)
-        except ValidationError as error:
-            raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
+        config: RerankerTraining | BiEncoderTraining = read_training(name, kind, record)
+        segments, split = record["data"].get("segments") or {}, config.data.split
+        needed = segments.get("select") == "gold" and segments.get("answers") is None
+        if needed and not any(part in source.collection.answers for part in split_parts(split)):
+            lacks = f"{source.collection.name} has no known passages of split {split!r}"
+            how = "give a file of them, data.segments.answers (telerank data align-passages makes MS MARCO's)"
+            raise Unavailable(f"{lacks}: {how}")
+        return config
 
     def find_start(self, name: str, position: int = 0) -> str:
         """The first of the encoders or word vectors to start from that is available; or else Unavailable.
@@ -199,24 +197,13 @@ class ModelTrainer:
         return f"{kind} from {start}{other}{frozen}, trained with {seeds}"
 
     def _train(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
-        """The folder of a training, which is made unless it is over: checkpoints are there until then."""
-        from telerank.training.bi_encoder.config import BiEncoderTraining
-        from telerank.training.bi_encoder.train import train_bi_encoder
-        from telerank.training.checkpoint import CHECKPOINTS
-        from telerank.training.reranker.train import train_reranker
-
-        config = config if isinstance(config, BiEncoderTraining) else _without_test(config)
-        folder = self._folder(name, config)
-        progress, shared = self.data.progress, self.data.folder
-        if (folder / MODEL).exists() and not (folder / CHECKPOINTS).exists():
-            return folder
-        if isinstance(config, BiEncoderTraining):
-            train_bi_encoder(config, folder, shared=shared, resume=True, progress=progress)
-        else:
-            train_reranker(config, folder, shared=shared, resume=True, progress=progress)
-        if (folder / CHECKPOINTS).exists():
-            remove_folder(folder / CHECKPOINTS)  # the best model so far exists before a training is over
-        return folder
+        """The folder of a training without its test, whose queries are kept back if they are of its split."""
+        if isinstance(config, RerankerTraining) and config.test:
+            kept = config.test.split == config.data.split
+            test = config.test.model_copy(update={"measures": ()}) if kept else None
+            config = config.model_copy(update={"test": test})
+        data, folder = self.data, self._folder(name, config)
+        return train_once(self.spec.trained[name].train, config, folder, data.folder, data.progress)
 
     def _test(self, record: Mapping[str, Any], candidates: Path) -> dict[str, Any]:
         """The test that re-ranks candidates, with what the settings say of it."""
@@ -257,8 +244,6 @@ class ModelTrainer:
 
     def _checksum(self, config: RerankerTraining | BiEncoderTraining) -> str:
         """A hash of settings, versions, and the content of files, wherever they are."""
-        from telerank.training.checkpoint import collect_versions
-
         record = config.model_dump(mode="json")
         home = self._homes.get(config.data.collection, self.data)
         record["data"]["collection"] = home.content
@@ -272,23 +257,7 @@ class ModelTrainer:
                 section = (section or {}).get(part)
             if section and section.get(name) and Path(section[name]).is_file():
                 section[name] = file_checksum(Path(section[name]))
-        for key in ("start", "document_start"):
-            if start := record["model"].get(key):
-                record["model"][key] = _start_checksum(start)
-        return _digest([record, collect_versions()])
-
-
-def _check_passages(
-    config: RerankerTraining | BiEncoderTraining, collection: Collection
-) -> RerankerTraining | BiEncoderTraining:
-    """The settings; raises Unavailable if they need known passages, and none are given."""
-    segments, split = getattr(config.data, "segments", None), config.data.split
-    needed = segments is not None and segments.select == "gold" and segments.answers is None
-    if needed and not any(part in collection.answers for part in split_parts(split)):
-        lacks = f"{collection.name} has no known passages of split {split!r}"
-        how = "give a file of them, data.segments.answers (telerank data align-passages makes MS MARCO's)"
-        raise Unavailable(f"{lacks}: {how}")
-    return config
+        return training_checksum(record)
 
 
 def model_of(run: Path) -> Path:
@@ -313,11 +282,29 @@ def _test_digest(config: RerankerTraining, candidates: Path) -> str:
     return _digest(test | {"run": file_checksum(candidates), "measures": ()})
 
 
-def _without_test(config: RerankerTraining) -> RerankerTraining:
-    """The training without its test; the queries of a test of the same split are only kept back."""
-    kept = config.test is not None and config.test.split == config.data.split
-    test = config.test.model_copy(update={"measures": ()}) if config.test and kept else None
-    return config.model_copy(update={"test": test})
+def read_training(name: str, kind: str, record: Mapping[str, Any]) -> Any:
+    """The settings of a training of a kind. Raises CollectionError if they are wrong."""
+    try:
+        return KINDS[kind].settings.model_validate(record)
+    except ValidationError as error:
+        raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
+
+
+def train_once(kind: str, config: Training, folder: Path, shared: Path, progress: Progress) -> Path:
+    """The folder of a training, which is made unless it is over: checkpoints are there until then."""
+    if not (folder / MODEL).exists() or (folder / CHECKPOINTS).exists():
+        KINDS[kind].train(config, folder, shared=shared, resume=True, progress=progress)
+        if (folder / CHECKPOINTS).exists():
+            remove_folder(folder / CHECKPOINTS)  # the best model so far exists before a training is over
+    return folder
+
+
+def training_checksum(record: dict[str, Any]) -> str:
+    """A hash of settings, whose files are hashes already, of the models to start from, and of versions."""
+    for key in ("start", "document_start"):
+        if start := record["model"].get(key):
+            record["model"][key] = _start_checksum(start)
+    return _digest([record, collect_versions()])
 
 
 def _digest(record: Any) -> str:

@@ -15,7 +15,7 @@ from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import make_pairs
 from telerank.show.tables import count_noun
-from telerank.training.reading import read_texts
+from telerank.training.examples.reading import read_texts
 from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
 

@@ -11,10 +11,8 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -24,11 +22,9 @@ from telerank.drafts import DRAFT, remove, remove_folder, replace_file, replace_
 from telerank.errors import ModelError
 from telerank.stored import MANIFEST, Manifest, StoredFiles, parse_files, record_files, verify_files
 from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
+from telerank.training.trained import CHECKPOINTS, CONFIG, VERSIONS, collect_versions
 
-CONFIG, VERSIONS, LOG = "config.yaml", "versions.json", "log.jsonl"
-CHECKPOINTS, MODEL = "checkpoints", "model"
 _TENSORS, _SEPARATOR = "training.safetensors", "/"
-_PACKAGES = ("telerank", "torch", "transformers", "tokenizers", "numpy")
 # these change no update, except for rounding and, with device and tokens, the random numbers of dropout
 _FREE = {"device", "keep", "log_every", "checkpoint_every", "tensorboard", "optimisation.tokens"} | {
     "deterministic",
@@ -129,21 +125,18 @@ def check_same(config: Training, output: Path) -> None:
             raise ModelError(f"{says}: resume with the same settings, or begin in another folder")
 
 
+def check_output(config: Training, output: Path, *, resume: bool) -> None:
+    """Refuse a folder with a training that is not resumed, or has other settings. Raises ModelError."""
+    if (output / CONFIG).exists():
+        if not resume:
+            raise ModelError(f"{output} holds a training: resume it (--resume), or name another folder")
+        check_same(config, output)
+
+
 def sweep_output(output: Path) -> None:
     """Remove what a killed training was writing, and put back what it was replacing."""
     for folder in (output, output / CHECKPOINTS):
         sweep_drafts(folder)
-
-
-def collect_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that a training computes with."""
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed as a package"
-    return versions
 
 
 def write_record(config: Training, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
@@ -12,20 +13,61 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from telerank.errors import ModelError
+from telerank.models.dropout import QuickDropout
 from telerank.models.inference import mask_always
 from telerank.models.memory import FreeMemory
 from telerank.models.precision import train_plainly
 from telerank.models.random_numbers import RandomNumbers
 from telerank.training import checkpoint, log
 from telerank.training.ahead import BatchesAhead
-from telerank.training.encoders import compile_transformers, recompute_layers
-from telerank.training.log import Record, Report
-from telerank.training.loss_plot import write_losses
+from telerank.training.log import Record, Report, write_losses
 from telerank.training.settings import OptimisationSettings, Training
-from telerank.training.task import SideBySide, Task, TrainingDevice
+from telerank.training.task import Task, TrainingDevice
+from telerank.training.trained import LOG, MODEL
 from telerank.types import Progress
+
+
+def trained_transformers(module: nn.Module) -> list[PreTrainedModel]:
+    """The transformers in a module that have weights to train, without what is around them."""
+    parts = [part for part in module.modules() if isinstance(part, PreTrainedModel)]
+    around = {
+        id(part) for part in parts for inner in parts if inner is not part and inner in set(part.modules())
+    }
+    return [
+        part
+        for part in parts
+        if id(part) not in around and any(weight.requires_grad for weight in part.parameters())
+    ]
+
+
+def compile_transformers(module: nn.Module, device: torch.device) -> None:
+    """Let torch compile the transformers when they are first called, once for all lengths.
+
+    Raises ModelError on a processor.
+    """
+    if device.type == "cpu":
+        raise ModelError("compile is for GPUs, not for cpu: set compile to false")
+    for part in trained_transformers(module):
+        part.compile(dynamic=True)
+
+
+def recompute_layers(module: nn.Module, device: torch.device) -> None:
+    """Let the transformers keep only the inputs of their layers, and compute a layer again for its gradient.
+
+    Raises ModelError if an architecture cannot.
+    """
+    options: dict[str, Any] = {"use_reentrant": False}
+    if device.type == "cpu":  # the dropout of the first time
+        options["context_fn"] = lambda: (nullcontext(), QuickDropout())
+    for part in trained_transformers(module):
+        if not part.supports_gradient_checkpointing:
+            raise ModelError(f"{type(part).__name__} cannot recompute its layers: set recompute to false")
+        enable: Any = getattr(part, "activation_checkpointing_enable", None)  # the later name
+        enable = enable or part.gradient_checkpointing_enable
+        enable(options)
 
 
 @dataclass
@@ -70,7 +112,9 @@ class Loop:
     hardware: TrainingDevice
 
     def __post_init__(self) -> None:
-        for module in self.task.modules:
+        models = self.task.models
+        modules = [module for model in models for module in model]
+        for module in modules:
             module.to(self.hardware.device).train()
             if self.hardware.device.type == "cpu":
                 train_plainly(module)
@@ -80,12 +124,11 @@ class Loop:
                 recompute_layers(module, self.hardware.device)
             if self.config.compile:
                 compile_transformers(module, self.hardware.device)
-        self._weights = trained_weights(self.task.modules)
-        models = self.task.models if isinstance(self.task, SideBySide) else [self.task.modules]
+        self._weights = trained_weights(modules)
         self._by_model = list(map(trained_weights, models))
         self._optimiser = build_optimiser(self._weights, self.config.optimisation)
         self._processes = self.hardware.processes
-        self._processes.broadcast(self.task.modules)
+        self._processes.broadcast(modules)
         self.hardware.sums.watch(self._processes, self._weights)
         if not self._processes.leads:  # dropout differs from share to share
             torch.manual_seed(seed_of(self.config.seed, self._processes.rank))
@@ -117,7 +160,7 @@ class Loop:
             self._save_model()
         else:
             self._processes.first(lambda: write_losses(self.output))
-        return self.output / checkpoint.MODEL
+        return self.output / MODEL
 
     def update(self, progress: Progress) -> None:
         """Update the weights once, at ``position``.
@@ -234,7 +277,7 @@ class Loop:
 
     def _save_model(self) -> None:
         self._settle()
-        folder = self.output / checkpoint.MODEL
+        folder = self.output / MODEL
         self._processes.first(lambda: checkpoint.write_model(folder, self.config, self.task.save))
 
     def _measure_dev(self, progress: Progress) -> DevValues | None:
@@ -243,8 +286,11 @@ class Loop:
         if schedule is None or (position.step != self.steps and position.step % schedule.every):
             return None
         self._settle()
-        values = self._compute_dev(progress, schedule.by_loss)
-        value = values.loss if schedule.by_loss else values.measure
+        measure = None if schedule.by_loss else self.task.dev(progress)
+        loss = self.task.dev_loss(progress)
+        if loss is not None and not math.isfinite(loss):
+            raise ModelError(f"the dev loss of update {position.step} is {loss}: try a lower learning rate")
+        value = loss if schedule.by_loss else measure
         if value is None:
             lacks = "dev loss" if schedule.by_loss else "dev set"
             raise ModelError(f"the settings have a section dev, but the task has no {lacks}")
@@ -252,16 +298,6 @@ class Loop:
         if best is None or (value < best if schedule.by_loss else value > best):
             position.best, position.best_step = value, position.step
             self._save_model()
-        return values
-
-    def _compute_dev(self, progress: Progress, by_loss: bool) -> DevValues:
-        """The dev loss, and the dev measure if that decides."""
-        measure = None if by_loss else self.task.dev(progress)
-        loss = self.task.dev_loss(progress)
-        if loss is not None and not math.isfinite(loss):
-            raise ModelError(
-                f"the dev loss of update {self.position.step} is {loss}: try a lower learning rate"
-            )
         return DevValues(measure, loss)
 
     def _is_patience_over(self) -> bool:
@@ -283,7 +319,7 @@ class Loop:
         record = Record(
             position.step, loss, rate, round(position.seconds, 1), remaining, *(dev or DevValues())
         )
-        log.append_record(self.output / checkpoint.LOG, record)
+        log.append_record(self.output / LOG, record)
         for report in reports:
             report(record)
 

@@ -354,11 +354,6 @@ def is_launched() -> bool:
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
-def is_first_process() -> bool:
-    """Whether this is the first of the processes that ``torchrun`` has started, or the only process."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 @contextmanager
 def join_processes(device: torch.device) -> Iterator[Processes]:
     """Connect the processes that ``torchrun`` has started; or give this process alone.

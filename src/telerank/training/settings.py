@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 import yaml
 from pydantic import (
@@ -13,11 +13,9 @@ from pydantic import (
     Field,
     NonNegativeInt,
     PositiveInt,
-    SerializerFunctionWrapHandler,
     ValidationError,
     field_serializer,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -54,25 +52,6 @@ Interval: TypeAlias = Annotated[int | str, BeforeValidator(_parse_interval)]
 """A number of updates, or epochs as a text: `0.5 epochs`."""
 
 
-def check_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of measures, checked before anything is trained.
-
-    Raises ValueError if a name is unknown, or there is none.
-    """
-    try:
-        return parse_measures(measures)
-    except MeasureError as error:
-        raise ValueError(str(error)) from error
-
-
-def without_unset(record: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A dumped section without these settings where they are None: as it was before they existed.
-
-    Kept models are found by a hash of all settings.
-    """
-    return {name: value for name, value in record.items() if name not in names or value is not None}
-
-
 def exactly_one(**choices: object) -> None:
     """Check that one of the settings is set. Raises ValueError if several are, or none."""
     chosen = [name for name, value in choices.items() if value not in (None, False)]
@@ -81,13 +60,29 @@ def exactly_one(**choices: object) -> None:
         raise ValueError(f"expected one of {', '.join(choices)}, got {what}")
 
 
-class NegativeSettings(Section):
-    """Documents that are not relevant to a query, from exactly one of four sources."""
+class ListSettings(Section):
+    """Lists of documents, from a run or a pool."""
 
     run: str | None = None
-    """A run file for the queries of the training split."""
+    """A run file for the queries of the split."""
     pool: str | None = None
     """A pool of the split that the collection ships: `100` of InsuranceQA, `top1000` of MS MARCO."""
+    depth: PositiveInt = 10
+    """The first `depth` documents of each list (monoBERT on TREC-CAR: BM25's top 10)."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        self.check_source()
+        return self
+
+    def check_source(self) -> None:
+        """Raise ValueError unless exactly one source is set."""
+        exactly_one(run=self.run, pool=self.pool)
+
+
+class NegativeSettings(ListSettings):
+    """Documents that are not relevant to a query, from exactly one of four sources."""
+
     random: bool = False
     """Draw from all documents of the collection."""
     judged: bool = False
@@ -112,10 +107,6 @@ class NegativeSettings(Section):
     """`listed`: learn only from relevant documents that are in the list, too (BeST: "only the top-100
     documents … are used for training"); by default from all of a query's."""
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_unset(dump(self), "only", "relevant")
-
     @model_validator(mode="after")
     def _only_of_lists(self) -> NegativeSettings:
         for name in ("only", "relevant"):
@@ -134,10 +125,8 @@ class NegativeSettings(Section):
             raise ValueError(f"{numbers}: all groups have the same size")
         return self
 
-    @model_validator(mode="after")
-    def _one_source(self) -> NegativeSettings:
+    def check_source(self) -> None:
         exactly_one(run=self.run, pool=self.pool, random=self.random, judged=self.judged)
-        return self
 
 
 class Triples(Section):
@@ -149,33 +138,31 @@ class Triples(Section):
     """Lines that are shuffled together; 1 keeps the order of the file."""
 
 
-class ListSettings(Section):
-    """Lists of documents, from a run or a pool."""
-
-    run: str | None = None
-    """A run file for the queries of the training split."""
-    pool: str | None = None
-    """A pool of the split that the collection ships."""
-    depth: PositiveInt = 10
-    """The first `depth` documents of each list (monoBERT on TREC-CAR: BM25's top 10)."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> ListSettings:
-        exactly_one(run=self.run, pool=self.pool)
-        return self
-
-
-class TrainingData(Section):
-    """What is learned from: the relevant pairs of a split of a collection with negatives, or triples."""
+class CollectionSettings(Section):
+    """A collection, and how it is read."""
 
     collection: str
     """A folder, a file, or an ir_datasets id."""
-    split: str = "train"
-    """The split whose queries and qrels the model learns from."""
     format: str | None = None
     """The collection's format, if it is not recognised."""
     encoding: str = "utf-8"
     """The encoding of the collection's texts."""
+
+
+class DataSettings(Section):
+    """What is learned from."""
+
+    seed: Seed | None = None
+    """Seed of the choice of queries or questions, of negatives and unrelated texts, and of their order; by
+    default the training's seed. If it is set, trainings with different seeds learn from the same examples,
+    and differ in weights and dropout."""
+
+
+class TrainingData(CollectionSettings, DataSettings):
+    """The relevant pairs of a split of a collection with negatives, or triples."""
+
+    split: str = "train"
+    """The split whose queries and qrels the model learns from."""
     negatives: NegativeSettings | None = None
     """Negatives for the relevant pairs; set either these or `triples`."""
     triples: Triples | None = None
@@ -188,9 +175,6 @@ class TrainingData(Section):
     pairs: PositiveInt | None = None
     """Learn from only this many pairs of a query and a document, relevant or not, in whole groups; a smaller
     choice is part of a larger one. An epoch is then of these."""
-    seed: Seed | None = None
-    """Seed of the choice of queries, of negatives and of their order; by default the training's seed. If it
-    is set, trainings with different seeds learn from the same pairs, and differ in weights and dropout."""
 
 
 class OptimisationSettings(Section):
@@ -251,12 +235,23 @@ class DevSettings(Section):
         """Whether the dev loss decides."""
         return self.measure == LOSS
 
+    @classmethod
+    def parse(cls, measure: str) -> tuple[str, ...]:
+        """The names of measures in a text. Raises MeasureError if one is unknown, or there is none."""
+        return parse_measures(measure)
+
     @field_validator("measure")
     @classmethod
     def _one_measure(cls, measure: str) -> str:
-        if measure != LOSS and len(names := check_measures(measure)) > 1:
+        if measure == LOSS:
+            return measure
+        try:
+            names = cls.parse(measure)
+        except MeasureError as error:
+            raise ValueError(str(error)) from error
+        if len(names) > 1:
             raise ValueError(f"expected one measure, got {', '.join(names)}")
-        return measure
+        return names[0]
 
     @model_validator(mode="after")
     def _measured_before_it_ends(self) -> DevSettings:
@@ -282,9 +277,12 @@ class DevSettings(Section):
 class Training(Section):
     """The settings of the loop; a task's settings add the model, its data and its loss."""
 
+    data: DataSettings = DataSettings()
+    """What is learned from."""
     optimisation: OptimisationSettings
+    """How long the training is, and how it updates the weights."""
     dev: DevSettings | None = None
-    """Dev queries; without them the last weights are kept."""
+    """Dev queries or questions; without them the last weights are kept."""
     precision: Literal["auto", "float32", "float32-fast", "tf32", "bfloat16", "float16"] = "auto"
     """Precision of matrix products; `auto` is bfloat16 on a GPU that supports it, else float32."""
     device: str = "auto"
@@ -307,18 +305,11 @@ class Training(Section):
     recompute: bool = False
     """Keep only the inputs of the encoder's layers, and compute each layer again for its gradient: less
     memory, for about a third more time."""
-    added: ClassVar[tuple[str, ...]] = ("deterministic", "compile", "recompute")
-    """Settings that are dumped only if they are set: kept models are found by a hash of all settings."""
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields = type(self).model_fields
-        record: dict[str, Any] = dump(self)
-        return {
-            name: value
-            for name, value in record.items()
-            if name not in self.added or value != fields[name].default
-        }
+    @property
+    def data_seed(self) -> int:
+        """The seed of what is learned from, and of its order."""
+        return self.seed if self.data.seed is None else self.data.seed
 
     def saves_memory(self) -> str:
         """What to set if a training needs more memory than there is."""
@@ -339,12 +330,12 @@ SettingsSource: TypeAlias = str | Path | Mapping[str, Any]
 """A YAML file, or what it would hold."""
 
 
-def read_settings(path: SettingsSource, kind: type[T]) -> T:
-    """The settings of a YAML file, or of a mapping.
+def read_settings(path: SettingsSource, kind: type[T], changes: Mapping[str, object] | None = None) -> T:
+    """The settings of a YAML file, or of a mapping, with ``changes`` instead of some of them.
 
     Raises FormatError if it is not YAML, has an unknown key, or an invalid value.
     """
-    return validate_settings(read_mapping(path), kind, path)
+    return validate_settings({**read_mapping(path), **(changes or {})}, kind, path)
 
 
 def read_mapping(path: SettingsSource) -> dict[str, Any]:

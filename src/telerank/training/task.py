@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -53,21 +53,15 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(mode)
 
 
-@runtime_checkable
-class SideBySide(Protocol):
-    """A task of several models, each of which is trained as if it were alone."""
-
-    @property
-    def models(self) -> Sequence[Sequence[nn.Module]]:
-        """The modules of each model: the gradients of each are limited apart from those of the others."""
-
-
 class Task(Protocol):
     """A model and its batches; the batch of each number is always the same, so that training resumes."""
 
     @property
-    def modules(self) -> Sequence[nn.Module]:
-        """Modules to move to the device and to put in training mode; weights with a gradient are trained."""
+    def models(self) -> Sequence[Sequence[nn.Module]]:
+        """The modules of each model, usually one: the gradients of each are limited as if it were alone.
+
+        They are moved to the device and put in training mode; weights with a gradient are trained.
+        """
 
     @property
     def examples(self) -> int:

@@ -23,6 +23,7 @@ from telerank.training.loop import DevSchedule, Loop, count_warm_up
 from telerank.training.parallel import is_launched, join_processes
 from telerank.training.settings import Training
 from telerank.training.task import MakeTask, TrainingDevice
+from telerank.training.trained import CHECKPOINTS, LOG
 from telerank.types import Progress, silent
 
 
@@ -92,10 +93,7 @@ def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> N
     checkpoint.drop_old(folder, config.keep)  # a killed training may have left one more
     if config.tensorboard:
         log.load_tensorboard()
-    if (folder / checkpoint.CONFIG).exists():
-        if not resume:
-            raise ModelError(f"{folder} holds a training: resume it (--resume), or name another folder")
-        checkpoint.check_same(config, folder)
+    checkpoint.check_output(config, folder, resume=resume)
 
 
 def _open_loop(
@@ -117,8 +115,8 @@ def _open_loop(
 
     def write() -> None:
         checkpoint.write_record(config, folder)
-        log.cut_log(folder / checkpoint.LOG, loop.position.step)
-        (folder / checkpoint.CHECKPOINTS).mkdir(exist_ok=True)
+        log.cut_log(folder / LOG, loop.position.step)
+        (folder / CHECKPOINTS).mkdir(exist_ok=True)
 
     hardware.processes.first(write)
     return loop

@@ -132,7 +132,7 @@ def encode(
 
     make: Callable[..., Vectors] = encode_documents
     if launched.is_shared():
-        from telerank.training.encoding_shares import encode_shares
+        from telerank.training.shares import encode_shares
 
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent

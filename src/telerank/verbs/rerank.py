@@ -262,7 +262,7 @@ class _Scoring:
 def _rerank(stage: CrossReranker, candidates: Iterable[Ranking]) -> Iterator[Ranking]:
     if not launched.is_shared():
         return stage(candidates)
-    from telerank.training.reranking_shares import rerank_shares
+    from telerank.training.shares import rerank_shares
 
     return rerank_shares(stage, candidates)
 

@@ -20,11 +20,9 @@ from telerank.models.pairs.pair import PASSAGE, batch_of
 from telerank.models.readers.reader import fresh_reader, load_reader
 from telerank.training.parallel import Processes
 from telerank.training.reader.config import ArticleShares, QuestionSource
-from telerank.training.reader.order import WindowOrder
 from telerank.training.reader.questions import describe_left_out, read_questions
-from telerank.training.reader.task import ReaderTask, span_loss
-from telerank.training.reader.train import FIT, ReaderJob, train_reader
-from telerank.training.reader.windows import open_windows
+from telerank.training.reader.train import FIT, ReaderJob, ReaderTask, span_loss, train_reader
+from telerank.training.reader.windows import WindowOrder, open_windows
 from telerank.types import Doc, silent
 
 SHARES = ArticleShares(test=0.25, dev=0.25, seed=10)

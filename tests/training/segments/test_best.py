@@ -16,11 +16,12 @@ from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.loop import Loop
 from telerank.training.reranker.compare import train_rerankers
-from telerank.training.reranker.plan import read_plan
+from telerank.training.reranker.plan import TrainingPlan
+from telerank.training.reranker.task import RerankerTask
 from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker
-from telerank.training.segments.learning import read_truth
-from telerank.training.segments.report import IterationResult, draw, read_results, tabulate, write_result
-from telerank.training.segments.selection import Selection, read_selection
+from telerank.training.segments.report import IterationResult, draw, read_result, tabulate, write_result
+from telerank.training.segments.selection import Selection, read_selection, read_truth
+from telerank.training.settings import read_settings
 from telerank.types import silent
 
 HINGE = {"objective": "margin", "margin": 1.0, "of": "logit"}
@@ -47,10 +48,11 @@ def joint_task(segmented, tmp_path):
 
     def make(seed_of_selector=0, **changes):
         config = segmented("best", model={"dropout": 0.0, "head": {"dropout": 0.0}}, **changes)
-        tasks = RerankerJob.open(config, tmp_path, tmp_path).open_segments(None, ON_CPU, silent)
+        tasks = RerankerJob.open(config, tmp_path, tmp_path).open_tasks(None, ON_CPU, silent)
         task = tasks.joint(start_reranker(config.model, seed_of_selector))
-        for module in task.modules:
-            module.train()
+        for model in task.models:
+            for module in model:
+                module.train()
         return config, tasks, task
 
     return make
@@ -74,20 +76,21 @@ def gradients(module):
 def test_theta_1_learns_from_the_arg_max_of_theta_0_in_each_document(joint_task, loss):
     """Its gradients are those of the chosen segments alone, relevant or not; theta(0) chooses."""
     _, tasks, task = joint_task(seed_of_selector=5, loss=loss)
-    groups, _ = task.ranker.batch(0)
+    groups, _ = task.batch(0)
     expected = []
     for group in groups:
         texts = []
         for docno in group.docnos:
             own = tasks.table.texts(docno)
-            scores = task.scorer.score([(group.query, text) for text in own])
+            scores = task.selecting.score([(group.query, text) for text in own])
             texts.append(own[scores.index(max(scores))])
         expected.append(replace(group, documents=tuple(texts)))
     value = task.backward(task.read(0))
-    found = gradients(task.ranker.reranker.model)
-    task.ranker.reranker.model.zero_grad()
-    assert float(task.ranker.learn(expected, 0)) == pytest.approx(float(value), rel=1e-4)
-    for one, other in zip(found, gradients(task.ranker.reranker.model), strict=True):
+    found = gradients(task.reranker.model)
+    task.reranker.model.zero_grad()
+    again = RerankerTask.backward(task, task.scorer.read(expected, 0))
+    assert float(again) == pytest.approx(float(value), rel=1e-4)
+    for one, other in zip(found, gradients(task.reranker.model), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
@@ -102,13 +105,13 @@ def test_the_gradients_of_both_models_are_limited_apart(joint_task, tmp_path, mo
     config, _, task = joint_task(optimisation={"max_gradient_norm": 1.0})
     Loop(config, tmp_path, 2, None, task, ON_CPU).update(silent)
     most = config.optimisation.max_gradient_norm
-    assert limited == [(learned(task.selector.model), most), (learned(task.ranker.reranker.model), most)]
+    assert limited == [(learned(task.selector.model), most), (learned(task.reranker.model), most)]
 
 
 def test_theta_0_learns_from_all_segments_of_the_same_number(joint_task):
     """The sum over j of the hinge of segment j of both documents, a mean over groups."""
     config, tasks, task = joint_task(loss=HINGE)
-    groups, _ = task.ranker.batch(0)
+    groups, _ = task.batch(0)
     task.learn_from_all(groups)
     found = gradients(task.selector.model)
     task.selector.model.zero_grad()
@@ -121,7 +124,7 @@ def test_theta_0_learns_from_all_segments_of_the_same_number(joint_task):
                 for docno, count in zip(group.docnos, counts, strict=True)
             ]
             own = replace(group, documents=tuple(text for _, text in pairs))
-            ((_, logits),) = task.scorer.group_logits(task.scorer.read([own], 0))
+            ((_, logits, _),) = task.selecting.group_logits(task.selecting.read([own], 0))
             first, *others = logits[0]
             hinge = sum((1 - first + other).clamp(min=0) for other in others) / len(others)
             total = total + hinge / config.optimisation.batch
@@ -141,18 +144,19 @@ class Rising:
         return self.scorer.read(groups, number)
 
     def group_logits(self, tokens):
-        for learned, logits in self.scorer.group_logits(tokens):
-            yield learned, logits + torch.tensor([[1000.0 * self.order[id(group)]] for group in learned])
+        for learned, logits, last in self.scorer.group_logits(tokens):
+            later = torch.tensor([[1000.0 * self.order[id(group)]] for group in learned])
+            yield learned, logits + later, last
 
 
 def test_a_segment_that_comes_again_is_chosen_by_its_first_score(joint_task):
     """Of a shorter document: dropout would give those that come again another chance."""
     _, tasks, task = joint_task(loss=HINGE)
-    groups, _ = task.ranker.batch(0)
+    groups, _ = task.batch(0)
     for group in groups:
         docno = group.docnos[0]
         tasks.table.segments[docno] = tasks.table.segments[docno].first(2)
-    chosen = replace(task, scorer=Rising(task.scorer)).learn_from_all(groups)
+    chosen = replace(task, selecting=Rising(task.selecting)).learn_from_all(groups)
     assert {tasks.table.count(docno) for group in groups for docno in group.docnos} == {2, 3}
     for group, own in zip(chosen, groups, strict=True):
         last = tuple(tasks.table.texts(docno)[-1] for docno in own.docnos)
@@ -175,7 +179,7 @@ def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_bef
     """Equation 4: I(2) are the best segments of theta(1), in relevant and in other documents."""
     head, rows = read_rows(trained / "selections" / "2.jsonl")
     job = RerankerJob.open(segmented("best", TWO), tmp_path, tmp_path)
-    tasks = job.open_segments(None, ON_CPU, silent)
+    tasks = job.open_tasks(None, ON_CPU, silent)
     scorer = tasks.score_with(load_reranker(trained / "iterations" / "1" / "model"))
     assert head["pairs"] == len(rows) > QUERIES
     assert head["iteration"] == 2
@@ -224,8 +228,8 @@ def test_the_precision_of_a_selection_is_that_of_its_file(trained, results):
 def test_within_reach_are_passages_in_one_of_the_segments_learned_from(segmented, results, tmp_path, leading):
     """So high can P@1 on train be; the settings of the trained model are those of four."""
     job = RerankerJob.open(segmented("best", {"leading": leading}), tmp_path, tmp_path)
-    tasks = job.open_segments(None, ON_CPU, silent)
-    table, collection = tasks.table, tasks.learning.reading.collection
+    tasks = job.open_tasks(None, ON_CPU, silent)
+    table, collection = tasks.table, tasks.reading.collection
     docs = [own.doc for own in table.segments.values()]
     truth = read_truth(job.config.data.segments, collection, job.config.data.split, docs)
     within = 0
@@ -258,7 +262,7 @@ def test_iterations_stop_after_some_without_a_better_dev_measure(segment_set, tm
     """All have the same dev measure: the rate is so low that nothing changes."""
     settings = segment_settings(segment_set, "best", {"iterations": 3, "patience": 1})
     settings["optimisation"] |= {"learning_rate": 1e-12, "steps": 2}
-    trained = train_rerankers(read_plan(settings), tmp_path / "out")
+    trained = train_rerankers(read_settings(settings, TrainingPlan), tmp_path / "out")
     results = json.loads((tmp_path / "out" / "iterations.json").read_text())["iterations"]
     assert [result["iteration"] for result in results] == [1, 2]
     (table,) = trained.tables()
@@ -311,4 +315,4 @@ def test_precision_on_train_is_named_after_the_segments_that_it_is_of(tmp_path):
     record = json.loads((tmp_path / "result.json").read_text())
     record["train_precision"] = record.pop("selection_precision")
     (tmp_path / "result.json").write_text(json.dumps(record))
-    assert read_results(tmp_path) == [result]
+    assert read_result(tmp_path) == result

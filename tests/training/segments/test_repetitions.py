@@ -10,7 +10,8 @@ from small_ranking import QUERIES, ranking_settings
 from telerank.corpus.formats import open_collection
 from telerank.training.reranker.candidates import assign_queries
 from telerank.training.reranker.compare import train_rerankers
-from telerank.training.reranker.plan import read_plan
+from telerank.training.reranker.plan import TrainingPlan
+from telerank.training.settings import read_settings
 
 
 def settings(ranking_set, **changes):
@@ -19,7 +20,7 @@ def settings(ranking_set, **changes):
 
 
 def test_each_repetition_has_folds_and_a_seed_of_its_own(ranking_set):
-    plan = read_plan(settings(ranking_set, repetitions=3, seed=4))
+    plan = read_settings(settings(ranking_set, repetitions=3, seed=4), TrainingPlan)
     configs = [variant.apply(plan) for variant in plan.variants]
     collection = open_collection(configs[0].data.collection)
     tests = [assign_queries(collection, config).test for config in configs]
@@ -30,7 +31,7 @@ def test_each_repetition_has_folds_and_a_seed_of_its_own(ranking_set):
         assert not first & second
         assert len(first | second) == QUERIES
     assert len(set(tests)) == 6
-    plain = assign_queries(collection, read_plan(settings(ranking_set, held_out=0)))
+    plain = assign_queries(collection, read_settings(settings(ranking_set, held_out=0), TrainingPlan))
     assert plain.test == tests[0]  # the folds without repetitions are those of the first
     assert [str(variant.folder) for variant in plan.variants][:2] == [
         *("repetition-0/fold-0", "repetition-0/fold-1")
@@ -38,7 +39,9 @@ def test_each_repetition_has_folds_and_a_seed_of_its_own(ranking_set):
 
 
 def test_the_table_has_each_fold_the_pooled_queries_and_the_mean(ranking_set, tmp_path):
-    plan = read_plan(settings(ranking_set, repetitions=2, optimisation={"steps": 3, "warm_up": 1}))
+    plan = read_settings(
+        settings(ranking_set, repetitions=2, optimisation={"steps": 3, "warm_up": 1}), TrainingPlan
+    )
     trained = train_rerankers(plan, tmp_path / "out")
     (table,) = trained.tables()
     labels = [row[0].text for row in table.rows]

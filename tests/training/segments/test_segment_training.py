@@ -33,7 +33,7 @@ def opened(segmented, tmp_path):
 
     def make(select, segments=None, **changes):
         job = RerankerJob.open(segmented(select, segments, **changes), tmp_path, tmp_path)
-        return job.open_segments(None, ON_CPU, silent)
+        return job.open_tasks(None, ON_CPU, silent)
 
     return make
 
@@ -130,7 +130,7 @@ def test_all_segments_in_pairs_have_the_same_number_and_a_shorter_document_begin
 def test_at_most_so_many_leading_segments_are_learned_from_and_all_are_ranked(opened, segment_set, tmp_path):
     tasks = opened("random", {"leading": 2}, dev=dev_of(segment_set))
     assert {len(own) for own in tasks.table.segments.values()} == {2}
-    segmenter = tasks.dev_scores(tasks.reranker).segmenter
+    segmenter = tasks.select().dev_scorer.segmenter
     assert len(segmenter(tasks.table.segments["d0"].doc)) == 4
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["documents with text behind the last segment to learn from"] == len(tasks.table.segments)
@@ -147,7 +147,7 @@ def test_random_lengths_are_those_of_seed_and_docno(opened, segment_set):
     tasks, first = lengths(3)
     assert lengths(3)[1] == first
     assert lengths(4)[1] != first
-    segmenter = tasks.dev_scores(tasks.reranker).segmenter
+    segmenter = tasks.select().dev_scorer.segmenter
     assert max(segmenter(tasks.table.segments["d1"].doc).lengths) == 12
 
 
@@ -222,6 +222,7 @@ def test_titles_and_queries_that_are_cut_are_counted_and_said(
     test = {"split": "dev", "run": str(segment_set / "dev.run"), "measures": ["RR"], "queries": 6}
     changes = {"data": {"collection": str(collection)}}
     tasks = opened(select, **changes, dev=dev_of(segment_set))
+    tasks.select()
     titles = sum("x6 x6" in text for _, text in tasks.dev.pairs)
     queries = sum(query.startswith("q1 q1") for query, _ in tasks.dev.pairs)
     assert min(titles, queries) > 0
@@ -283,6 +284,7 @@ def test_only_relevant_documents_of_the_list_are_learned_from(opened, segment_se
     assert 0 < len(listed) < QUERIES
     negatives = {"run": run, "depth": 3, "per_positive": 1, "relevant": "listed"}
     tasks = opened("first", data={"negatives": negatives})
+    tasks.select()
     assert {qid for qid, _ in tasks.groups.pairs} == listed
     counts = json.loads((tmp_path / "data.json").read_text())
     assert counts["relevant pairs beyond the lists, left out"] == QUERIES - len(listed)

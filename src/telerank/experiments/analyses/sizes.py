@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import fmean, stdev
+from statistics import fmean
 
 from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench
@@ -10,8 +10,8 @@ from telerank.experiments.analyses.specs import SizesSpec
 from telerank.experiments.comparison.compare_systems import read_rankings
 from telerank.experiments.published import PAPER, format_value
 from telerank.experiments.schema import merge
-from telerank.show.plots import line_plot
 from telerank.show.tables import Table
+from telerank.training.reranker.plan import format_mean, plot_sizes
 
 
 def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
@@ -20,9 +20,8 @@ def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
     means = [fmean(by_seed) for by_seed in values.values()]
     printed = bench.published.get(spec.system, {})
     rows = []
-    for (pairs, by_seed), mean in zip(values.items(), means, strict=True):
-        spread = f" ± {stdev(by_seed):.3f}" if len(by_seed) > 1 else ""
-        row = [f"{pairs:,}", f"{mean:.3f}{spread}", format_value(printed.get(str(pairs)))]
+    for pairs, by_seed in values.items():
+        row = [f"{pairs:,}", format_mean(by_seed, digits=3), format_value(printed.get(str(pairs)))]
         rows.append(row if printed else row[:2])
     rows += [
         [f"{int(pairs):,}", format_value(None), format_value(value)]
@@ -31,8 +30,7 @@ def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
     ]
     heads = ("training pairs", f"{spec.measure}, {spec.system}", *([PAPER] if printed else []))
     table = Table.of(heads, rows, caption=spec.title or "Training size against quality")
-    lines = {spec.measure: {spec.system: means}}
-    plot = line_plot(lines, spec.pairs, x_label="training pairs", logarithmic=True)
+    plot = plot_sizes({spec.measure: {spec.system: means}}, spec.pairs)
     record = {"pairs": spec.pairs, spec.measure: means, "by_seed": values, "published": bench.published}
     return AnalysisResult((table,), record, {"sizes": plot})
 

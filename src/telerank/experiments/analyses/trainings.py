@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import GridSpec, LossesSpec
 from telerank.experiments.comparison.compare_systems import plain_name
-from telerank.experiments.schema import merge
 from telerank.experiments.trained import is_training_run, model_of
 from telerank.show.tables import Cell, Table
+from telerank.training.log import LossCurves, draw_losses, read_losses
+from telerank.training.reranker.plan import combine, set_dotted, short_names, show_value
+from telerank.training.trained import LOG
 from telerank.trec import read_run
-
-if TYPE_CHECKING:
-    from telerank.training.loss_plot import LossCurves
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,6 @@ class TriedSettings:
 
 def analyse_losses(bench: Bench, spec: LossesSpec) -> AnalysisResult:
     """Show the training and the dev loss of each re-ranker that a system trains, of its first seed."""
-    from telerank.training.loss_plot import draw_losses
-
     trained = {name: system.runs[0] for name, system in bench.systems.items()}
     curves = {name: _read_curves(run) for name, run in trained.items() if is_training_run(run)}
     if not curves:
@@ -75,7 +69,7 @@ def analyse_grid(bench: Bench, spec: GridSpec) -> AnalysisResult:
     combinations = sorted(_train(bench, spec), key=lambda each: each.dev_loss)
     best = combinations[0]
     mean = measure(read_run(best.run), bench.judged.qrels, spec.measures).mean
-    chosen = ", ".join(f"{name} {_text(value)}" for name, value in best.settings.items())
+    chosen = ", ".join(f"{name} {show_value(value)}" for name, value in best.settings.items())
     values = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
     return AnalysisResult(
         (_best_table(combinations, spec), _values_table(combinations, spec)),
@@ -87,26 +81,18 @@ def analyse_grid(bench: Bench, spec: GridSpec) -> AnalysisResult:
 def _train(bench: Bench, spec: GridSpec) -> Iterator[TriedSettings]:
     if spec.system not in bench.systems:
         raise Unavailable(f"it needs {spec.system}")
-    choices = list(product(*spec.settings.values()))
-    for done, values in enumerate(choices):
-        bench.data.progress("combinations", done, len(choices))
-        settings = dict(zip(spec.settings, values, strict=True))
-        changes = reduce(merge, (_nest(name, value) for name, value in settings.items()))
+    combinations = combine(spec.settings)
+    for done, settings in enumerate(combinations):
+        bench.data.progress("combinations", done, len(combinations))
+        changes: dict[str, Any] = {}
+        for name, value in settings.items():
+            set_dotted(changes, name, value)
         run = bench.runner.rerank_changed(spec.system, changes)[0]
         yield TriedSettings(settings, run, _read_curves(run))
 
 
-def _nest(name: str, value: Any) -> dict[str, Any]:
-    """``{"a": {"b": value}}`` for the name ``a.b``."""
-    *sections, last = name.split(".")
-    return reduce(lambda inner, section: {section: inner}, reversed(sections), {last: value})
-
-
 def _read_curves(run: Path) -> LossCurves:
     """The losses of the training that has re-ranked a run; raises CollectionError if there is no dev loss."""
-    from telerank.training.checkpoint import LOG
-    from telerank.training.loss_plot import read_losses
-
     log = model_of(run).with_name(LOG)
     curves = read_losses(log)
     if not curves.dev:
@@ -116,28 +102,21 @@ def _read_curves(run: Path) -> LossCurves:
 
 def _best_table(combinations: Sequence[TriedSettings], spec: GridSpec) -> Table:
     rows = [
-        [*map(_text, each.settings.values()), f"{each.dev_loss:.4f}", f"{each.update:,}"]
+        [*map(show_value, each.settings.values()), f"{each.dev_loss:.4f}", f"{each.update:,}"]
         for each in combinations[: spec.shown]
     ]
     caption = spec.title or f"The {len(rows)} of {len(combinations)} combinations with the least dev loss"
-    return Table.of((*_short(spec), "dev loss", "updates"), rows, caption=caption, left=len(spec.settings))
+    heads = (*short_names(spec.settings), "dev loss", "updates")
+    return Table.of(heads, rows, caption=caption, left=len(spec.settings))
 
 
 def _values_table(combinations: Sequence[TriedSettings], spec: GridSpec) -> Table:
     """For each value of a setting the mean and the least dev loss of its combinations."""
     rows: list[list[str | Cell]] = []
-    for short, (name, values) in zip(_short(spec), spec.settings.items(), strict=True):
+    for short, (name, values) in zip(short_names(spec.settings), spec.settings.items(), strict=True):
         for value in values:
             losses = [each.dev_loss for each in combinations if each.settings[name] == value]
             least = Cell(f"{min(losses):.4f}", strong=min(losses) == combinations[0].dev_loss)
-            rows.append([short, _text(value), str(len(losses)), f"{fmean(losses):.4f}", least])
+            rows.append([short, show_value(value), str(len(losses)), f"{fmean(losses):.4f}", least])
     heads = ("setting", "value", "trainings", "mean dev loss", "least")
     return Table.of(heads, rows, caption="What each value is worth", left=2)
-
-
-def _short(spec: GridSpec) -> list[str]:
-    return [name.rpartition(".")[2] for name in spec.settings]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +10,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from telerank.corpus.bundled import PIAF
-from telerank.drafts import remove_folder
 from telerank.errors import CollectionError
 from telerank.experiments.analyses.bench import Bench, Unavailable
 from telerank.experiments.comparison.compare_systems import plain_name
 from telerank.experiments.schema import GivenModel, TrainedModel
-from telerank.experiments.trained import find_encoder
+from telerank.experiments.trained import find_encoder, read_training, train_once, training_checksum
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
 from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining
 from telerank.training.reader.questions import read_questions
-
-MODEL = "model"
+from telerank.training.trained import MODEL
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,8 @@ class ReaderTrainer:
                     f"{name} learns from {len(sets)} sets: expected one, to take parts of it"
                 )
             sets[0]["questions"] = min(questions, sets[0].get("questions") or questions)
-        try:
-            return ReaderTraining.model_validate(record)
-        except ValidationError as error:
-            raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
+        config: ReaderTraining = read_training(name, "reader", record)
+        return config
 
     def require_shares(self, name: str, shares: ArticleShares) -> None:
         """Raise CollectionError if a reader was trained on other parts of articles than these."""
@@ -125,28 +120,11 @@ class ReaderTrainer:
         return {**record, **placed}
 
     def _train(self, name: str, config: ReaderTraining) -> Path:
-        from telerank.training.checkpoint import CHECKPOINTS
-        from telerank.training.reader.train import train_reader
-
-        data = self.bench.data
-        shared = data.folder.parent / "readers"  # of all data
-        folder = shared / f"{plain_name(name)}-{config.seed}-{_checksum(config)}"
-        if not (folder / MODEL).exists() or (folder / CHECKPOINTS).exists():
-            train_reader(config, folder, shared=shared, resume=True, progress=data.progress)
-            remove_folder(folder / CHECKPOINTS)  # the model exists before a training is over
-        return folder / MODEL
-
-
-def _checksum(config: ReaderTraining) -> str:
-    """A hash of settings, versions, and the content of files, wherever they are."""
-    from telerank.models.loading import locate
-    from telerank.training.checkpoint import collect_versions
-
-    record = config.model_dump(mode="json")
-    record["model"]["start"] = folder_checksum(locate(record["model"]["start"]))
-    for section in ("data", "dev"):
-        for own in (record.get(section) or {}).get("sets", ()):
-            path = Path(own["collection"])
-            own["collection"] = file_checksum(path) if path.is_file() else folder_checksum(path)
-    text = json.dumps([record, collect_versions()], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+        record = config.model_dump(mode="json")
+        for section in ("data", "dev"):
+            for source in (record.get(section) or {}).get("sets", ()):
+                path = Path(source["collection"])
+                source["collection"] = file_checksum(path) if path.is_file() else folder_checksum(path)
+        shared = self.bench.data.folder.parent / "readers"  # of all data
+        folder = shared / f"{plain_name(name)}-{config.seed}-{training_checksum(record)}"
+        return train_once("reader", config, folder, shared, self.bench.data.progress) / MODEL

@@ -91,20 +91,15 @@ class BiEncoderOptimisation(settings.OptimisationSettings):
     """AdamW with a warm-up and linear decay to 0."""
 
     steps: PositiveInt = 350_000
-    """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
     batch: PositiveInt = 26
     """Query-document pairs in a batch, relevant or not, over all processes together: 26 with a negative for
     each query are 13 queries, whose negatives are all other documents of the batch."""
     accumulation: PositiveInt = 2
-    """Batches whose gradients are averaged for each update."""
     chunk: PositiveInt | None = None
     """Texts encoded at a time: gradients are cached, so that a batch of any size fits into memory."""
     learning_rate: float = Field(default=3e-6, gt=0)
-    """The highest learning rate, reached at the end of the warm-up."""
     warm_up: NonNegativeInt | settings.Share = 10_000
-    """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
     max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
-    """Longer gradients are scaled down to this norm, as by RepBERT's program; `null` leaves them."""
 
 
 class BiEncoderDev(settings.DevSettings):
@@ -113,11 +108,8 @@ class BiEncoderDev(settings.DevSettings):
     split: str
     """The split of the dev queries, in the same collection."""
     measure: str = "RR@10"
-    """A measure by its name in ir_measures; higher is better."""
     every: settings.Interval = 10_000
-    """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: settings.Interval = 100_000
-    """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
     queries: PositiveInt | None = None
     """Use at most this many queries, drawn by the seed."""
     documents: PositiveInt | None = None
@@ -132,18 +124,12 @@ class BiEncoderTraining(settings.Training):
     loss: BiEncoderLoss = BiEncoderLoss()
     optimisation: BiEncoderOptimisation = BiEncoderOptimisation()
     dev: BiEncoderDev | None = None
-    """Dev queries; without them the last weights are kept."""
 
     def saves_memory(self) -> str:
         chunk = self.optimisation.chunk
         number = "a number of texts, as 32" if chunk is None else f"less than {chunk}"
         lower = f"set optimisation.chunk to {number}"
         return lower if self.recompute else f"{lower}, or recompute to true"
-
-    @property
-    def data_seed(self) -> int:
-        """The seed of queries, negatives and their order."""
-        return self.seed if self.data.seed is None else self.data.seed
 
     @model_validator(mode="after")
     def _compiles_what_runs_once(self) -> BiEncoderTraining:

@@ -16,11 +16,9 @@ from telerank.models.encoders.folders import save_bi_encoder
 from telerank.models.encoders.grad_cache import Encode, backward, backward_at_once
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.inference import batch_width, pin
-from telerank.training.bi_encoder.batches import Batches, EncoderBatch
+from telerank.training.bi_encoder.batches import Batches, EncoderBatch, Pairwise, build_objective
 from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.bi_encoder.dev import DevSet
-from telerank.training.bi_encoder.dev_loss import DevLoss
-from telerank.training.bi_encoder.objectives import Pairwise, build_objective
+from telerank.training.bi_encoder.dev import DevLoss, DevSet
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
@@ -74,8 +72,8 @@ class BiEncoderTask:
             raise ModelError(f"batch: {problem}: each needs at least one")
 
     @property
-    def modules(self) -> Sequence[nn.Module]:
-        return self.model, self.objective
+    def models(self) -> Sequence[Sequence[nn.Module]]:
+        return ((self.model, self.objective),)
 
     @property
     def examples(self) -> int:

@@ -18,8 +18,7 @@ from telerank.models.encoders.folders import fresh_bi_encoder, is_for_cosines, l
 from telerank.models.encoders.tokens import Tokenizers
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
-from telerank.training.bi_encoder.dev import DevSet, choose_queries, read_dev
-from telerank.training.bi_encoder.dev_loss import NO_BATCHES, read_dev_loss
+from telerank.training.bi_encoder.dev import NO_BATCHES, DevSet, choose_queries, read_dev, read_dev_loss
 from telerank.training.bi_encoder.task import BiEncoderTask
 from telerank.training.examples.read_groups import TEXTS, read_groups
 from telerank.training.examples.reading import Reading, relevant_pairs, write_counts

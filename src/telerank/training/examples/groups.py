@@ -9,10 +9,11 @@ gradient. Because a number decides its group, training resumes anywhere.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,25 +51,30 @@ class Group:
         return self.pairs if self.counts_relevant else self.pairs[1:]
 
 
-class Groups(Protocol):
+class Groups(ABC):
     """Group 0, 1, 2 …: one shuffled epoch after another, without end."""
 
+    @abstractmethod
     def __getitem__(self, number: int) -> Group: ...
 
+    @abstractmethod
     def __len__(self) -> int:
         """Number of groups in an epoch; it may have to be counted."""
 
     @property
     def window(self) -> int:
         """Number of groups that are in memory together; a window begins at each multiple of it."""
+        return len(self)
 
     @property
     def repeats_from(self) -> float:
         """Groups from this number on repeat the pairs of earlier ones; infinite if that is not known."""
+        return len(self)
 
     @property
     def most_pairs(self) -> float:
         """The most different pairs that all groups together can have; infinite if that is not known."""
+        return math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +140,7 @@ NegativeSource: TypeAlias = ListedNegatives | LowerGrades | RandomNegatives
 
 
 @dataclass(frozen=True, eq=False)
-class QrelGroups:
+class QrelGroups(Groups):
     """Groups of each relevant pair (``qid``, ``docno``), with ``negatives`` documents of the source in all.
 
     ``per_group`` of them are in a group, which divides ``negatives``; by default the pair has one group. With
@@ -161,10 +167,6 @@ class QrelGroups:
         return self.negatives // self.per_group if self.per_group else 1
 
     @property
-    def window(self) -> int:
-        return len(self)
-
-    @property
     def repeats_from(self) -> float:
         return math.inf if self.resample else len(self)
 
@@ -173,10 +175,8 @@ class QrelGroups:
         return len(self.pairs) + self.source.most_pairs
 
     def __getitem__(self, number: int) -> Group:
-        if number < 0:
-            raise IndexError(number)
-        epoch, within = divmod(number, len(self))
-        pair, part = divmod(int(shuffle_numbers(len(self), self.seed, epoch)[within]), self.parts)
+        epoch, position = draw_position(number, len(self), self.seed)
+        pair, part = divmod(position, self.parts)
         qid, (relevant, *others) = self.pairs[pair][0], self.docnos(pair, epoch)
         size = self.negatives // self.parts
         docnos = (relevant, *others[part * size : (part + 1) * size])
@@ -208,7 +208,7 @@ def _draw_rows(total: int, count: int, random: np.random.Generator) -> npt.NDArr
 
 
 @dataclass(frozen=True, eq=False)
-class FirstGroups:
+class FirstGroups(Groups):
     """The first ``count`` of other groups, epoch after epoch, shuffled in each of their windows."""
 
     groups: Groups
@@ -221,10 +221,6 @@ class FirstGroups:
     @property
     def window(self) -> int:
         return min(self.groups.window, self.count)
-
-    @property
-    def repeats_from(self) -> float:
-        return self.count
 
     @property
     def most_pairs(self) -> float:
@@ -248,3 +244,11 @@ class FirstGroups:
 def shuffle_numbers(total: int, seed: int, *part: int) -> npt.NDArray[np.int64]:
     """The numbers below ``total``, (total,), in an order that the seed and the part decide."""
     return np.random.default_rng([seed, *part]).permutation(total)
+
+
+def draw_position(number: int, total: int, seed: int) -> tuple[int, int]:
+    """The epoch of group ``number``, and which of the epoch's ``total`` groups it is."""
+    if number < 0:
+        raise IndexError(number)
+    epoch, within = divmod(number, total)
+    return epoch, int(shuffle_numbers(total, seed, epoch)[within])

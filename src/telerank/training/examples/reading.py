@@ -11,13 +11,11 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.drafts import replace_file
-from telerank.errors import CollectionError, ModelError
-from telerank.records import read_record
+from telerank.errors import CollectionError
 from telerank.training.settings import TrainingData
+from telerank.training.trained import DATA
 from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
-
-DATA = "data.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +58,6 @@ class Reading:
         kept = frozenset(qids)
         run = read_run(self.teacher_run)
         return {ranking.query.qid: dict(ranking) for ranking in run if ranking.query.qid in kept}
-
-
-def read_counts(output: Path) -> dict[str, int]:
-    """The counts in the folder of a training. Raises ModelError if they are damaged."""
-    return read_record(output / DATA, dict[str, int], ModelError)
 
 
 def choose_queries(qids: Iterable[str], count: int | None, seed: int) -> list[str]:
@@ -127,3 +120,30 @@ def candidate_lists(
 def write_counts(counts: Mapping[str, int], output: Path) -> None:
     """Write counts to :data:`DATA` in the folder of a training."""
     replace_file(output / DATA, f"{json.dumps(counts, indent=2)}\n".encode())
+
+
+def read_texts(collection: Collection, docnos: Container[str], progress: Progress = silent) -> dict[str, str]:
+    """The texts of these documents, read in one pass; documents that the collection lacks are left out."""
+    texts = {}
+    for number, doc in enumerate(collection.docs(), 1):
+        if doc.docno in docnos:
+            texts[doc.docno] = doc.full_text
+        if number % 10_000 == 0:
+            progress("reading documents", number, collection.size)
+    return texts
+
+
+def check_complete(
+    needed: Iterable[str],
+    present: Container[str],
+    problem: str,
+    reason: str = "that its qrels, lists or triples name",
+) -> None:
+    """Check that every needed name is present; the message reads ``problem 'name' reason``.
+
+    Raises CollectionError if a name is missing.
+    """
+    missing = [name for name in needed if name not in present]
+    if missing:
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise CollectionError(f"{problem} {min(missing)!r}{more} {reason}")

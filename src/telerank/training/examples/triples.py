@@ -18,7 +18,7 @@ from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.readers.msmarco import Triple, read_triples
 from telerank.drafts import DRAFT, remove, replace_folder
 from telerank.errors import CollectionError, ModelError
-from telerank.training.examples.groups import Group, Scores, shuffle_numbers
+from telerank.training.examples.groups import Group, Groups, Scores, shuffle_numbers
 from telerank.training.examples.reading import Reading
 from telerank.training.settings import Triples
 from telerank.types import Progress, silent
@@ -27,7 +27,7 @@ _LONGEST_ID = 64  # characters; a text is longer, or contains a space
 
 
 @dataclass(eq=False)
-class TripleGroups:
+class TripleGroups(Groups):
     """The lines of ``path`` that ``accepts`` allows, each turned into a group by ``group``.
 
     A window of lines is in memory with the one before it, and shuffled by the seed; of small windows, which a
@@ -38,11 +38,10 @@ class TripleGroups:
     path: Path
     group: Callable[[Triple], Group]
     accepts: Callable[[Triple], bool]
-    window: int
     seed: int
+    window: int = 100_000
     encoding: str = "utf-8"
     progress: Progress = silent
-    most_pairs: float = math.inf
     held: int = 4096
     _total: int | None = field(default=None, init=False)
     _window: int = field(default=-1, init=False)  # the number of the window that was read last

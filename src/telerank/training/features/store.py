@@ -30,9 +30,8 @@ from telerank.models.pairs.features import PairFeatures
 from telerank.reranking.texts import TextPair
 from telerank.stored import MANIFEST
 from telerank.training.features import shards
-from telerank.training.features.contents import FeatureContents, Rows
 from telerank.training.features.filling import Filling, FrozenEncoder, ShardEncoder, ShardPairs, gigabytes
-from telerank.training.features.shards import PAIR, FeatureManifest, FeatureShardEntry
+from telerank.training.features.shards import PAIR, FeatureContents, FeatureManifest, FeatureShardEntry, Rows
 from telerank.training.parallel import ALONE, Processes
 from telerank.types import Progress, silent
 

@@ -6,35 +6,28 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from telerank.errors import MeasureError, ModelError
+from telerank.errors import ModelError
 from telerank.evaluation.answers.names import parse_answer_measures
 from telerank.models.readers.reader import ReaderSettings
 from telerank.records import Section
 from telerank.training import settings
 
 
-class QuestionSource(Section):
+class QuestionSource(settings.CollectionSettings):
     """Questions of a collection with the texts that answer them: SQuAD's, PIAF, FQuAD, or any with
     answers.
     """
 
-    collection: str
-    """A folder, a file, or an ir_datasets id."""
     split: str | None = None
     """The split with the questions; by default the only one."""
-    format: str | None = None
-    """The collection's format, if it is not recognised."""
-    encoding: str = "utf-8"
-    """The encoding of its texts."""
     part: Literal["train", "dev", "test"] | None = None
     """Only the questions about the articles of this part (`articles` of the training); by default all."""
     questions: PositiveInt | None = None
     """Use at most this many questions, drawn by the seed; a smaller number is part of a larger one."""
     weight: float = Field(default=1.0, gt=0)
-    """How often an epoch has each window: 0.5 has half of them, others in the next epoch. Of no account on
-    dev."""
+    """How often an epoch has each window: 0.5 has half of them, others in the next epoch. Dev ignores it."""
     other_windows: NonNegativeInt | None = None
     """Most windows without the answer that a question which has one keeps, drawn by the seed; by default all.
     Long documents have many."""
@@ -106,28 +99,21 @@ class ReaderStart(Section):
         return self
 
 
-class ReaderData(Section):
+class ReaderData(settings.DataSettings):
     """Question-answering sets to learn from, together."""
 
     sets: Annotated[tuple[QuestionSource, ...], Field(min_length=1)]
     """The sets, each with its weight."""
-    seed: settings.Seed | None = None
-    """Seed of drawn questions and unrelated texts, by default the training's."""
 
 
 class ReaderOptimisation(settings.OptimisationSettings):
     """AdamW with a warm-up and linear decay to 0; `batch` counts windows."""
 
     steps: PositiveInt = 10_000
-    """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
     batch: PositiveInt = 32
-    """Windows in a batch, over all processes together."""
     learning_rate: float = Field(default=5e-5, gt=0)
-    """The highest learning rate, reached at the end of the warm-up."""
     warm_up: NonNegativeInt | settings.Share = 0.1
-    """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
     max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
-    """Longer gradients are scaled down to this norm; `null` leaves them."""
 
 
 class ReaderDev(settings.DevSettings):
@@ -141,22 +127,11 @@ class ReaderDev(settings.DevSettings):
     measure: str = "F1"
     """A measure of answers, higher is better: `EM`, `F1`, `EM(fr)`, `F1(fr)`, `F1(characters)`."""
     every: settings.Interval = 1000
-    """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: settings.Interval = 10_000
-    """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
 
-    @field_validator("measure")
     @classmethod
-    def _one_measure(cls, measure: str) -> str:
-        if measure == settings.LOSS:
-            return measure
-        try:
-            names = parse_answer_measures(measure)
-        except MeasureError as error:
-            raise ValueError(str(error)) from error
-        if len(names) > 1:
-            raise ValueError(f"expected one measure, got {', '.join(names)}")
-        return names[0]
+    def parse(cls, measure: str) -> tuple[str, ...]:
+        return parse_answer_measures(measure)
 
 
 class ReaderTraining(settings.Training):
@@ -168,12 +143,6 @@ class ReaderTraining(settings.Training):
     model: ReaderStart = ReaderStart()
     optimisation: ReaderOptimisation = ReaderOptimisation()
     dev: ReaderDev | None = None
-    """Dev questions; without them the last weights are kept."""
-
-    @property
-    def data_seed(self) -> int:
-        """The seed of drawn questions, windows and unrelated texts."""
-        return self.seed if self.data.seed is None else self.data.seed
 
     @model_validator(mode="after")
     def _keep_test_apart(self) -> ReaderTraining:

@@ -8,22 +8,22 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
     NonNegativeInt,
     PositiveInt,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
+from telerank.errors import MeasureError
+from telerank.evaluation.measures import parse_measures
 from telerank.models.rerankers.kinds import KINDS, find_kind
 from telerank.records import Section
 from telerank.training import settings
-from telerank.training.segments.settings import SegmentTraining
+from telerank.training.segment_settings import SegmentTraining
 
 
 class RerankerData(settings.TrainingData):
@@ -33,9 +33,12 @@ class RerankerData(settings.TrainingData):
     """Learn from segments of documents, and rank documents by their segments; by default a document is cut
     off where the model's input ends."""
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return settings.without_unset(dump(self), "segments")
+    @property
+    def learns_from(self) -> str:
+        """``documents``, ``segments``, or ``best``: segments that a model selects, in iterations."""
+        if self.segments is None:
+            return "documents"
+        return "best" if self.segments.select == "best" else "segments"
 
     @model_validator(mode="after")
     def _one_source(self) -> RerankerData:
@@ -120,7 +123,6 @@ class RerankerOptimisation(settings.OptimisationSettings):
     """AdamW with a warm-up."""
 
     steps: PositiveInt = 400_000
-    """Number of updates of the weights; ignored if `epochs` is set, and then saved as `null`."""
     batch: PositiveInt = 32
     """Groups in a batch, over all processes together; a group is a relevant document with its negatives. With
     objective `pointwise` each document of a group is a sample of the loss."""
@@ -128,38 +130,25 @@ class RerankerOptimisation(settings.OptimisationSettings):
     """Most tokens in memory at a time, padding included: a larger batch is cut into parts. This does not
     change the gradients, except for dropout's random numbers."""
     learning_rate: float = Field(default=3e-5, gt=0)
-    """The highest learning rate, reached at the end of the warm-up."""
     warm_up: NonNegativeInt | settings.Share = 1000
-    """Updates during which the rate rises from 0; a number below 1 is a share of all updates."""
 
 
-class CandidateSettings(Section):
-    """Lists to re-rank: the first documents of a run, or of a pool of the collection."""
+class CandidateSettings(settings.ListSettings):
+    """Lists to re-rank."""
 
     split: str
     """The split of the queries, in the same collection."""
-    run: str | None = None
-    """A run file for the queries of the split."""
-    pool: str | None = None
-    """A pool of the split that the collection ships."""
     depth: PositiveInt = 1000
     """Re-rank the first `depth` documents of each list."""
     queries: PositiveInt | None = None
     """Use at most this many queries, the same in every training."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> CandidateSettings:
-        settings.exactly_one(run=self.run, pool=self.pool)
-        return self
 
 
 class RerankerDev(CandidateSettings, settings.DevSettings):
     """Queries that decide which weights to keep, and when to stop; they are not learned from."""
 
     every: settings.Interval = 1000
-    """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: settings.Interval = 10_000
-    """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
 
 
 class RerankerTest(CandidateSettings):
@@ -181,8 +170,10 @@ class RerankerTest(CandidateSettings):
     @field_validator("measures")
     @classmethod
     def _known(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
-        if measures:
-            settings.check_measures(measures)
+        try:
+            parse_measures(measures or "AP")
+        except MeasureError as error:
+            raise ValueError(str(error)) from error
         return measures
 
 
@@ -194,7 +185,6 @@ class RerankerTraining(settings.Training):
     loss: RerankerLoss = RerankerLoss()
     optimisation: RerankerOptimisation = RerankerOptimisation()
     dev: RerankerDev | None = None
-    """Dev queries; without them the last weights are kept."""
     test: RerankerTest | None = None
     """The final test; without it nothing is measured."""
     folds: int | None = Field(default=None, ge=2)
@@ -205,18 +195,11 @@ class RerankerTraining(settings.Training):
     repetition: int | None = Field(default=None, ge=0)
     """Number of a repeated cross-validation: its folds are drawn anew; by default they are those of 0."""
 
-    added: ClassVar[tuple[str, ...]] = (*settings.Training.added, "repetition")
-
     def saves_memory(self) -> str:
         if self.model.frozen:
             return super().saves_memory()
         lower = f"set optimisation.tokens to less than {self.optimisation.tokens}"
         return lower if self.recompute else f"{lower}, or recompute to true"
-
-    @property
-    def data_seed(self) -> int:
-        """The seed of queries, negatives and their order."""
-        return self.seed if self.data.seed is None else self.data.seed
 
     @model_validator(mode="before")
     @classmethod

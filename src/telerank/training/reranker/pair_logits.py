@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +28,76 @@ from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs, tokenize_pairs
 from telerank.training.ahead import pin_all
 from telerank.training.examples.groups import Group
+from telerank.training.parallel import Processes, share_by_length
 from telerank.training.task import evaluating
-from telerank.types import Progress, silent
+from telerank.types import Doc, Progress, silent
 
 MakePairs: TypeAlias = Callable[[Reranker, Sequence[TextPair]], list[Pair]]
 _CHUNK = 4096  # pairs whose tokens are in memory
 _CACHED = 2048  # tokens; larger batches do not fit a processor's cache
 _SHORTEST = 2 / 3  # of the longest pair of a processor's batch: at most a third of it is padding
+
+
+class PairScores(Protocol):
+    """Scores pairs of a query and a document, without dropout."""
+
+    def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
+        """The scores of any number of pairs."""
+
+    def share(self, pairs: Sequence[TextPair], processes: Processes, progress: Progress) -> list[float]:
+        """The scores of the first process's pairs, each process computing a share; others get none."""
+
+    def count_cut(self, pairs: Sequence[TextPair], progress: Progress) -> tuple[CutCounts, int | None]:
+        """What is cut of pairs, and in how many the title is, if titles are cut by themselves."""
+
+
+class PairScorer(PairScores, Protocol):
+    """Computes the logits of pairs to learn from, too, and counts the pairs learned from."""
+
+    @property
+    def learned(self) -> CutCounts:
+        """The counts, to be added to."""
+
+    def prepare(self, numbers: range, progress: Progress) -> None:
+        """Prepare the groups with these numbers."""
+
+    def read(self, groups: Sequence[Group], new: int) -> Any:
+        """The tensors of groups. The first ``new`` are counted: the others repeat earlier ones."""
+
+    def group_logits(self, batch: Any) -> Iterator[GroupLogits]:
+        """The logits of what was :meth:`read`, in parts: a graph can be freed before the next is built."""
+
+
+class GroupLogits(NamedTuple):
+    """Some groups with their logits, (B, N); ``last`` if no others follow."""
+
+    groups: Sequence[Group]
+    logits: Tensor
+    last: bool
+
+
+def share_scores(
+    processes: Processes,
+    pairs: Sequence[TextPair],
+    score: Callable[[Sequence[TextPair], Mapping[str, Doc]], list[float]],
+    docs: Mapping[str, Doc] = MappingProxyType({}),
+) -> list[float]:
+    """The score of each pair of the first process, which alone gets them; each process computes a share.
+
+    ``docs`` are documents by their texts, of which each share gets its own.
+    """
+    if processes.size == 1:
+        return score(pairs, docs)
+
+    def score_share(items: Sequence[tuple[TextPair, Doc | None]]) -> list[float]:
+        own = {pair[1]: doc for pair, doc in items if doc is not None}
+        return score([pair for pair, _ in items], own)
+
+    different = list(dict.fromkeys(pairs))  # equal pairs have equal scores
+    items = [(pair, docs.get(pair[1])) for pair in different]
+    scores = share_by_length(processes, score_share, items, lambda item: sum(map(len, item[0])))
+    known = dict(zip(different, scores, strict=True))
+    return [known[pair] for pair in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +199,7 @@ def count_cut(texts: PairTexts, pairs: Sequence[TextPair], progress: Progress = 
     return counts
 
 
-@dataclass(frozen=True, eq=False)
-class GroupTokens:
+class GroupTokens(NamedTuple):
     """Groups with the batches of their pairs, part by part.
 
     ``cut`` says of the pairs to count whether query and passage are cut, (pairs, 2).
@@ -145,17 +208,12 @@ class GroupTokens:
     parts: Sequence[tuple[Sequence[Group], PairBatches]]
     cut: npt.NDArray[np.bool_]
 
-    @property
-    def count(self) -> int:
-        """The number of parts."""
-        return len(self.parts)
-
 
 @dataclass(frozen=True, eq=False)
 class EndToEnd:
     """Pairs go through the whole model in batches of at most ``tokens`` tokens, padding included.
 
-    ``make`` makes the tokens of pairs. ``learned`` counts the pairs learned from.
+    ``make`` makes the tokens of pairs.
     """
 
     reranker: Reranker
@@ -168,7 +226,6 @@ class EndToEnd:
         pass
 
     def read(self, groups: Sequence[Group], new: int) -> GroupTokens:
-        """The tokens of groups. The first ``new`` are counted: the others repeat earlier ones."""
         pairs = iter(self.make(self.reranker, [pair for group in groups for pair in group.pairs]))
         tokenised = [list(islice(pairs, len(group.documents))) for group in groups]
         counted = [
@@ -186,15 +243,19 @@ class EndToEnd:
             parts.append(([groups[row] for row in rows], listed))
         return GroupTokens(parts, cut)
 
-    def group_logits(self, tokens: GroupTokens) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """Some of the groups with their logits, (B, N); a graph can be freed before the next is built."""
-        self.learned.add(tokens.cut)
-        for groups, batches in tokens.parts:
+    def group_logits(self, batch: GroupTokens) -> Iterator[GroupLogits]:
+        self.learned.add(batch.cut)
+        for number, (groups, batches) in enumerate(batch.parts, 1):
             logits = batches.logits(self.reranker, self.precision)
-            yield groups, logits.view(len(groups), -1)
+            yield GroupLogits(groups, logits.view(len(groups), -1), number == len(batch.parts))
+
+    def share(self, pairs: Sequence[TextPair], processes: Processes, progress: Progress) -> list[float]:
+        return share_scores(processes, pairs, lambda own, _: self.score(own, progress))
+
+    def count_cut(self, pairs: Sequence[TextPair], progress: Progress) -> tuple[CutCounts, int | None]:
+        return count_cut(self.reranker.texts, pairs, progress), None
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
-        """The logits of any number of pairs, without dropout."""
 
         def logits(chunk: Sequence[TextPair]) -> Tensor:
             pairs = self.make(self.reranker, chunk)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
 
 from pydantic import (
     Field,
     PositiveInt,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
 from telerank.records import describe_error
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import Seed, SettingsSource, read_mapping, validate_settings, without_unset
+from telerank.training.settings import Seed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _INCOMPARABLE = ("dev", "test", "folds", "held_out", "repetition")
 _ALTERNATIVES = {"optimisation.steps": "optimisation.epochs", "optimisation.epochs": "optimisation.steps"}
@@ -43,7 +45,7 @@ class Variant:
     @property
     def folder(self) -> Path:
         """Its folder below the output; a setting is named by its last word, unless two end with it."""
-        last = [name.rpartition(".")[2] for name, _ in self.settings]
+        last = short_names(name for name, _ in self.settings)
         settings = (
             (word if last.count(word) == 1 else name, _path_part(json.loads(value)))
             for word, (name, value) in zip(last, self.settings, strict=True)
@@ -54,8 +56,7 @@ class Variant:
     @property
     def label(self) -> str:
         """The differences in words."""
-        values = ((name, value, json.loads(value)) for name, value in self.settings)
-        settings = ((name, parsed if isinstance(parsed, str) else value) for name, value, parsed in values)
+        settings = ((name, show_value(json.loads(value))) for name, value in self.settings)
         names = (*settings, *self._numbers)
         return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
 
@@ -67,17 +68,16 @@ class Variant:
         """The configuration of this training."""
         record = plan.model_dump(exclude={"grid", "seeds", "sizes", "repetitions"})
         for name, value in self.settings:
-            _set(record, name, json.loads(value))
+            set_dotted(record, name, json.loads(value))
             if other := _ALTERNATIVES.get(name):
-                _set(record, other, None)
+                set_dotted(record, other, None)
         seed = self.seed
         if self.repetition is not None:
             seed = (plan.seed if seed is None else seed) + self.repetition
         numbers = {"data.pairs": self.size, "seed": seed, "held_out": self.fold}
-        numbers["repetition"] = self.repetition
-        for name, number in numbers.items():
+        for name, number in {**numbers, "repetition": self.repetition}.items():
             if number is not None:
-                _set(record, name, number)
+                set_dotted(record, name, number)
         return RerankerTraining.model_validate(record)
 
 
@@ -96,21 +96,23 @@ class TrainingPlan(RerankerTraining):
     """Repeat the cross-validation this many times, each with folds of its own and another seed, counted up
     from `seed` (BeST on Robust04: five times five folds); the table has the values of all."""
 
-    @model_serializer(mode="wrap")
-    def _without_unset(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_unset(dump(self), "repetition", "repetitions")
-
     @property
     def is_single(self) -> bool:
         """Whether this is one training without a test, so that there is nothing to compare."""
-        several = (self.grid, self.seeds, self.sizes, self.folds is not None)
-        return not any(several) and self.test is None
+        return not (self.grid or self.seeds or self.sizes or self.folds is not None or self.test)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether the test measures anything."""
+        return self.test is not None and bool(self.test.measures)
 
     @property
     def combinations(self) -> list[Variant]:
         """Every combination of the grid's values; the last setting changes first."""
-        values = [[json.dumps(value, default=str) for value in choices] for choices in self.grid.values()]
-        return [Variant(settings=tuple(zip(self.grid, chosen, strict=True))) for chosen in product(*values)]
+        return [
+            Variant(settings=tuple((name, json.dumps(value, default=str)) for name, value in chosen.items()))
+            for chosen in combine(self.grid)
+        ]
 
     @property
     def variants(self) -> list[Variant]:
@@ -123,13 +125,9 @@ class TrainingPlan(RerankerTraining):
         ]
 
     @model_validator(mode="after")
-    def _repeats_folds(self) -> TrainingPlan:
+    def _can_be_repeated(self) -> TrainingPlan:
         if self.repetitions and (self.folds is None or self.repetition is not None):
             raise ValueError("repetitions are of a cross-validation: set folds, and no repetition")
-        return self
-
-    @model_validator(mode="after")
-    def _different_numbers(self) -> TrainingPlan:
         for name, values in (("seeds", self.seeds), ("sizes", self.sizes)):
             if len(set(values)) < len(values):
                 raise ValueError(f"{name}: expected different numbers, got {', '.join(map(str, values))}")
@@ -145,9 +143,7 @@ class TrainingPlan(RerankerTraining):
             raise ValueError("grid: the dev measure chooses: add the section dev")
         if self.folds is not None:
             raise ValueError("grid: choose before, then train the folds with what was chosen")
-        for name, values in self.grid.items():
-            if problem := _problem(name, values):
-                raise ValueError(f"grid: {problem}")
+        self._check_names()
         for combination in self.combinations:
             try:
                 combination.apply(self)
@@ -158,35 +154,53 @@ class TrainingPlan(RerankerTraining):
             raise ValueError(f"grid: more than one combination would be called {twice[0]}")
         return self
 
-
-def read_plan(path: SettingsSource, **changes: Sequence[int]) -> TrainingPlan:
-    """The plan of a YAML file or a mapping, with ``seeds`` or ``sizes`` instead of the file's.
-
-    Raises
-    ------
-    FormatError
-        If the file is not YAML, has an unknown key, or an invalid value.
-    """
-    return validate_settings({**read_mapping(path), **changes}, TrainingPlan, path)
-
-
-def _problem(name: str, values: Sized) -> str | None:
-    """Why a grid cannot have this setting, if it cannot."""
-    if name.split(".", maxsplit=1)[0] in _INCOMPARABLE:
-        return f"trainings with another {name} cannot be compared"
-    if name in ("model", "model.kind"):
-        return f"each {name} has defaults of its own: train each from a file of its own"
-    return None if len(values) else f"{name} has no values"
+    def _check_names(self) -> None:
+        for name, values in self.grid.items():
+            if name.split(".", maxsplit=1)[0] in _INCOMPARABLE:
+                raise ValueError(f"grid: trainings with another {name} cannot be compared")
+            if name in ("model", "model.kind"):
+                reason = f"each {name} has defaults of its own"
+                raise ValueError(f"grid: {reason}: train each from a file of its own")
+            if not values:
+                raise ValueError(f"grid: {name} has no values")
 
 
-def _set(record: dict[str, Any], name: str, value: Any) -> None:
-    """Set the value at a dotted name."""
+def combine(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of the settings' values; the last setting changes first."""
+    return [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values())]
+
+
+def set_dotted(record: dict[str, Any], name: str, value: Any) -> None:
+    """Set the value at a dotted name of nested settings."""
     *sections, last = name.split(".")
     for section in sections:
         if not isinstance(record.get(section), dict):
             record[section] = {}
         record = record[section]
     record[last] = value
+
+
+def short_names(names: Iterable[str]) -> list[str]:
+    """The last words of dotted names."""
+    return [name.rpartition(".")[2] for name in names]
+
+
+def show_value(value: Any) -> str:
+    """The value of a setting as a table shows it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def format_mean(values: Sequence[float], digits: int = 4) -> str:
+    """Their mean, with their standard deviation if there are several."""
+    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{fmean(values):.{digits}f}{spread}"
+
+
+def plot_sizes(panels: Mapping[str, Mapping[str, Sequence[float]]], sizes: Sequence[int]) -> Figure:
+    """Measures of systems by the number of training pairs (monoBERT, figure 1)."""
+    from telerank.show.plots import line_plot
+
+    return line_plot(panels, sizes, x_label="training pairs", logarithmic=True)
 
 
 def _path_part(value: Any) -> str:

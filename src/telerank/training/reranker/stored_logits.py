@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -21,7 +22,14 @@ from telerank.training.ahead import pin_all
 from telerank.training.examples.groups import Group, Groups
 from telerank.training.features.filling import FrozenEncoder, gigabytes
 from telerank.training.features.store import FeatureStore
-from telerank.training.reranker.pair_logits import CutCounts, score_chunks
+from telerank.training.parallel import Processes
+from telerank.training.reranker.pair_logits import (
+    CutCounts,
+    GroupLogits,
+    count_cut,
+    score_chunks,
+    share_scores,
+)
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress, silent
 
@@ -39,7 +47,9 @@ class Stored:
     tokens: int
 
     @classmethod
-    def of(cls, reranker: Reranker, folder: Path, hardware: TrainingDevice, tokens: int) -> Stored:
+    def of(
+        cls, reranker: Reranker, folder: Path, hardware: TrainingDevice, tokens: int, **learned_from: Any
+    ) -> Self:
         """Open the store of this encoder in a folder of stores; heads that read the same share it.
 
         Raises ModelError if the model has no encoder apart from its head.
@@ -55,7 +65,7 @@ class Stored:
         known = hashlib.sha256(decided.encode()).hexdigest()
         encoder = FrozenEncoder(model, reranker.texts, known, reranker.shape.language, hardware.precision)
         store = FeatureStore(folder, known, model.width, cls_only=model.pooled)
-        return cls(encoder, store, hardware, tokens)
+        return cls(encoder, store, hardware, tokens, **learned_from)
 
     def fill(self, pairs: Sequence[TextPair], progress: Progress = silent) -> None:
         """Encode the first process's pairs that are missing; each process encodes a share of them."""
@@ -76,6 +86,13 @@ class Stored:
         logits: Tensor = self.encoder.model.head(features.to(self.hardware.device))
         return logits.float()
 
+    def share(self, pairs: Sequence[TextPair], processes: Processes, progress: Progress) -> list[float]:
+        self.fill(pairs, progress)
+        return share_scores(processes, pairs, lambda own, _: self.score(own, progress))
+
+    def count_cut(self, pairs: Sequence[TextPair], progress: Progress) -> tuple[CutCounts, int | None]:
+        return count_cut(self.encoder.texts, pairs, progress), None
+
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The logits of any pairs, without dropout; this process encodes the missing ones first."""
         self.store.fill(pairs, self.encoder, batch_tokens=self.tokens, progress=progress)
@@ -86,24 +103,13 @@ class Stored:
         return score_chunks(self.encoder.model, pairs, _CHUNK, logits, progress)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupFeatures:
-    """Groups with the features of their pairs, one group after another."""
-
-    groups: Sequence[Group]
-    features: PairFeatures
-    count = 1
-    """The number of parts."""
-
-
 @dataclass(eq=False)
-class FromStore:
-    """Encode the pairs of an epoch, or of a window of triples, before the first batch of it is learned from.
+class FromStore(Stored):
+    """Encodes the pairs of an epoch, or of a window of triples, before the first batch of it is learned from.
 
-    Groups from number ``last`` on are never learned from. ``learned`` counts the pairs of the others.
+    Groups from number ``last`` on are never learned from.
     """
 
-    stored: Stored
     groups: Groups
     last: int
     learned: CutCounts = field(default_factory=CutCounts, init=False)
@@ -120,11 +126,11 @@ class FromStore:
         size, continues = self.groups.window, numbers.start in self._ready
         begin = self._ready.stop if continues else numbers.start // size * size
         part = range(begin, min(-(-numbers.stop // size) * size, self.last))
-        processes = self.stored.hardware.processes
+        processes = self.hardware.processes
         groups: list[Group] = processes.alone(lambda: [self.groups[number] for number in part], [])
         pairs = list(dict.fromkeys(pair for group in groups for pair in group.pairs))
         shown = processes.alone(lambda: self._part_progress(part, pairs, progress), progress)
-        self.stored.fill(pairs, shown)
+        self.fill(pairs, shown)
         processes.alone(lambda: self._count(part, groups, progress), None)
         self._ready = range(self._ready.start if continues else begin, part.stop)
 
@@ -134,21 +140,21 @@ class FromStore:
         new = groups[begin - part.start : max(begin, end) - part.start]
         if new:
             pairs = [pair for group in new for pair in group.counted_pairs]
-            self.learned.add(tokenize_pairs(self.stored.encoder.texts, pairs, None, progress).find_cut())
+            self.learned.add(tokenize_pairs(self.encoder.texts, pairs, None, progress).find_cut())
             self.learned.groups = end
 
     def _part_progress(self, part: range, pairs: Sequence[TextPair], progress: Progress) -> Progress:
         """``progress``, labelled with the part and an estimate of all features if other parts will follow."""
-        missing = self.stored.store.missing(pairs)
+        missing = self.store.missing(pairs)
         if not missing or part.stop >= self._end:
             return progress
-        size = self.stored.estimate(missing)
+        size = self.estimate(missing)
 
         def remaining() -> int:
             drawn = size / len(part) * (self._end - part.start)
             return int(min(drawn, size / len(missing) * self.groups.most_pairs))
 
-        folder = self.stored.store.folder
+        folder = self.store.folder
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
         if not self._ready and remaining() > free:
@@ -167,21 +173,11 @@ class FromStore:
         """The first group that repeats pairs of earlier ones, or is never learned from."""
         return int(min(self.last, self.groups.repeats_from))
 
-    def read(self, groups: Sequence[Group], _new: int) -> GroupFeatures:
-        """The features of groups; :meth:`prepare` has counted them."""
-        pairs = [pair for group in groups for pair in group.pairs]
-        return GroupFeatures(groups, self.stored.features(pairs))
+    def read(self, groups: Sequence[Group], new: int) -> tuple[Sequence[Group], PairFeatures]:  # noqa: ARG002
+        # prepare has counted the pairs
+        return groups, self.features([pair for group in groups for pair in group.pairs])
 
-    def group_logits(self, features: GroupFeatures) -> Iterator[tuple[Sequence[Group], Tensor]]:
-        """All of the groups with their logits, (B, N)."""
-        if features.groups:
-            logits = self.stored.logits(features.features)
-            yield features.groups, logits.view(len(features.groups), -1)
-
-    def fill(self, pairs: Sequence[TextPair], progress: Progress = silent) -> None:
-        """As :meth:`Stored.fill`."""
-        self.stored.fill(pairs, progress)
-
-    def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
-        """As :meth:`Stored.score`."""
-        return self.stored.score(pairs, progress)
+    def group_logits(self, batch: tuple[Sequence[Group], PairFeatures]) -> Iterator[GroupLogits]:
+        groups, features = batch
+        if groups:
+            yield GroupLogits(groups, self.logits(features).view(len(groups), -1), last=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +23,9 @@ from telerank.models.losses.ranking import (
 from telerank.models.rerankers.reranker import Reranker, save_reranker
 from telerank.reranking.texts import TextPair
 from telerank.training.examples.groups import Group, Groups
+from telerank.training.reranker.candidates import RerankerDevSet
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
-from telerank.training.reranker.dev_groups import RerankerDevSet
-from telerank.training.reranker.pair_logits import CutCounts, GroupTokens
-from telerank.training.reranker.scoring import PairScorer, score_documents
-from telerank.training.reranker.stored_logits import GroupFeatures
-from telerank.training.segments.table import DocumentScores
+from telerank.training.reranker.pair_logits import CutCounts, PairScorer, PairScores
 from telerank.training.task import TrainingDevice
 from telerank.types import Progress
 
@@ -42,16 +40,15 @@ class RerankerTask:
     reranker: Reranker
     groups: Groups
     scorer: PairScorer
+    dev_scorer: PairScores
     dev_set: RerankerDevSet | None
     hardware: TrainingDevice
-    by_segments: DocumentScores | None = None
-    """How documents are scored by their segments; None: a document is one passage."""
     _dev_scores: list[Mapping[TextPair, float]] = field(default_factory=list, init=False)
     """The scores of the dev pairs with the present weights, if they were computed."""
 
     @property
-    def modules(self) -> Sequence[nn.Module]:
-        return (self.reranker.model,)
+    def models(self) -> Sequence[Sequence[nn.Module]]:
+        return ((self.reranker.model,),)
 
     @property
     def examples(self) -> int:
@@ -61,16 +58,16 @@ class RerankerTask:
         size = self.config.optimisation.batch
         self.scorer.prepare(range(number * size, (number + 1) * size), progress)
 
-    def read(self, number: int) -> GroupTokens | GroupFeatures:
+    def read(self, number: int) -> Any:
         return self.scorer.read(*self.batch(number))
 
-    def backward(self, batch: GroupTokens | GroupFeatures) -> Tensor:
+    def backward(self, batch: Any) -> Tensor:
         size = self.config.optimisation.batch
         self._dev_scores.clear()
         total = torch.zeros((), dtype=torch.float64, device=self.hardware.device)
-        for number, (groups, logits) in enumerate(self.scorer.group_logits(batch), 1):  # type: ignore[arg-type]
+        for groups, logits, last in self.scorer.group_logits(batch):
             loss = group_loss(self.config.loss, groups, logits) * (len(groups) / size)
-            self.hardware.backward(loss, last=number == batch.count)
+            self.hardware.backward(loss, last=last)
             total += loss.detach()
         return total
 
@@ -80,10 +77,6 @@ class RerankerTask:
         numbers = [number * size + offset for offset in self.hardware.processes.share(size)]
         new = sum(each < self.groups.repeats_from for each in numbers)
         return [self.groups[each] for each in numbers], new
-
-    def learn(self, share: Sequence[Group], new: int) -> Tensor:
-        """Add the gradients of a share of a batch, and return its part of the batch's loss."""
-        return self.backward(self.scorer.read(share, new))
 
     def dev(self, progress: Progress) -> float | None:
         settings, dev = self.config.dev, self.dev_set
@@ -119,8 +112,7 @@ class RerankerTask:
     def _score_dev(self, dev: RerankerDevSet, progress: Progress) -> Mapping[TextPair, float]:
         """The scores of all dev pairs, computed once for the measure and the loss."""
         if not self._dev_scores:
-            processes = self.hardware.processes
-            scores = score_documents(self.scorer, self.by_segments, dev.pairs, processes, progress)
+            scores = self.dev_scorer.share(dev.pairs, self.hardware.processes, progress)
             self._dev_scores.append(dict(zip(dev.pairs, scores, strict=True)))
         return self._dev_scores[0]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Unpack
 
 from telerank.corpus.collection import Collection
@@ -14,33 +15,30 @@ from telerank.errors import ModelError
 from telerank.models.pairs.words import words_in
 from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
-from telerank.records import read_record
-from telerank.reranking.texts import TextPair, make_pairs
-from telerank.training import checkpoint
+from telerank.reranking.texts import make_pairs
+from telerank.show.tables import Table
 from telerank.training.examples.groups import Groups
 from telerank.training.examples.read_groups import TEXTS, read_groups
-from telerank.training.examples.reading import DATA, Reading, write_counts
+from telerank.training.examples.reading import Reading, write_counts
 from telerank.training.faults import explaining
 from telerank.training.parallel import ALONE, Processes, join_processes
 from telerank.training.reranker.candidates import (
     NO_CANDIDATES,
+    NO_DEV,
     QueryParts,
+    RerankerDevSet,
     assign_queries,
     read_candidates,
+    read_dev_set,
 )
 from telerank.training.reranker.config import RerankerStart, RerankerTest, RerankerTraining
-from telerank.training.reranker.dev_groups import NO_DEV, RerankerDevSet, read_dev_set
-from telerank.training.reranker.outcome import RESULT, measure_test, read_outcome
-from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, MakePairs, count_cut
-from telerank.training.reranker.scoring import PairScorer, score_documents
+from telerank.training.reranker.outcome import BEHIND, measure_test, read_outcome
+from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, MakePairs, PairScorer, PairScores
 from telerank.training.reranker.stored_logits import FromStore, Stored
 from telerank.training.reranker.task import RerankerTask
-from telerank.training.segments.iterations import train_best
-from telerank.training.segments.learning import SegmentLearning, document_scores
-from telerank.training.segments.table import BEHIND, DocumentScores, SegmentTokens
-from telerank.training.segments.tasks import SegmentTasks
 from telerank.training.settings import dump_settings, write_settings
 from telerank.training.task import TrainingDevice
+from telerank.training.trained import MODEL, RESULT, read_counts
 from telerank.training.training import (
     TrainingOptions,
     choose_device,
@@ -51,6 +49,12 @@ from telerank.training.training import (
 from telerank.types import Progress, silent
 
 FEATURES, TEST = "features", "test.yaml"
+JOBS = {
+    "documents": "telerank.training.reranker.train:RerankerJob",
+    "segments": "telerank.training.segments.tasks:SegmentJob",
+    "best": "telerank.training.segments.iterations:BestJob",
+}
+"""The class that trains, by what is learned from; it is loaded when it is first used."""
 
 
 def train_reranker(
@@ -76,22 +80,19 @@ def train_reranker(
     if config.folds and config.held_out is None:
         raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
     job = RerankerJob.open(config, Path(output), shared or Path(output))
-    tasks: list[RerankerTask] = []
-
-    def make_task(begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
-        tasks.append(job.make_task(begun, hardware, progress))
-        return tasks[0]
-
     with explaining(config), join_processes(choose_device(config.device)) as processes:
-        if config.data.segments is not None and config.data.segments.select == "best":
-            model, learned = train_best(job, Path(output), **options)
-        else:
-            model = train(config, output, make_task, **options)
-            learned = tasks[0].count_learned()
-        processes.first(lambda: job.add_counts(learned.describe("pairs learned from")))
+        model, learned = job.train(**options)
+        counts = learned.describe("pairs learned from")
+        processes.first(lambda: write_counts({**read_counts(job.output), **counts}, job.output))
         progress = options.get("progress", silent) if processes.leads else silent
         job.measure(progress, processes=processes)
     return model
+
+
+def job_kind(config: RerankerTraining) -> type[RerankerJob]:
+    """The class that trains with these settings."""
+    kind: type[RerankerJob] = resolve_name(JOBS[config.data.learns_from])
+    return kind
 
 
 def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None) -> Reranker:
@@ -111,7 +112,7 @@ def describe_cut(output: Path, test: Path | None = None) -> str:
 
     Raises ModelError if it has no counts, or damaged ones.
     """
-    counts = read_record(output / DATA, dict[str, int], ModelError)
+    counts = read_counts(output)
     if test is not None and (test / RESULT).exists():
         tested = read_outcome(test)
         cut = CutCounts(tested.candidates, tested.cut_queries, tested.cut_documents)
@@ -120,20 +121,12 @@ def describe_cut(output: Path, test: Path | None = None) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in cuts.items() if count)
 
 
-def _count_cut_of(
-    reranker: Reranker, by_segments: DocumentScores | None, pairs: Sequence[TextPair], progress: Progress
-) -> tuple[CutCounts, int]:
-    """What was cut of pairs of dev or a test, and in how many the title was, which segments cut by itself."""
-    if by_segments is None:
-        return count_cut(reranker.texts, pairs, progress), 0
-    cut = count_cut(reranker.texts, [(query, "") for query, _ in pairs], progress)
-    cut.passages, titles = by_segments.count_cut(pairs)
-    return cut, titles
-
-
 @dataclass(frozen=True, eq=False)
 class RerankerJob:
-    """A training with its collection, its folders, and the queries of dev and test."""
+    """A training with its collection, its folders, and the queries of dev and test; it learns from documents.
+
+    Those that learn from something else are below, in :data:`JOBS`.
+    """
 
     config: RerankerTraining
     output: Path
@@ -141,55 +134,67 @@ class RerankerJob:
     collection: Collection
     queries: QueryParts
 
-    @classmethod
-    def open(cls, config: RerankerTraining, output: Path, shared: Path) -> RerankerJob:
+    @staticmethod
+    def open(config: RerankerTraining, output: Path, shared: Path) -> RerankerJob:
+        """The job of a training: what it learns from decides its kind."""
         data = config.data
         collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
-        return cls(config, output, shared, collection, assign_queries(collection, config))
+        return job_kind(config)(config, output, shared, collection, assign_queries(collection, config))
+
+    @staticmethod
+    def read_tables(output: Path) -> list[Table]:  # noqa: ARG004
+        """The tables of a training in a folder, besides that of its test."""
+        return []
+
+    def train(self, **options: Unpack[TrainingOptions]) -> tuple[Path, CutCounts]:
+        """Train; the folder of the model, and the pairs that it learned from."""
+        tasks: list[RerankerTask] = []
+
+        def make_task(begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
+            tasks.append(self.make_task(begun, hardware, progress))
+            return tasks[0]
+
+        model = train(self.config, self.output, make_task, **options)
+        return model, tasks[0].count_learned()
 
     def make_task(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
         """The task, with a fresh model or that of the checkpoint ``begun``."""
-        if self.config.data.segments is not None:
-            return self.open_segments(begun, hardware, progress).select()
-        reading = self._reading(progress)
+        reading = self.reading(progress)
         groups = read_groups(reading, self.shared / TEXTS)
-        dev = self._dev_set(reading, hardware)
+        dev = self.dev_set(reading, hardware)
         reranker = self.model_of(begun)
-        if dev is not None:
-            reading.counts.update(count_cut(reranker.texts, dev.pairs, progress).describe("dev pairs"))
-        if hardware.processes.leads:
-            write_counts(reading.counts, self.output)
         scorer = self.make_scorer(reranker, groups, hardware)
-        return RerankerTask(self.config, reranker, groups, scorer, dev, hardware)
+        task = RerankerTask(self.config, reranker, groups, scorer, scorer, dev, hardware)
+        self.write_counts(task, reading)
+        return task
 
-    def open_segments(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> SegmentTasks:
-        """What tasks that learn from segments are made of."""
-        config, reading = self.config, self._reading(progress)
-        if config.data.segments is None:
-            raise ModelError("this training has no data.segments")
-        learning = SegmentLearning.open(config.data.segments, reading)
-        groups = read_groups(learning.reading, self.shared / TEXTS)
-        dev = self._dev_set(reading, hardware)
-        reranker = self.model_of(begun)
-        tasks = SegmentTasks(
-            config,
-            learning,
-            groups,
-            reranker,
-            dev,
-            hardware,
-            learning.cut(groups, reranker),
-            self.make_scorer,
+    def test_scores(
+        self,
+        reranker: Reranker,
+        documents: Mapping[str, str],  # noqa: ARG002
+        hardware: TrainingDevice,
+    ) -> PairScores:
+        """Scores the test's pairs; ``documents[docno]`` are the texts that stand for documents."""
+        return self.test_scorer(reranker, hardware)
+
+    def test_scorer(
+        self, reranker: Reranker, hardware: TrainingDevice, make: MakePairs = make_pairs
+    ) -> PairScores:
+        """Scores pairs of texts as they are; ``make`` makes their tokens."""
+        tokens = self.config.optimisation.tokens
+        if self.config.test is not None and self.config.test.store:
+            return Stored.of(reranker, self.shared / FEATURES, hardware, tokens)
+        return EndToEnd(reranker, tokens, hardware.precision, make)
+
+    def reading(self, progress: Progress) -> Reading:
+        """The data to learn from, to be read."""
+        config, kept_back = self.config, self.queries.kept_back
+        return Reading(
+            config.data, config.data_seed, self.collection, kept_back, progress, config.loss.teacher
         )
-        if hardware.processes.leads:
-            if dev is not None:
-                cut, titles = _count_cut_of(reranker, tasks.dev_scores(reranker), dev.pairs, progress)
-                reading.counts.update(cut.describe("dev pairs"))
-                reading.counts["dev pairs whose title was cut"] = titles
-            write_counts(reading.counts, self.output)
-        return tasks
 
-    def _dev_set(self, reading: Reading, hardware: TrainingDevice) -> RerankerDevSet | None:
+    def dev_set(self, reading: Reading, hardware: TrainingDevice) -> RerankerDevSet | None:
+        """The dev queries with their candidates, in the first process."""
         dev, qids = self.config.dev, self.queries.dev
         if dev is None:
             return None
@@ -198,18 +203,47 @@ class RerankerJob:
     def model_of(self, begun: Path | None) -> Reranker:
         """A fresh model, or that of the folder ``begun``."""
         start = self.config.model
-        reranker = (
-            start_reranker(start, self.config.seed, self._words())
-            if begun is None
-            else load_reranker(begun, dropout=start.dropout)
-        )
+        if begun is not None:
+            reranker = load_reranker(begun, dropout=start.dropout)
+        else:
+            words = None
+            if find_kind(start.kind).over_words:  # of a table of word vectors only these are kept
+                splits, docs = (
+                    map(self.collection.split_queries, self.collection.queries),
+                    self.collection.docs(),
+                )
+                queries = (query.text for split in splits for query in split)
+                words = words_in(chain(queries, (doc.full_text for doc in docs)))
+            reranker = start_reranker(start, self.config.seed, words)
         for weight in (*reranker.model.parameters(), *reranker.model.buffers()):
             weight.data = weight.data.clone()  # aligned as if never read from a file: sums depend on it
         return reranker
 
-    def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add counts to those of the data."""
-        write_counts({**read_record(self.output / DATA, dict[str, int], ModelError), **counts}, self.output)
+    def make_scorer(
+        self, reranker: Reranker, groups: Groups, hardware: TrainingDevice, make: MakePairs = make_pairs
+    ) -> PairScorer:
+        """What computes the logits of the groups; ``make`` makes the tokens of pairs."""
+        tokens = self.config.optimisation.tokens
+        if not self.config.model.frozen:
+            return EndToEnd(reranker, tokens, hardware.precision, make)
+        last = self.count_groups(groups)
+        return FromStore.of(reranker, self.shared / FEATURES, hardware, tokens, groups=groups, last=last)
+
+    def count_groups(self, groups: Groups) -> int:
+        """The number of groups that are learned from, in all epochs."""
+        optimisation = self.config.optimisation
+        return count_updates(self.config, groups.__len__) * optimisation.accumulation * optimisation.batch
+
+    def write_counts(self, task: RerankerTask, reading: Reading) -> None:
+        """Write what is learned from, and what is cut of dev."""
+        if not task.hardware.processes.leads:
+            return
+        if task.dev_set is not None:
+            cut, titles = task.dev_scorer.count_cut(task.dev_set.pairs, reading.progress)
+            reading.counts.update(cut.describe("dev pairs"))
+            if titles is not None:
+                reading.counts["dev pairs whose title was cut"] = titles
+        write_counts(reading.counts, self.output)
 
     def check_pairs(self) -> None:
         """Check that the collection has as many pairs to learn from as ``data.pairs``.
@@ -217,7 +251,7 @@ class RerankerJob:
         Raises CollectionError if it has fewer. Triples are not checked, because their file is streamed.
         """
         if not self.config.data.triples:
-            read_groups(self._reading(silent), self.shared / TEXTS)
+            read_groups(self.reading(silent), self.shared / TEXTS)
 
     def measure(self, progress: Progress, model: Path | None = None, processes: Processes = ALONE) -> None:
         """Re-rank the test's candidates, unless that was done with the same settings.
@@ -229,23 +263,17 @@ class RerankerJob:
             return
         where = choose_device(self.config.device)
         hardware = TrainingDevice(where, choose_precision(self.config.precision, where), processes)
-        reranker = load_reranker(model or self.output / checkpoint.MODEL)
+        reranker = load_reranker(model or self.output / MODEL)
         reranker.model.to(where)
-        tokens, known = self.config.optimisation.tokens, SegmentTokens()
-        scorer: EndToEnd | Stored = EndToEnd(reranker, tokens, hardware.precision, known)
-        if test.store:
-            scorer = Stored.of(reranker, self.shared / FEATURES, hardware, tokens)
         candidates = processes.alone(
             lambda: read_candidates(self.collection, test, self.queries.test, progress), NO_CANDIDATES
         )
-        pairs, segments, by_segments = candidates.pairs, self.config.data.segments, None
-        if segments is not None:
-            by_segments = document_scores(segments, self.collection, reranker, candidates.documents, known)
-        scores = score_documents(scorer, by_segments, pairs, processes, progress)
+        pairs, scorer = candidates.pairs, self.test_scores(reranker, candidates.documents, hardware)
+        scores = scorer.share(pairs, processes, progress)
 
         def write() -> None:
-            cut, titles = _count_cut_of(reranker, by_segments, pairs, progress)
-            measure_test(candidates, scores, cut, test, self.output, cut_titles=titles)
+            cut, titles = scorer.count_cut(pairs, progress)
+            measure_test(candidates, scores, cut, test, self.output, cut_titles=titles or 0)
             write_settings(test, self.output / TEST)
 
         processes.first(write)
@@ -258,28 +286,3 @@ class RerankerJob:
             return True
         record.unlink(missing_ok=True)
         return False
-
-    def _reading(self, progress: Progress) -> Reading:
-        config, kept_back = self.config, self.queries.kept_back
-        return Reading(
-            config.data, config.data_seed, self.collection, kept_back, progress, config.loss.teacher
-        )
-
-    def _words(self) -> set[str] | None:
-        """The collection's words, of which a table of word vectors keeps the vectors."""
-        if not find_kind(self.config.model.kind).over_words:
-            return None
-        collection = self.collection
-        queries = (query.text for split in collection.queries for query in collection.split_queries(split))
-        return words_in(chain(queries, (doc.full_text for doc in collection.docs())))
-
-    def make_scorer(
-        self, reranker: Reranker, groups: Groups, hardware: TrainingDevice, make: MakePairs = make_pairs
-    ) -> PairScorer:
-        """What computes the logits of the groups; ``make`` makes the tokens of pairs."""
-        optimisation = self.config.optimisation
-        if not self.config.model.frozen:
-            return EndToEnd(reranker, optimisation.tokens, hardware.precision, make)
-        stored = Stored.of(reranker, self.shared / FEATURES, hardware, optimisation.tokens)
-        batches = count_updates(self.config, groups.__len__) * optimisation.accumulation
-        return FromStore(stored, groups, batches * optimisation.batch)

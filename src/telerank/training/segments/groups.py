@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from telerank.training.examples.groups import FirstGroups, Group, Groups, QrelGroups, shuffle_numbers
+from telerank.training.examples.groups import FirstGroups, Group, Groups, QrelGroups, draw_position
 from telerank.training.segments.selection import Choose, Key
 from telerank.training.segments.table import SegmentTable
 
 
 @dataclass(frozen=True, eq=False)
-class _OfDocuments:
+class _OfDocuments(Groups):
     """Groups made of groups of documents, one of each, by a table of segments."""
 
     groups: Groups
@@ -62,7 +62,7 @@ class EverySegment(_OfDocuments):
 
 
 @dataclass(frozen=True, eq=False)
-class AllSegments:
+class AllSegments(Groups):
     """Segments with the labels of their documents: the first always, others with probability ``share``.
 
     An item is a group of segments as :func:`parts_of` makes them. Which ones there are is a function of the
@@ -79,22 +79,12 @@ class AllSegments:
         return len(self._items)
 
     @property
-    def window(self) -> int:
-        return len(self)
-
-    @property
-    def repeats_from(self) -> float:
-        return len(self)
-
-    @property
     def most_pairs(self) -> float:
         return sum(len(group.documents) for group in self._items)
 
     def __getitem__(self, number: int) -> Group:
-        if number < 0:
-            raise IndexError(number)
-        epoch, within = divmod(number, len(self))
-        return self._items[int(shuffle_numbers(len(self), self.seed, epoch)[within])]
+        _, position = draw_position(number, len(self), self.seed)
+        return self._items[position]
 
     @cached_property
     def _items(self) -> list[Group]:
@@ -126,36 +116,21 @@ def parts_of(group: Group, table: SegmentTable, *, apart: bool) -> list[SegmentG
     loss in which a segment stands alone: then none comes again.
     """
     counts = [table.count(docno) for docno in group.docnos]
-    if apart:
-        return [
-            SegmentGroup(_alone(group, position, table, j), j, (position,), (j,))
-            for position, count in enumerate(counts)
-            for j in range(count)
-        ]
     parts = []
+    if apart:
+        for position, docno in enumerate(group.docnos):
+            alone = replace(
+                group, docnos=(docno,), relevant=position == 0 and group.relevant, counts_relevant=True
+            )
+            for j, text in enumerate(table.texts(docno)):
+                parts.append(SegmentGroup(replace(alone, documents=(text,)), j, (position,), (j,)))
+        return parts
     for j in range(max(counts)):
         numbers = tuple(j % count for count in counts)
         texts = tuple(table.text(docno, n) for docno, n in zip(group.docnos, numbers, strict=True))
         own = replace(group, documents=texts)
         parts.append(SegmentGroup(own, j, tuple(range(len(counts))), numbers))
     return parts
-
-
-def _alone(group: Group, position: int, table: SegmentTable, number: int) -> Group:
-    docno = group.docnos[position]
-    is_relevant = position == 0 and group.relevant
-    text = table.text(docno, number)
-    return replace(group, documents=(text,), docnos=(docno,), relevant=is_relevant, counts_relevant=True)
-
-
-def documents_of(groups: Groups) -> Mapping[str, str]:
-    """The texts of all documents of the groups of qrels and negatives."""
-    return _of_qrels(groups).documents
-
-
-def queries_of(groups: Groups) -> Mapping[str, str]:
-    """The texts of their queries."""
-    return _of_qrels(groups).queries
 
 
 def pairs_of(groups: Groups, last: int) -> Sequence[Key]:
@@ -165,12 +140,8 @@ def pairs_of(groups: Groups, last: int) -> Sequence[Key]:
     return sorted({(group.qid, docno) for group in every for docno in group.docnos})
 
 
-def relevant_of(groups: Groups) -> Sequence[Key]:
-    """The relevant pairs that are learned from."""
-    return _of_qrels(groups).pairs
-
-
-def _of_qrels(groups: Groups) -> QrelGroups:
+def qrel_groups(groups: Groups) -> QrelGroups:
+    """The groups of qrels and negatives that these are, or are the first of."""
     inner = groups.groups if isinstance(groups, FirstGroups) else groups
     if not isinstance(inner, QrelGroups):
         raise TypeError(f"expected groups of qrels and negatives, got {type(inner).__name__}")

@@ -67,13 +67,18 @@ def write_result(folder: Path, result: IterationResult) -> None:
     replace_file(folder / RESULT, f"{json.dumps(asdict(result), indent=2)}\n".encode())
 
 
-def read_results(folder: Path) -> list[IterationResult]:
-    """The result of the iteration in ``folder``; none if it is not over.
+def read_result(folder: Path) -> IterationResult | None:
+    """The result of the iteration in ``folder``; None if it is not over.
 
     Raises ModelError if it is damaged.
     """
     path = folder / RESULT
-    return [read_record(path, IterationResult, ModelError)] if path.exists() else []
+    return read_record(path, IterationResult, ModelError) if path.exists() else None
+
+
+def best_iteration(results: Sequence[IterationResult]) -> IterationResult:
+    """The iteration with the highest dev measure; of equal ones the first."""
+    return max(results, key=lambda result: (result.dev, -result.iteration))
 
 
 def write_results(output: Path, results: Sequence[IterationResult], measure: str) -> None:
@@ -121,7 +126,7 @@ def tabulate(results: Sequence[IterationResult], measure: str) -> Table:
         )
         for own in results
     ]
-    best = max(results, key=lambda own: (own.dev, -own.iteration)).iteration
+    best = best_iteration(results).iteration
     notes = [
         f"Iteration {best} has the highest dev measure: it is the model.",
         f"{_SELECTION}: of the segments that are learned from; P@1 dev: of all segments.",

@@ -1,6 +1,7 @@
-"""Which segment of each document is learned from: a file, one line for each query and document.
+"""Known relevant passages, and which segment of each document is learned from.
 
-The first line says how the documents were cut, without which the numbers mean nothing::
+A selection is a file, one line for each query and document. The first line says how the documents were cut,
+without which the numbers mean nothing::
 
     {"iteration": 2, "pairs": 120, "segments": {…}}
     {"query-id": "q1", "corpus-id": "d7", "segment": 2, "start": 812, "end": 1604, "scores": [-1.2, 0.3, 2.9]}
@@ -10,21 +11,97 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from telerank.corpus.collection import Collection
 from telerank.drafts import replace_file
 from telerank.errors import FormatError, ModelError
 from telerank.reranking.texts import TextPair
+from telerank.segments.split import Segments
+from telerank.text.sentences import Span
 from telerank.training.parallel import ALONE, Processes
-from telerank.training.segments.table import ScorePairs, SegmentTable
-from telerank.training.segments.truth import Truth
+from telerank.training.reranker.pair_logits import PairScores
+from telerank.training.segment_settings import SegmentTraining
+from telerank.training.segments.table import SegmentTable, read_docs
 from telerank.trec.files import numbered_lines, parse_object
-from telerank.types import Progress, silent
+from telerank.types import Answer, Doc, Progress, silent
+
+_BLANKS = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The spans of known passages in documents' texts, ``spans[qid, docno]``; ``passages`` were given."""
+
+    spans: Mapping[tuple[str, str], tuple[Span, ...]]
+    passages: int
+    aligned: int
+    moved: int = 0
+
+    def describe(self) -> dict[str, int]:
+        """The counts, by description."""
+        share = round(100 * self.aligned / self.passages) if self.passages else 0
+        return {
+            "known passages of these documents": self.passages,
+            f"of them found in their document ({share} %)": self.aligned,
+            "of them found elsewhere than their offset says": self.moved,
+        }
+
+    def is_right(self, qid: str, segments: Segments, number: int) -> bool:
+        """Whether a segment contains a known passage of its document as a whole."""
+        start, end = segments.span(number)
+        return any(start <= span.start and span.end <= end for span in self.spans[qid, segments.doc.docno])
+
+    def gold(self, qid: str, segments: Segments) -> int:
+        """The segment with most of a known passage: the first that contains one, if one does."""
+        spans = self.spans[qid, segments.doc.docno]
+
+        def most(number: int) -> float:
+            start, end = segments.span(number)
+            shares = ((min(end, s.end) - max(start, s.start)) / max(1, s.end - s.start) for s in spans)
+            return max(shares)
+
+        return max(range(len(segments)), key=lambda number: (most(number), -number))
+
+
+def align(answers: Iterable[Answer], docs: Mapping[str, Doc]) -> Truth:
+    """Find each passage in its document: where its offset says, else where its text is nearest to that.
+
+    Texts are compared by their words: blanks, line ends and upper case do not count. Passages of other
+    documents than ``docs`` are not looked at.
+    """
+    spans: dict[tuple[str, str], dict[Span, None]] = {}
+    passages = moved = aligned = 0
+    for answer in answers:
+        doc = docs.get(answer.docno)
+        if doc is None:
+            continue
+        passages += 1
+        span = _find(answer, doc.text)
+        if span is not None:
+            aligned += 1
+            moved += span.start != answer.start
+            spans.setdefault((answer.qid, answer.docno), {})[span] = None
+    return Truth({pair: tuple(own) for pair, own in spans.items()}, passages, aligned, moved)
+
+
+def _find(answer: Answer, text: str) -> Span | None:
+    """Where the passage is, if it is there."""
+    words = _BLANKS.split(answer.text.strip())
+    if not words[0]:
+        return None
+    if text[answer.start : answer.end] == answer.text:
+        return Span(answer.start, answer.end)
+    pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    matches = [Span(match.start(), match.end()) for match in pattern.finditer(text)]
+    return min(matches, key=lambda span: abs(span.start - answer.start), default=None)
+
 
 Key: TypeAlias = tuple[str, str]
 """A qid and a docno."""
@@ -52,15 +129,20 @@ class Selection:
 
         None if no document has one.
         """
-        known = [key for key in self.scores if key in truth.spans]
-        right = sum(truth.is_right(key[0], table.segments[key[1]], self(*key)) for key in known)
-        return right / len(known) if known else None
+        return mean_share(
+            truth.is_right(key[0], table.segments[key[1]], self(*key))
+            for key in self.scores
+            if key in truth.spans
+        )
 
     def reachable(self, truth: Truth, table: SegmentTable) -> float | None:
         """The highest possible :meth:`precision`: where any of a document's segments contains the passage."""
-        known = [key for key in self.scores if key in truth.spans]
-        within = sum(truth.is_reachable(qid, table.segments[docno]) for qid, docno in known)
-        return within / len(known) if known else None
+        return mean_share(
+            any(truth.is_right(qid, segments, number) for number in range(len(segments)))
+            for qid, docno in self.scores
+            if (qid, docno) in truth.spans
+            for segments in (table.segments[docno],)
+        )
 
     def write(self, path: Path, table: SegmentTable, head: Mapping[str, Any]) -> None:
         """Write the file, whole or not at all."""
@@ -104,7 +186,7 @@ def select_best(
     keys: Sequence[Key],
     queries: Mapping[str, str],
     table: SegmentTable,
-    score: ScorePairs,
+    scorer: PairScores,
     progress: Progress = silent,
     *,
     processes: Processes = ALONE,
@@ -116,7 +198,7 @@ def select_best(
 
     def score_all(part: Sequence[Key]) -> list[Sequence[float]]:
         pairs: list[TextPair] = [(queries[qid], text) for qid, docno in part for text in table.texts(docno)]
-        values = iter(score(pairs, silent))
+        values = iter(scorer.score(pairs))
         return [[next(values) for _ in range(table.count(docno))] for _, docno in part]
 
     scores: list[Sequence[float]] = []
@@ -156,7 +238,35 @@ def choose_first(_qid: str, _docno: str) -> int:
     return 0
 
 
-def dev_precision(truth: Truth, best: Iterable[tuple[str, Any, int]]) -> float | None:
-    """P@1 of segments (qid, segments, number) of documents with a known passage; None without any."""
-    right = [truth.is_right(qid, segments, number) for qid, segments, number in best]
-    return sum(right) / len(right) if right else None
+def mean_share(right: Iterable[bool]) -> float | None:
+    """The share that is right; None of nothing."""
+    every = list(right)
+    return sum(every) / len(every) if every else None
+
+
+def read_truth(
+    settings: SegmentTraining,
+    collection: Collection,
+    split: str,
+    docs: Sequence[Doc] | None = None,
+    progress: Progress = silent,
+) -> Truth:
+    """The known passages of a split, aligned with ``docs``; by default with all documents that they name.
+
+    Without answers there are none.
+    """
+    answers = list(_answers(settings, collection, split))
+    if docs is None:
+        docs = read_docs(collection.docs(), {answer.docno for answer in answers}, progress) if answers else []
+    return align(answers, {doc.docno: doc for doc in docs})
+
+
+def _answers(settings: SegmentTraining, collection: Collection, split: str) -> Iterator[Answer]:
+    if settings.answers is not None:
+        from telerank.corpus.answers import read_answers
+
+        qids = {query.qid for query in collection.split_queries(split)}
+        yield from (answer for answer in read_answers(settings.answers) if answer.qid in qids)
+        return
+    for part in split.split("+"):
+        yield from collection.answers[part]() if part in collection.answers else ()

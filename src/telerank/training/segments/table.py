@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,17 @@ from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.segments.aggregate import Aggregate
 from telerank.segments.split import Segmenter, Segments
+from telerank.training.parallel import Processes
+from telerank.training.reranker.outcome import BEHIND
+from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, PairScores, share_scores
 from telerank.types import Doc, Progress, silent
 
-ScorePairs = Callable[[Sequence[TextPair], Progress], list[float]]
-BEHIND = "behind the last segment to learn from"
-"""What is left out, where only the leading segments are learned from, in the counts of a training."""
 _DOCUMENTS = 512  # whose segments are in memory, where documents are ranked
 
 
 @dataclass(eq=False)
 class SegmentTokens:
-    """Makes pairs of a query and a segment of its very tokens, as ranking does; the text names the segment.
+    """Makes pairs of a query and a segment with the tokens that ranking gives it; the text names the segment.
 
     A text that names none is tokenised as any other.
     """
@@ -32,7 +32,8 @@ class SegmentTokens:
 
     def add(self, segments: Segments, number: int) -> str:
         """The text of a segment, title first; from now on it stands for the segment's tokens."""
-        text = segment_text(segments, number)
+        title, text = segments.kept_title, segments.text(number)
+        text = f"{title} {text}" if title else text
         self.known.setdefault(text, (segments, number))
         return text
 
@@ -49,12 +50,6 @@ class SegmentTokens:
             else:
                 result.append(reranker.texts.pair(queries[query], segments.passage(number)))
         return result
-
-
-def segment_text(segments: Segments, number: int) -> str:
-    """The text of a segment, with what it repeats of the title."""
-    title = segments.kept_title
-    return f"{title} {segments.text(number)}" if title else segments.text(number)
 
 
 @dataclass(eq=False)
@@ -98,53 +93,59 @@ class SegmentTable:
 
 @dataclass(eq=False)
 class DocumentScores:
-    """Scores documents by their segments; ``docs`` has each document by the text that stands for it."""
+    """Scores documents by their segments, whose pairs ``scorer`` scores.
 
+    ``docs`` has each document by the text that stands for it.
+    """
+
+    scorer: PairScores
     segmenter: Segmenter
     aggregate: Aggregate
     docs: Mapping[str, Doc]
     tokens: SegmentTokens
 
-    def score(self, pairs: Sequence[TextPair], score: ScorePairs, progress: Progress = silent) -> list[float]:
-        """The score of each pair of a query and a document's text; ``score`` scores pairs of segments."""
-        own = (aggregated for _, aggregated in self._scored(pairs, score, progress))
-        return [self.aggregate(scores) for scores in own]
+    def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
+        return [self.aggregate(scores) for _, scores in self._scored(pairs, progress)]
 
-    def best(
-        self, pairs: Sequence[TextPair], score: ScorePairs, progress: Progress = silent
-    ) -> list[tuple[Segments, int]]:
+    def share(self, pairs: Sequence[TextPair], processes: Processes, progress: Progress) -> list[float]:
+        """As :meth:`PairScores.share`, but the first process alone reads features of a frozen encoder.
+
+        Which pairs to encode is known only when their documents are cut.
+        """
+        if not isinstance(self.scorer, EndToEnd):
+            return processes.alone(lambda: self.score(pairs, progress), [])
+
+        def score(own: Sequence[TextPair], docs: Mapping[str, Doc]) -> list[float]:
+            return replace(self, docs=docs).score(own, progress)
+
+        return share_scores(processes, pairs, score, self.docs)
+
+    def best(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[tuple[Segments, int]]:
         """The segments of each pair's document, and the number of the best one."""
-        return [
-            (segments, int(np.argmax(scores))) for segments, scores in self._scored(pairs, score, progress)
-        ]
+        return [(segments, int(np.argmax(scores))) for segments, scores in self._scored(pairs, progress)]
 
-    def count_cut(self, pairs: Sequence[TextPair]) -> tuple[int, int]:
-        """How many pairs have a document with text behind the segments that are read, or a cut title."""
+    def count_cut(self, pairs: Sequence[TextPair], progress: Progress) -> tuple[CutCounts, int | None]:
+        """A document is cut if it has text behind the segments that are read; segments cut titles, too."""
         texts = list(dict.fromkeys(text for _, text in pairs))
-        behind, titles = set[str](), set[str]()
-        for text, own in zip(texts, self.segmenter.split([self.docs[text] for text in texts]), strict=True):
-            behind.update([text] if own.left_out else ())
-            titles.update([text] if own.cut_title else ())
-        return sum(text in behind for _, text in pairs), sum(text in titles for _, text in pairs)
+        segments = dict(zip(texts, self.segmenter.split([self.docs[text] for text in texts]), strict=True))
+        cut, _ = self.scorer.count_cut([(query, "") for query, _ in pairs], progress)
+        cut.passages = sum(segments[text].left_out > 0 for _, text in pairs)
+        return cut, sum(segments[text].cut_title > 0 for _, text in pairs)
 
-    def _scored(
-        self, pairs: Sequence[TextPair], score: ScorePairs, progress: Progress
-    ) -> Iterable[tuple[Segments, np.ndarray]]:
+    def _scored(self, pairs: Sequence[TextPair], progress: Progress) -> Iterable[tuple[Segments, np.ndarray]]:
         """The segments of each pair's document with their scores, (segments,); some documents at a time."""
         before = set(self.tokens.known)
         for part in _windows([text for _, text in pairs]):
-            table = SegmentTable.cut(
-                self.segmenter,
-                list({self.docs[pairs[row][1]].docno: self.docs[pairs[row][1]] for row in part}.values()),
-                self.tokens,
-            )
-            docnos = [self.docs[pairs[row][1]].docno for row in part]
+            docs = [self.docs[pairs[row][1]] for row in part]
+            docnos = [doc.docno for doc in docs]
+            different = {doc.docno: doc for doc in docs}
+            table = SegmentTable.cut(self.segmenter, list(different.values()), self.tokens)
             queried = [
                 (pairs[row][0], text)
                 for row, docno in zip(part, docnos, strict=True)
                 for text in table.texts(docno)
             ]
-            scores = np.array(score(queried, progress), np.float64)
+            scores = np.array(self.scorer.score(queried, progress), np.float64)
             ends = np.cumsum([table.count(docno) for docno in docnos])
             for docno, own in zip(docnos, np.split(scores, ends[:-1]), strict=True):
                 yield table.segments[docno], own

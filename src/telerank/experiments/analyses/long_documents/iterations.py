@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.segments.stage import SegmentReranker
+    from telerank.training.segment_settings import SegmentTraining
     from telerank.training.segments.report import IterationResult
-    from telerank.training.segments.settings import SegmentTraining
 
 TRAIN, DEV, TEST, CHANGED, REACH = "P@1 train", "P@1 dev", "P@1", "changed", "within reach"
 PRECISIONS = (TRAIN, DEV, TEST)
@@ -59,8 +59,7 @@ class IteratedTraining:
 
     def model(self, number: int) -> Path:
         """The folder of the model of an iteration."""
-        from telerank.training.checkpoint import MODEL
-        from telerank.training.segments.iterations import ITERATIONS
+        from telerank.training.trained import ITERATIONS, MODEL
 
         return self.folder / ITERATIONS / str(number) / MODEL
 
@@ -155,7 +154,7 @@ def _read_file(
     segments: SegmentTraining, bench: Bench, split: str, queries: Sequence[Query]
 ) -> list[TruePair]:
     """The pairs of a training's own file of known passages, which are sought in the documents."""
-    from telerank.training.segments.learning import read_truth
+    from telerank.training.segments.selection import read_truth
 
     truth = read_truth(segments, bench.data.collection, split, progress=bench.data.progress)
     by_qid = {query.qid: query for query in queries}
@@ -203,8 +202,8 @@ def _scores(
 
 def _read_dev(model: Path) -> float | None:
     """The best dev measure in the log beside a model, if there is one."""
-    from telerank.training.checkpoint import LOG
     from telerank.training.log import read_log
+    from telerank.training.trained import LOG
 
     log = model.parent / LOG
     values = [record.dev for record in read_log(log) if record.dev is not None] if log.exists() else []
