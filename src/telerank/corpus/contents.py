@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from telerank.corpus.collection import Collection, Stream
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import Stream
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 

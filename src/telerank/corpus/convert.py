@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Record
+from telerank.corpus.collection import Collection
 from telerank.corpus.docnos import check_docno, check_text
+from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.trec import open_to_write, write_qrels

@@ -25,8 +25,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     decode,
     first_keys,
@@ -36,7 +36,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.trec.files import check_id, numbered_bytes, parse_object
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Doc, Qrel, Query
 
 _KEYS = ("qid", "query", "docno", "grade")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from telerank.corpus.answers import read_answers, write_answers, write_records
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.negatives import (
     STRATEGIES,
     Screen,
@@ -39,11 +39,12 @@ from telerank.corpus.ranking_sets.splits import (
     split_by_question,
 )
 from telerank.corpus.readers.beir import BEIR
-from telerank.corpus.readers.reading import has_file
+from telerank.corpus.reading import has_file
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.stage import Stage
 from telerank.trec.files import open_to_write
+from telerank.trec.recognition import Format
 from telerank.trec.runs import read_run, write_run
 from telerank.types import Doc, Progress, Ranking, silent
 
@@ -224,7 +225,7 @@ def _write(folder: Path, ranking_set: RankingSet) -> None:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    collection = BEIR.open(path, encoding)
+    collection = BEIR.read(path, encoding)
     own = {"answers", "negatives", MANIFEST}
     return replace(
         collection,

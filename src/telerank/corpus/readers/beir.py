@@ -19,10 +19,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from telerank.corpus.answers import read_answers
-from telerank.corpus.collection import Collection, Format, Stream
+from telerank.corpus.collection import Collection
 from telerank.corpus.readers.jsonl import read_docs
-from telerank.corpus.readers.reading import (
+from telerank.corpus.reading import (
     WHOLE,
+    Stream,
     bind,
     find_file,
     has_file,
@@ -32,7 +33,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Qrel, Query
 
 _QRELS = re.compile(r"(.+)\.(?:tsv|txt)")

@@ -41,12 +41,12 @@ from typing import Any, BinaryIO
 
 import cbor2
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import list_files, plain_name, read_all
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, open_bytes
 from telerank.trec.qrels import read_qrels
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.trec.topics import read_topics
 from telerank.types import Doc, Query
 

@@ -18,9 +18,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection
 from telerank.corpus.readers.jsonl import DOCNO_KEYS, TEXT_KEYS
-from telerank.corpus.readers.reading import (
+from telerank.corpus.reading import (
     decode,
     find_file,
     list_files,
@@ -35,7 +35,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import LONGEST, first_value, open_bytes, raw_lines
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc
 
 _NAMES = {"docno": DOCNO_KEYS, "text": TEXT_KEYS, "title": ("title",), "url": ("url",)}

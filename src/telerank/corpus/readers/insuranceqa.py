@@ -17,8 +17,8 @@ from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format, rank_in_order
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection, rank_in_order
+from telerank.corpus.reading import (
     find_file,
     has_file,
     list_files,
@@ -27,7 +27,7 @@ from telerank.corpus.readers.reading import (
     read_lines,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc, Qrel, Query, Ranking
 
 _SPLITS = ("train", "valid", "test")

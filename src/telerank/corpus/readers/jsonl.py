@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     bind,
     group_by_split,
@@ -41,7 +41,7 @@ from telerank.corpus.readers.reading import (
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.files import describe_json, first_value, parse_json, parse_object
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc
 
 DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     bind,
     choose_file,
@@ -37,7 +37,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import open_bytes, raw_lines
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc, Qrel, Query
 
 _BEGINS = re.compile(r"Document\s+0*([0-9]{1,18})\s*")

@@ -36,8 +36,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     choose_file,
     list_few,
@@ -46,8 +46,8 @@ from telerank.corpus.readers.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.recognition import Conditions
-from telerank.trec.smart import NUMBER, SmartRecord, read_records, starts_smart
+from telerank.trec.recognition import Conditions, Format
+from telerank.trec.topics import NUMBER, SmartRecord, read_records, starts_smart
 from telerank.types import Doc, Qrel, Query
 
 _QUERIES = re.compile(r"qry|quer(?:y|ies)|(?<![a-z])que(?![a-z])", re.IGNORECASE)

@@ -27,9 +27,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from telerank.corpus.collection import Collection, Format, Record, Stream
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
+    Record,
+    Stream,
     list_few,
     name_splits,
     plain_name,
@@ -39,7 +41,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, describe_json, parse_json
-from telerank.trec.recognition import Conditions, holds
+from telerank.trec.recognition import Conditions, Format, holds
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import bind, group_by_split, list_files, plain_name
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import bind, group_by_split, list_files, plain_name
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 

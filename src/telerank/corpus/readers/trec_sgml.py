@@ -33,8 +33,8 @@ from html.entities import html5
 from itertools import islice
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     bind,
     decode,
@@ -52,7 +52,7 @@ from telerank.corpus.readers.reading import (
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
 from telerank.trec.files import open_bytes, raw_lines
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")

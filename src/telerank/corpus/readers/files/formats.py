@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection
 from telerank.corpus.readers.files.folder import FolderFiles, list_files
 from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
 from telerank.corpus.readers.files.passages import PASSAGE_WORDS
-from telerank.corpus.readers.reading import find_backups, is_note, read_first_lines
+from telerank.corpus.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 
 _QUERIES = re.compile(r"(?:topics|queries|query)\b", re.IGNORECASE)
 _QRELS = re.compile(r"(?:qrels?|judge?ments)\b", re.IGNORECASE)

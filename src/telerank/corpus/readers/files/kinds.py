@@ -6,9 +6,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
-from telerank.corpus.readers.files.limits import FileLimits
-from telerank.corpus.readers.files.text import FilePart, FileText, Problem, UnreadableFile
-from telerank.corpus.readers.reading import plain_name
+from telerank.corpus.readers.files.text import FileLimits, FilePart, FileText, Problem, UnreadableFile
+from telerank.corpus.reading import plain_name
 from telerank.errors import FormatError, MissingExtra
 from telerank.trec.files import BOM, open_bytes
 
@@ -77,7 +76,7 @@ def _read_bytes(kind: str, path: Path) -> FileText:
     if not content:
         raise UnreadableFile(Problem.empty)
     if kind == ".pdf":
-        from telerank.corpus.readers.files.pdf.read import read_pdf
+        from telerank.corpus.readers.files.pdf import read_pdf
 
         return read_pdf(content, path.name)
     if kind == ".docx":

@@ -1,4 +1,4 @@
-"""Functions that the readers of collections share: finding files, decoding lines, reporting bad bytes."""
+"""What the readers of collections share: streams, finding files, decoding lines, reporting bad bytes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
-from telerank.corpus.collection import Record, Stream
 from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
 from telerank.expressions import call_text
@@ -18,6 +18,9 @@ from telerank.trec.files import BOM, numbered_bytes, open_bytes
 from telerank.trec.recognition import Conditions
 from telerank.types import Query
 
+Record = TypeVar("Record")
+Stream: TypeAlias = Callable[[], Iterator[Record]]
+"""The records of a file or of several: each call starts again at the first one."""
 WHOLE = "all"
 """The name of the split of a collection whose files name none."""
 PACKED = (".gz", ".xz")
