@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from telerank.errors import CollectionError
 from telerank.expressions import call_text, quote
 from telerank.stage import Stage
 from telerank.trec import load_qrels
-from telerank.types import Answer, Doc, Explanation, Qrel, Qrels, Query, Ranking
+from telerank.types import Answer, Doc, Explanation, Progress, Qrel, Qrels, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,6 +117,22 @@ class Collection:
                 raise CollectionError(f"{self.name} has no split {part!r}; it has: {known or 'none'}")
         return name
 
+    def read_docs(self, label: str, progress: Progress, step: int = 1000) -> Iterator[Doc]:
+        """The documents; ``progress`` is called with ``label`` after every ``step`` of them."""
+        for number, doc in enumerate(self.docs(), 1):
+            if number % step == 0:
+                progress(label, number, self.size)
+            yield doc
+
+    def relevant(self, splits: Iterable[str]) -> dict[str, list[str]]:
+        """The relevant documents of each query of these splits, each once."""
+        relevant: dict[str, dict[str, None]] = {}
+        for split in splits:
+            for qrel in self.split_qrels(split):
+                if qrel.grade >= self.relevant_from:
+                    relevant.setdefault(qrel.qid, {})[qrel.docno] = None
+        return {qid: list(docnos) for qid, docnos in relevant.items()}
+
     def split_queries(self, split: str | None = None) -> Iterator[Query]:
         """The queries of a split (see :meth:`resolve_split`)."""
         return self._stream("queries", self.queries, split)
@@ -152,6 +169,12 @@ class Collection:
                 has = ", ".join(self.pools) or "none"
                 raise CollectionError(f"{self.name} has no candidate lists {pool}; it has: {has}")
         return CandidatePool(self.name, split, name, tuple(self.pools[pool] for pool in names))
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What a manifest says of a collection that something is made of."""
+        names = {"name": self.name, "format": self.format, "licence": self.licence}
+        return names | {"notes": dict(self.notes())}
 
     @property
     def search_notice(self) -> str:

@@ -11,8 +11,6 @@ from telerank.corpus.reading import Stream
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 
-_STEP = 1000  # documents between two calls of progress
-
 
 @dataclass(frozen=True)
 class CollectionContents:
@@ -43,10 +41,7 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
     """Count the records of a collection; reads the documents only if their number is not known."""
     documents = collection.size
     if documents is None:
-        documents = 0
-        for documents, _ in enumerate(collection.docs(), 1):
-            if documents % _STEP == 0:
-                progress("counting documents", documents, None)
+        documents = sum(1 for _ in collection.read_docs("counting documents", progress))
     streams: dict[str, Mapping[str, Stream[Any]]] = {
         "queries": collection.queries,
         "qrels": collection.qrels,

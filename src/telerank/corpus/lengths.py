@@ -123,12 +123,20 @@ def token_counter(analyzer: str = "standard", tokenizer: str | Path | None = Non
 
         chain = Analyzer.parse(analyzer)
         return lambda text: len(chain(text))
+    pieces = load_tokenizer(Path(tokenizer))
+    return lambda text: len(pieces.encode(text, add_special_tokens=False))
+
+
+def load_tokenizer(path: Path) -> Any:
+    """The tokenizer of a ``tokenizer.json``.
+
+    Raises FormatError if it cannot be read, MissingExtra without the package ``tokenizers``.
+    """
     try:
         library = import_module("tokenizers")
     except ImportError as error:
         raise MissingExtra("tokenizers", "neural") from error
     try:
-        pieces = library.Tokenizer.from_str(Path(tokenizer).read_text("utf-8"))
+        return library.Tokenizer.from_str(path.read_text("utf-8"))
     except Exception as error:  # the library raises nothing narrower
-        raise FormatError(tokenizer, None, f"a tokenizer.json ({error})") from error
-    return lambda text: len(pieces.encode(text, add_special_tokens=False))
+        raise FormatError(path, None, f"a tokenizer.json ({error})") from error

@@ -166,13 +166,11 @@ def describe(
     paired = {docno for docnos in pairs.values() for docno in docnos}
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
-    for done, doc in enumerate(collection.docs()):
+    for doc in collection.read_docs("counting tokens", progress):
         length = count(doc.full_text)
         texts[length] += 1
         if doc.docno in paired:
             lengths[doc.docno] = length
-        if done % 1000 == 0:
-            progress("counting tokens", done, collection.size)
     words, language = count_question_words((query.text for query in queries.values()), language)
     positives = sum(sum(docnos.values()) for docnos in pairs.values())
     return CollectionStatistics(

@@ -125,25 +125,36 @@ class _Unpacked(io.RawIOBase):
         return count
 
 
-def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def numbered_lines(
+    path: str | Path, encoding: str = "utf-8", *, blank: bool = False
+) -> Iterator[tuple[int, str]]:
     r"""Read the lines of a text file with their numbers from 1, without line ends (``\n`` or ``\r\n``).
 
-    Blank lines are skipped, but counted in the numbers.
+    Blank lines are skipped unless ``blank`` is set, but counted in the numbers.
     """
-    for number, line in numbered_bytes(path):
-        try:
-            yield number, line.decode(encoding)
-        except UnicodeDecodeError as error:
-            raise FormatError(path, number, f"text in {encoding}", repr(line[:60])) from error
+    for number, line in numbered_bytes(path, blank=blank):
+        yield number, decode(line, path, encoding, number)
 
 
-def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
+def numbered_bytes(path: str | Path, *, blank: bool = False) -> Iterator[tuple[int, bytes]]:
     """:func:`numbered_lines` without decoding, for formats with columns separated by ASCII blanks only."""
     with open_bytes(path) as file:
         for number, line in raw_lines(path, file):
             line = line.removesuffix(b"\n").removesuffix(b"\r")
-            if line and not line.isspace():
+            if blank or (line and not line.isspace()):
                 yield number, line
+
+
+def decode(content: bytes, path: str | Path, encoding: str, line: int = 1) -> str:
+    """Decode a part of a file that begins at a line; an error names the line and the byte."""
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        position = error.start - before.rfind(b"\n")
+        byte = f"byte 0x{content[error.start]:02x} at position {position} of the line"
+        hint = f"{encoding} text (for another encoding: --encoding latin-1)"
+        raise FormatError(path, line + before.count(b"\n"), hint, byte) from error
 
 
 def raw_lines(path: str | Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:

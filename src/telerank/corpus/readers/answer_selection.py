@@ -19,18 +19,16 @@ from pathlib import Path
 from telerank.corpus.collection import Collection, rank_in_order
 from telerank.corpus.reading import (
     WHOLE,
-    decode,
     find_file,
     is_note,
     list_few,
     name_splits,
     read_first_lines,
-    read_lines,
     require_file,
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import check_id, open_bytes, raw_lines
+from telerank.trec.files import check_id, numbered_lines
 from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc, Qrel, Query, Ranking
 
@@ -157,7 +155,7 @@ _WIKIQA = ["QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID"
 
 
 def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Query, Doc, bool]]:
-    for number, line in read_lines(path, encoding):
+    for number, line in numbered_lines(path, encoding):
         columns = line.split("\t")
         if number == 1 and columns == _WIKIQA:
             continue
@@ -205,7 +203,7 @@ _QA_BEGINS = re.compile(r"<QApairs\b", re.IGNORECASE)
 
 def _read_trecqa(path: Path, encoding: str, prefix: str) -> Iterator[CandidateQuestion]:
     qid, texts = "", list[tuple[str, str]]()
-    lines = read_lines(path, encoding)
+    lines = numbered_lines(path, encoding)
     for number, line in lines:
         name = line.strip().lower()
         if (match := _QA_PAIRS.fullmatch(line.strip())) and not qid:
@@ -281,23 +279,17 @@ _PARALLEL = ("id.txt", "a.toks", "b.toks", "sim.txt")
 
 
 def _read_parallel(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Query, Doc, bool]]:
-    files = [_all_lines(require_file(path, name), encoding) for name in _PARALLEL]
-    for number, columns in enumerate(zip_longest(*files), 1):
-        if None in columns:
-            short = path / _PARALLEL[columns.index(None)]
+    # blank lines, too: the files are parallel
+    files = [numbered_lines(require_file(path, name), encoding, blank=True) for name in _PARALLEL]
+    for number, lines in enumerate(zip_longest(*files), 1):
+        if None in lines:
+            short = path / _PARALLEL[lines.index(None)]
             raise FormatError(short, number, f"as many lines as the longest of {', '.join(_PARALLEL)}")
-        qid, question, sentence, label = map(str.strip, columns)
+        qid, question, sentence, label = (line.strip() for _, line in lines)
         if label not in LABELS:
             raise FormatError(path / _PARALLEL[-1], number, "0 or 1", label)
         query = Query(check_id(qid, "id", path / _PARALLEL[0], number), question)
         yield query, Doc(f"{prefix}{number}", sentence), LABELS[label]
-
-
-def _all_lines(path: Path, encoding: str) -> Iterator[str]:
-    """All lines, blank ones too: the files are parallel."""
-    with open_bytes(path) as file:
-        for number, line in raw_lines(path, file):
-            yield decode(line, path, encoding, number)
 
 
 def _missing(path: Path) -> list[str]:

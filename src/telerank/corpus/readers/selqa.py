@@ -25,9 +25,9 @@ from telerank.corpus.readers.answer_selection import (
     number_candidates,
     split_files,
 )
-from telerank.corpus.reading import list_few, plain_name, read_first_keys, read_lines, read_text
+from telerank.corpus.reading import list_few, plain_name, read_first_keys, read_text
 from telerank.errors import FormatError
-from telerank.trec.files import describe_json, parse_json
+from telerank.trec.files import describe_json, numbered_lines, parse_json
 from telerank.trec.recognition import Conditions, Format
 
 _KEYS = {"question", "candidates", "answers"}
@@ -61,7 +61,7 @@ def _read_json(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple[str,
 
 def _read_tsv(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple[str, bool]]]]:
     rows = list[tuple[str, str, bool]]()
-    for number, line in read_lines(path, encoding):
+    for number, line in numbered_lines(path, encoding):
         columns = line.split("\t")
         if len(columns) != 3 or columns[2].strip() not in LABELS:
             what = "3 columns with tabs between: question, sentence, 0 or 1"

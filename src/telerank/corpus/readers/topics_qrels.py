@@ -41,7 +41,9 @@ def open_topics(
 
 def _conditions(path: Path) -> Conditions:
     files = list_files(path)
-    known = [file for file in files if any(n.fullmatch(plain_name(file)) for n in (_TOPICS, _QRELS))]
+    known = [
+        file for file in files if _TOPICS.fullmatch(plain_name(file)) or _QRELS.fullmatch(plain_name(file))
+    ]
     other = next((file.name for file in files if file not in known or not file.is_file()), "")
     yield known, ""
     yield known and not other, f"{other}: its name begins neither with topics (or queries) nor with qrels"

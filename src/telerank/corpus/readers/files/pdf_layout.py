@@ -24,7 +24,7 @@ from telerank.corpus.readers.files.pdf_lines import (
     join_divided,
     split_repeated,
 )
-from telerank.corpus.readers.files.text import Paragraph
+from telerank.corpus.readers.files.text import Paragraph, letters
 
 _ENDS = tuple(".!?:;…»”")
 _ITEM = re.compile(r"[•‣◦▪●○■–—*-]\s*\S|(?:\d{1,3}|[a-zA-Z])[.)]\s+\S")
@@ -178,7 +178,6 @@ _HEADING_LINES = 3  # of a heading
 _LONGEST_HEADING = 200  # characters
 _LARGER_HEADING = 1.1  # than the body's size
 _NUMBERING = 8  # characters before a heading that its bookmark lacks: 2.1.3, IV.
-_NOT_WORDS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W\d_]{2}")
 _TEXT_ENDS = tuple(".,;:")
 
@@ -197,7 +196,7 @@ class BookmarkFinder:
     def __init__(self, bookmarks: Sequence[Bookmark]) -> None:
         self._by_page: Mapping[int, list[tuple[str, int]]] = defaultdict(list)
         for bookmark in bookmarks:
-            if key := _letters(bookmark.title):
+            if key := letters(bookmark.title):
                 self._by_page[bookmark.page].append((key, bookmark.level))
 
     def match(self, page: int, lines: Sequence[Line]) -> tuple[int, int]:
@@ -205,15 +204,11 @@ class BookmarkFinder:
         own = self._by_page.get(page)
         for count in range(1, min(_HEADING_LINES, len(lines)) + 1) if own else ():
             text = "".join(line.text for line in lines[:count])
-            key = _letters(text) if len(text) <= _LONGEST_HEADING + _NUMBERING else ""
+            key = letters(text) if len(text) <= _LONGEST_HEADING + _NUMBERING else ""
             for title, level in own or ():
                 if key.endswith(title) and len(key) - len(title) <= _NUMBERING and _is_numbering(key, title):
                     return count, level
         return 0, 0
-
-
-def _letters(text: str) -> str:
-    return _NOT_WORDS.sub("", text).casefold()
 
 
 def _is_numbering(key: str, title: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -41,6 +41,7 @@ _HEADING = 200  # characters; a longer "heading" is text
 _PRESENTED = re.compile("[\ufb00-\ufb06\ufb1d-\ufdff\ufe70-\ufefc]+")
 _REMOVED = re.compile("[\xad\u200b\u2060\ufeff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+_NOT_WORDS = re.compile(r"[\W_]+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -138,3 +139,14 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """:func:`clean`, on one line with single blanks."""
     return " ".join(clean(text).split())
+
+
+def letters(text: str) -> str:
+    """The letters and digits of a text, case-folded, by which texts are compared."""
+    return _NOT_WORDS.sub("", text).casefold()
+
+
+def top_heading(paragraphs: Sequence[Paragraph]) -> str:
+    """The heading of level 1 if there is but one."""
+    tops = [clean_line(paragraph.text) for paragraph in paragraphs if paragraph.level == 1]
+    return tops[0] if len(tops) == 1 else ""

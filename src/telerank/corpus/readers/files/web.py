@@ -23,6 +23,8 @@ from telerank.corpus.readers.files.text import (
     clean,
     clean_line,
     join_paragraphs,
+    letters,
+    top_heading,
 )
 
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
@@ -161,7 +163,6 @@ _AROUND = "//nav | //header | //footer | //aside"
 _MENUS = re.compile(r"\b(?:menu|nav|navbar|navigation|sidebar|footer|cookies?|breadcrumbs?)\b", re.IGNORECASE)
 _COMPARED = 60  # letters of a paragraph that tell whether it is part of the main text
 _LEAST = 80  # letters of a main part: one without text is filled by a script
-_NOT_WORDS = re.compile(r"[\W_]+")
 
 
 def read_html(content: bytes) -> FileText:
@@ -180,7 +181,7 @@ def read_html(content: bytes) -> FileText:
     left_out = len(paragraphs) - len(kept)
     counts = {"paragraphs beside the main text": left_out} if left_out else {}
     stated = clean_line(tree.findtext(".//title") or "")
-    return join_paragraphs(kept, _top_heading(kept) or stated, counts)
+    return join_paragraphs(kept, top_heading(kept) or stated, counts)
 
 
 def read_markdown(text: str) -> FileText:
@@ -203,7 +204,7 @@ def read_markdown(text: str) -> FileText:
         raise UnreadableFile(Problem.broken, "lists or quotations nested too deeply")  # whose text is lost
     rendered = markdown.renderer.render(tokens, markdown.options, {})
     paragraphs = list(read_elements(_parse(rendered)))
-    return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else _top_heading(paragraphs))
+    return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else top_heading(paragraphs))
 
 
 def decode_html(content: bytes) -> str:
@@ -244,7 +245,7 @@ def _parse(text: str) -> _Element:
 
 def _main_part(tree: _Element) -> _Element | None:
     parts = tree.xpath("//main | //*[@role='main']")
-    return parts[0] if len(parts) == 1 and len(_key("".join(parts[0].itertext()))) >= _LEAST else None
+    return parts[0] if len(parts) == 1 and len(letters("".join(parts[0].itertext()))) >= _LEAST else None
 
 
 def _has_menus(tree: _Element) -> bool:
@@ -257,21 +258,11 @@ def _has_menus(tree: _Element) -> bool:
 def _keep_main(paragraphs: Sequence[Paragraph], page: str) -> Sequence[Paragraph]:
     import trafilatura
 
-    main = _key(trafilatura.extract(page, favor_recall=True, include_comments=False) or "")
-    kept = [_key(paragraph.text)[:_COMPARED] in main for paragraph in paragraphs]
+    main = letters(trafilatura.extract(page, favor_recall=True, include_comments=False) or "")
+    kept = [letters(paragraph.text)[:_COMPARED] in main for paragraph in paragraphs]
     if not main or not any(kept):
         return paragraphs
     for number in range(len(paragraphs) - 2, -1, -1):
         if paragraphs[number].level:
             kept[number] = kept[number + 1]
     return [paragraph for paragraph, own in zip(paragraphs, kept, strict=True) if own]
-
-
-def _key(text: str) -> str:
-    return _NOT_WORDS.sub("", text).casefold()
-
-
-def _top_heading(paragraphs: Sequence[Paragraph]) -> str:
-    """The heading of level 1 if there is but one."""
-    tops = [clean_line(paragraph.text) for paragraph in paragraphs if paragraph.level == 1]
-    return tops[0] if len(tops) == 1 else ""
