@@ -1,6 +1,6 @@
 """Splitting of English and French texts into sentences, in linear time.
 
-Sentences may end at ``. ! ? …`` and at line ends; :mod:`.sentence_ends` decides about each mark.
+Sentences may end at ``. ! ? …`` and at line ends; :func:`ends_sentence` decides about each mark.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ _PRESENTED = re.compile("[\ufb00-\ufb06\ufb1d-\ufdff\ufe70-\ufefc]+")
 _REMOVED = re.compile("[\xad\u200b\u2060\ufeff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _NOT_WORDS = re.compile(r"[\W_]+")
+_PARAGRAPH = re.compile(r"\S.*?(?=\s*\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -150,3 +151,17 @@ def top_heading(paragraphs: Sequence[Paragraph]) -> str:
     """The heading of level 1 if there is but one."""
     tops = [clean_line(paragraph.text) for paragraph in paragraphs if paragraph.level == 1]
     return tops[0] if len(tops) == 1 else ""
+
+
+def read_plain(text: str, _name: str = "") -> FileText:
+    """A text as it is, character for character; its parts are stretches between empty lines.
+
+    Raises
+    ------
+    UnreadableFile
+        If it is blank.
+    """
+    parts = tuple(FilePart(*match.span()) for match in _PARAGRAPH.finditer(text))
+    if not parts:
+        raise UnreadableFile(Problem.empty)
+    return FileText(text, parts)

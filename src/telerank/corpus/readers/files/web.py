@@ -165,7 +165,7 @@ _COMPARED = 60  # letters of a paragraph that tell whether it is part of the mai
 _LEAST = 80  # letters of a main part: one without text is filled by a script
 
 
-def read_html(content: bytes) -> FileText:
+def read_html(content: bytes, _name: str = "") -> FileText:
     """The main text of an HTML page.
 
     Raises
@@ -184,7 +184,7 @@ def read_html(content: bytes) -> FileText:
     return join_paragraphs(kept, top_heading(kept) or stated, counts)
 
 
-def read_markdown(text: str) -> FileText:
+def read_markdown(text: str, _name: str = "") -> FileText:
     """The text of a Markdown file; its title is that of its front matter, or its only highest heading.
 
     Raises

@@ -71,7 +71,7 @@ class _Style(NamedTuple):
     is_title: bool = False
 
 
-def read_docx(content: bytes) -> FileText:
+def read_docx(content: bytes, _name: str = "") -> FileText:
     """The text of a DOCX file; its title is the one it states, a paragraph styled so, or its only heading 1.
 
     Raises
