@@ -57,16 +57,14 @@ def split_by_paragraph(merged: MergedSet, *, seed: int) -> Split:
 
 def deal_questions(
     questions: Sequence[Question], names: Sequence[str], *, seed: int
-) -> dict[str, list[Question]]:
+) -> Mapping[str, tuple[Question, ...]]:
     """Questions in parts of about one size, so that no document answers questions of two parts.
 
     Raises CollectionError if a part has none.
     """
     docnos = dict.fromkeys(docno for question in questions for docno in question.positives)
     homes = _deal_documents(docnos, questions, dict.fromkeys(names, 1 / len(names)), seed=seed)
-    parts: dict[str, list[Question]] = {name: [] for name in names}
-    for question in questions:
-        parts[homes[question.positives[0]]].append(question)
+    parts = _group(questions, lambda question: homes[question.positives[0]], names)
     if not all(parts.values()):
         raise CollectionError(
             f"{len(docnos)} documents with questions cannot be dealt into {len(names)} parts"
@@ -115,9 +113,9 @@ def digest(seed: int, key: str) -> bytes:
 
 
 def _group(
-    questions: Sequence[Question], part_of: Callable[[Question], str]
+    questions: Sequence[Question], part_of: Callable[[Question], str], names: Sequence[str] = PARTS
 ) -> Mapping[str, tuple[Question, ...]]:
-    parts: dict[str, list[Question]] = {part: [] for part in PARTS}
+    parts: dict[str, list[Question]] = {name: [] for name in names}
     for question in questions:
         parts[part_of(question)].append(question)
     return {part: tuple(own) for part, own in parts.items()}
