@@ -36,8 +36,8 @@ from documents import (
 )
 from small_set import write_beir
 from telerank.cli.main import app
+from telerank.corpus.answers import write_predictions
 from telerank.corpus.formats import open_collection
-from telerank.corpus.predictions import write_predictions
 from telerank.trec import write_qrels
 
 ALL = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)

@@ -10,7 +10,7 @@ import pytest
 
 import telerank as tr
 from commands import ok, refusal
-from telerank.corpus.predictions import (
+from telerank.corpus.answers import (
     is_predictions_file,
     read_no_answer,
     read_predictions,

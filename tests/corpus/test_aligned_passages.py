@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from telerank.cli.main import app
 from telerank.corpus.formats import open_collection
-from telerank.corpus.long_documents.aligned import align_passages
+from telerank.corpus.long_documents.positions import align_passages
 from telerank.errors import CollectionError
 from telerank.types import Answer
 

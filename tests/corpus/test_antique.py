@@ -27,7 +27,7 @@ def small(tmp_path):
 
 def test_the_files_become_documents_queries_and_qrels_by_split(small):
     assert ANTIQUE.recognises(small)
-    collection = ANTIQUE.open(small, "utf-8")
+    collection = ANTIQUE.read(small, "utf-8")
     assert list(collection.docs()) == [
         Doc("2020338_0", 'A small "group" of politicians\r of old.'),
         Doc("1908421_1", ""),
@@ -56,7 +56,7 @@ def test_the_files_become_documents_queries_and_qrels_by_split(small):
 def test_a_line_that_does_not_follow_the_format_is_named(small, file, line, message):
     with (small / f"antique{file}").open("a") as opened:
         opened.write(line + "\n")
-    collection = ANTIQUE.open(small, "utf-8")
+    collection = ANTIQUE.read(small, "utf-8")
     with pytest.raises(FormatError, match=message):
         [*collection.docs(), *collection.split_queries("test"), *collection.split_qrels("test")]
 
@@ -64,4 +64,4 @@ def test_a_line_that_does_not_follow_the_format_is_named(small, file, line, mess
 def test_a_folder_without_the_collection_file_is_not_antique(tmp_path):
     assert not ANTIQUE.recognises(tmp_path)
     with pytest.raises(CollectionError, match=r"antique-collection\.txt"):
-        ANTIQUE.open(tmp_path, "utf-8")
+        ANTIQUE.read(tmp_path, "utf-8")

@@ -119,7 +119,7 @@ def test_a_folder_brings_paragraphs_outlines_and_qrels_together(tmp_path):
     for depth, level in enumerate(("article", "toplevel", "hierarchical")):
         put(tmp_path, f"test.pages.cbor-{level}.qrels", f"{QUERIES[depth].qid} 0 {IDS[0]} 1\n".encode())
     assert TREC_CAR.recognises(tmp_path)
-    collection = TREC_CAR.open(tmp_path, "utf-8")
+    collection = TREC_CAR.read(tmp_path, "utf-8")
     assert list(collection.docs()) == DOCS
     assert collection.splits == ("test.pages", "test.pages-article", "test.pages-toplevel")
     assert list(collection.split_queries("test.pages")) == QUERIES
@@ -134,7 +134,7 @@ def test_the_names_of_release_15_are_understood(tmp_path):
     put(tmp_path, "train.fold0.cbor.paragraphs", release_15(PARAGRAPHS))
     put(tmp_path, "train.fold0.cbor.outlines", release_15([PAGE[:4]]))
     put(tmp_path, "train.fold0.cbor.hierarchical.qrels", f"{QUERIES[2].qid} 0 {IDS[0]} 1\n".encode())
-    collection = TREC_CAR.open(tmp_path, "utf-8")
+    collection = TREC_CAR.read(tmp_path, "utf-8")
     assert collection.splits == ("train.fold0",)
     assert list(collection.docs()) == DOCS
     assert [qrel.docno for qrel in collection.split_qrels()] == IDS[:1]
@@ -143,7 +143,7 @@ def test_the_names_of_release_15_are_understood(tmp_path):
 def test_a_single_file_is_a_collection_and_others_are_not_taken_for_one(tmp_path):
     path = put(tmp_path, "dedup.articles-paragraphs.cbor.gz", release_20(car.PARAGRAPHS, PARAGRAPHS))
     assert TREC_CAR.recognises(path)
-    assert list(TREC_CAR.open(path, "utf-8").docs()) == DOCS
+    assert list(TREC_CAR.read(path, "utf-8").docs()) == DOCS
     for content in (b"", b"text", release_15([{"a": 1}]), release_15([["CAR", [9]]])):
         assert not TREC_CAR.recognises(put(tmp_path, "other.cbor", content))
 
@@ -156,7 +156,7 @@ def test_the_real_topics_and_qrels_stand_beside_paragraphs(data, tmp_path, relea
         real = data / "topics-qrels" / f"{kind}.{name}.txt.gz"
         (tmp_path / real.name).write_bytes(real.read_bytes())
     put(tmp_path, "paragraphs.cbor", release_15(PARAGRAPHS))
-    collection = TREC_CAR.open(tmp_path, "utf-8")
+    collection = TREC_CAR.read(tmp_path, "utf-8")
     assert collection.splits == (name,)
     asked = list(collection.split_queries())
     judged = list(collection.split_qrels())

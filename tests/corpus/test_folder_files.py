@@ -17,8 +17,7 @@ pytest.importorskip("markdown_it")
 
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import FileContents, FolderFiles
-from telerank.corpus.readers.files.limits import FileLimits
-from telerank.corpus.readers.files.text import Problem, UnreadableFile
+from telerank.corpus.readers.files.text import FileLimits, Problem, UnreadableFile
 from telerank.corpus.readers.files.word import read_docx
 from telerank.errors import CollectionError, UnreadFiles
 from telerank.types import Doc, Location

@@ -21,7 +21,7 @@ def small(tmp_path):
 
 
 def test_texts_are_the_words_of_their_numbers_a_label_is_a_docno_and_every_pool_size_a_pool(small):
-    collection = INSURANCEQA.open(small, "utf-8")
+    collection = INSURANCEQA.read(small, "utf-8")
     assert list(collection.docs()) == [Doc("1", "Yes, life"), Doc("2", "Yes, odd")]
     queries = [Query("test-1", "life insurance?"), Query("test-2", "insurance?")]
     assert list(collection.split_queries("test")) == queries
@@ -34,7 +34,7 @@ def test_texts_are_the_words_of_their_numbers_a_label_is_a_docno_and_every_pool_
     file = small / QUESTIONS.format("raw", 10, "test")
     file.write_text(file.read_text().replace("idx_1 idx_2", "idx_1"))
     with pytest.raises(FormatError, match=r"10\.pool.*the questions of the smallest pool; see test-1"):
-        list(INSURANCEQA.open(small, "utf-8").pools["test/10"]())
+        list(INSURANCEQA.read(small, "utf-8").pools["test/10"]())
 
 
 def test_the_raw_variety_is_taken_where_both_are_there_and_the_other_can_be_forced(small):
@@ -43,13 +43,13 @@ def test_the_raw_variety_is_taken_where_both_are_there_and_the_other_can_be_forc
         (small / raw.name.replace(".raw.", ".token.")).write_text(raw.read_text().replace("idx_3", "yes"))
     assert INSURANCEQA.recognises(small)
     assert not INSURANCEQA_TOKEN.recognises(small)
-    assert next(INSURANCEQA_TOKEN.open(small, "utf-8").docs()).text == "yes life"
+    assert next(INSURANCEQA_TOKEN.read(small, "utf-8").docs()).text == "yes life"
     for raw in raws:
         raw.unlink()
     assert INSURANCEQA_TOKEN.recognises(small)
     assert not INSURANCEQA.recognises(small)
     with pytest.raises(CollectionError, match=r"vocabulary and InsuranceQA\.label2answer\.raw\.encoded"):
-        INSURANCEQA.open(small, "utf-8")
+        INSURANCEQA.read(small, "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_the_raw_variety_is_taken_where_both_are_there_and_the_other_can_be_forc
 def test_a_line_that_does_not_follow_the_format_is_named(small, file, line, message):
     with (small / file).open("a") as opened:
         opened.write(line + "\n")
-    collection = INSURANCEQA.open(small, "utf-8")
+    collection = INSURANCEQA.read(small, "utf-8")
     with pytest.raises(FormatError, match=message):
         [*collection.docs(), *collection.split_queries("test")]
 
 
 @pytest.mark.data
 def test_the_real_set_has_the_counts_of_its_makers_and_the_ground_truths_of_its_readme(data):
-    collection = INSURANCEQA.open(data / "insuranceqa-v2", "utf-8")
+    collection = INSURANCEQA.read(data / "insuranceqa-v2", "utf-8")
     docs = list(collection.docs())
     assert len(docs) == 27_413
     assert collection.notes() == {"tokens_that_stand_for_themselves": 6}

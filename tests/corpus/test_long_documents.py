@@ -138,7 +138,7 @@ def test_an_article_of_an_earlier_set_is_left_out_with_its_questions(towns, tmp_
 
 
 def test_articles_that_cannot_be_joined_are_refused(towns, tmp_path):
-    with pytest.raises(CollectionError, match="12 articles with questions cannot be dealt into 13 folds"):
+    with pytest.raises(CollectionError, match="12 documents with questions cannot be dealt into 13 parts"):
         join_articles([open_collection(towns)], ArticleSettings(folds=13))
     for settings in ({"least_words": -1}, {"folds": 0}):
         with pytest.raises(ValueError, match="least_words from 0 on and folds from 1 on"):

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from telerank.corpus.readers.files.pdf.headings import Bookmark
-from telerank.corpus.readers.files.pdf.layout import lay_out
-from telerank.corpus.readers.files.pdf.lines import Line, split_repeated
+from telerank.corpus.readers.files.pdf_layout import Bookmark, lay_out
+from telerank.corpus.readers.files.pdf_lines import Line, split_repeated
 
 
 def line(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_sets import qa_set
 
+from telerank.corpus.lengths import Lengths, bin_inputs
 from telerank.corpus.readers.squad import SQUAD
-from telerank.corpus.statistics import Lengths, bin_inputs, count_question_words, describe
-from telerank.corpus.statistics_plots import save_plots
+from telerank.corpus.statistics import count_question_words, describe
 from telerank.errors import FormatError
 from telerank.types import Query, Ranking
 
@@ -140,28 +140,28 @@ def test_lengths_of_nothing_are_zero():
 def test_half_of_the_real_french_questions_ask_que_as_in_the_report(data):
     shares = {}
     for name in ("piaf", "fquad"):
-        one = describe(SQUAD.open(data / name, "utf-8"), count=words)
+        one = describe(SQUAD.read(data / name, "utf-8"), count=words)
         assert one.language == "french"
         shares[name] = [round(100 * kind.share, 1) for kind in one.question_words]
     assert [kind.name for kind in one.question_words] == [*FRENCH]
     assert shares["piaf"] == [51.3, 14.8, 5.6, 5.5, 4.7, 5.6, 2.4, 3.1, 7.0]
     assert shares["fquad"] == [52.0, 14.8, 5.6, 6.7, 4.9, 5.3, 2.0, 5.3, 3.5]
-    assert describe(SQUAD.open(data / "xquad-en", "utf-8"), count=words).language == "english"
+    assert describe(SQUAD.read(data / "xquad-en", "utf-8"), count=words).language == "english"
 
 
 def test_every_plot_that_has_data_is_drawn(tmp_path):
-    files = save_plots(describe(pooled(), count=words), tmp_path / "plots")
+    files = describe(pooled(), count=words).save_plots(tmp_path / "plots")
     assert [file.name for file in files] == [
         "question-words.png", "question-lengths.png", "document-lengths.png", "input-lengths.png", "class-balance.png",
     ]  # fmt: skip
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     bare = describe(qa_set("bare", TEXTS, {}), count=words)
-    assert [file.name for file in save_plots(bare, tmp_path)] == ["document-lengths.png"]
+    assert [file.name for file in bare.save_plots(tmp_path)] == ["document-lengths.png"]
     with pytest.raises(FormatError, match=r"the name of a plot, ending in \.png, \.svg, \.pdf"):
-        save_plots(bare, tmp_path, format="bmp")
+        bare.save_plots(tmp_path, format="bmp")
 
 
 def test_the_same_data_give_the_same_svg(tmp_path):
     one = describe(qa_set("bare", TEXTS, {}), count=words)
-    (first,), (second,) = (save_plots(one, tmp_path / name, format="svg") for name in "ab")
+    (first,), (second,) = (one.save_plots(tmp_path / name, format="svg") for name in "ab")
     assert first.read_bytes() == second.read_bytes()

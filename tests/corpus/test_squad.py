@@ -46,7 +46,7 @@ def test_a_real_set_has_the_counts_of_its_makers_and_answers_begin_where_they_sa
     split, file, docs, queries, qrels, answers, notes = FACTS[name]
     for path in (data / name, data / name / file):
         assert SQUAD.recognises(path)
-        collection = SQUAD.open(path, "utf-8")
+        collection = SQUAD.read(path, "utf-8")
         assert collection.splits == (split,)
         texts = {doc.docno: doc.text for doc in collection.docs()}
         assert len(texts) == docs
@@ -187,7 +187,7 @@ def test_a_folder_has_a_split_for_each_file_and_tells_docnos_apart(tmp_path):
     written(tmp_path, article(("It is Paris.", [question()])), name="train-v1.1.json")
     written(tmp_path, article(("Rome.", [question("q2", answers=[("Rome", 0)])])), name="dev-v1.1.json.gz")
     (tmp_path / "licence.json").write_text('{"licence": "none"}')
-    collection = SQUAD.open(tmp_path, "utf-8")
+    collection = SQUAD.read(tmp_path, "utf-8")
     assert sorted(collection.splits) == ["dev", "train"]
     assert [doc.docno for doc in collection.docs()] == ["dev-0-0", "train-0-0"]
     assert list(collection.split_qrels("train")) == [Qrel("q1", "train-0-0", 1)]
@@ -196,7 +196,7 @@ def test_a_folder_has_a_split_for_each_file_and_tells_docnos_apart(tmp_path):
     same.mkdir()
     for name in ("xquad.de.json", "xquad.en.json"):
         written(same, article(("It is Paris.", [question()])), name=name)
-    assert SQUAD.open(same, "utf-8").splits == ("xquad.de", "xquad.en")
+    assert SQUAD.read(same, "utf-8").splits == ("xquad.de", "xquad.en")
     other = tmp_path / "other" / "other.json"
     other.parent.mkdir()
     other.write_text('{"data": [{"text": "paragraphs"}]}')

@@ -4,23 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 
-from telerank.corpus.candidate_lists import CandidatePool
+from telerank.corpus.readers.files.folder import FolderFiles
+from telerank.corpus.reading import Record, Stream
 from telerank.errors import CollectionError
+from telerank.expressions import call_text, quote
+from telerank.stage import Stage
 from telerank.trec import load_qrels
-from telerank.trec.recognition import Conditions, FormatFit, holds, measure_fit
-from telerank.types import Answer, Doc, Qrel, Qrels, Query, Ranking
+from telerank.types import Answer, Doc, Explanation, Progress, Qrel, Qrels, Query, Ranking
 
-if TYPE_CHECKING:
-    from telerank.corpus.readers.files.folder import FolderFiles
 
-Record = TypeVar("Record")
-Stream: TypeAlias = Callable[[], Iterator[Record]]
+@dataclass(frozen=True, repr=False)
+class CandidatePool(Stage):
+    """The lists ``name`` of a collection's ``split``, by qid; a query without a list has no documents.
+
+    They are read into memory when the first query comes.
+    """
+
+    collection: str
+    split: str
+    name: str
+    streams: tuple[Callable[[], Iterator[Ranking]], ...]
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return (self._find(bare.query) for bare in stream)
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return Explanation(dict(self._find(query))[docno], f"the score in {self.split}/{self.name}")
+
+    @property
+    def sources(self) -> Mapping[str, object]:
+        return {self.text: {"collection": self.collection, "split": self.split}}
+
+    @property
+    def text(self) -> str:
+        return call_text("pool", quote(self.name))
+
+    @cached_property
+    def _lists(self) -> Mapping[str, Ranking]:
+        return {ranking.query.qid: ranking for read in self.streams for ranking in read()}
+
+    def _find(self, query: Query) -> Ranking:
+        known = self._lists.get(query.qid)
+        return Ranking(query) if known is None else Ranking.presorted(query, known.docnos, known.scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +117,22 @@ class Collection:
                 raise CollectionError(f"{self.name} has no split {part!r}; it has: {known or 'none'}")
         return name
 
+    def read_docs(self, label: str, progress: Progress, step: int = 1000) -> Iterator[Doc]:
+        """The documents; ``progress`` is called with ``label`` after every ``step`` of them."""
+        for number, doc in enumerate(self.docs(), 1):
+            if number % step == 0:
+                progress(label, number, self.size)
+            yield doc
+
+    def relevant(self, splits: Iterable[str]) -> dict[str, list[str]]:
+        """The relevant documents of each query of these splits, each once."""
+        relevant: dict[str, dict[str, None]] = {}
+        for split in splits:
+            for qrel in self.split_qrels(split):
+                if qrel.grade >= self.relevant_from:
+                    relevant.setdefault(qrel.qid, {})[qrel.docno] = None
+        return {qid: list(docnos) for qid, docnos in relevant.items()}
+
     def split_queries(self, split: str | None = None) -> Iterator[Query]:
         """The queries of a split (see :meth:`resolve_split`)."""
         return self._stream("queries", self.queries, split)
@@ -124,6 +171,12 @@ class Collection:
         return CandidatePool(self.name, split, name, tuple(self.pools[pool] for pool in names))
 
     @property
+    def provenance(self) -> dict[str, Any]:
+        """What a manifest says of a collection that something is made of."""
+        names = {"name": self.name, "format": self.format, "licence": self.licence}
+        return names | {"notes": dict(self.notes())}
+
+    @property
     def search_notice(self) -> str:
         """Why a search of all documents misleads; empty if it does not."""
         if not self.candidates:
@@ -148,30 +201,6 @@ class Collection:
 def split_parts(name: str) -> list[str]:
     """The splits that the name of several, ``a+b``, stands for."""
     return name.split("+")
-
-
-@dataclass(frozen=True)
-class Format:
-    """A file format of collections.
-
-    ``conditions`` examines names and the beginning of files only. ``kinds`` are the kinds of files of which a
-    folder may have several, so that one has to be named: ``smart(documents=MED.ALL, judgments=MED.REL)``.
-    ``open`` takes the path, the encoding of the texts, and such names by their kinds.
-    """
-
-    name: str
-    conditions: Callable[[Path], Conditions]
-    open: Callable[..., Collection]
-    description: str
-    kinds: tuple[str, ...] = ()
-
-    def recognises(self, path: Path) -> bool:
-        """Whether a file or folder has this format."""
-        return holds(self.conditions(path))
-
-    def fit(self, path: Path) -> FormatFit:
-        """How near a file or folder comes to this format."""
-        return measure_fit(self.name, self.conditions(path))
 
 
 def rank_in_order(query: Query, docnos: Iterable[str]) -> Ranking:

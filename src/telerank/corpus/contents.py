@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from telerank.corpus.collection import Collection, Stream
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import Stream
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
-
-_STEP = 1000  # documents between two calls of progress
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,7 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
     """Count the records of a collection; reads the documents only if their number is not known."""
     documents = collection.size
     if documents is None:
-        documents = 0
-        for documents, _ in enumerate(collection.docs(), 1):
-            if documents % _STEP == 0:
-                progress("counting documents", documents, None)
+        documents = sum(1 for _ in collection.read_docs("counting documents", progress))
     streams: dict[str, Mapping[str, Stream[Any]]] = {
         "queries": collection.queries,
         "qrels": collection.qrels,
@@ -70,18 +66,15 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
 
 def find_docs(collection: Collection, docnos: Sequence[str]) -> list[Doc]:
     """Find documents by docno, in this order, or raise CollectionError; reads only until all are found."""
-    docs: dict[str, Doc] = {}
-    missing = set(docnos)
-    for doc in collection.docs():
-        if doc.docno in missing:
+    docs: dict[str, Doc | None] = dict.fromkeys(docnos)
+    for doc in collection.docs() if docs else ():
+        if doc.docno in docs and docs[doc.docno] is None:
             docs[doc.docno] = doc
-            missing.remove(doc.docno)
-        if not missing:
-            break
-    if missing:
-        names = ", ".join(repr(docno) for docno in dict.fromkeys(docnos) if docno in missing)
-        raise CollectionError(f"{collection.name} has no document {names}")
-    return [docs[docno] for docno in dict.fromkeys(docnos)]
+            if None not in docs.values():
+                break
+    if missing := [docno for docno, doc in docs.items() if doc is None]:
+        raise CollectionError(f"{collection.name} has no document {', '.join(map(repr, missing))}")
+    return [doc for doc in docs.values() if doc]
 
 
 def find_query(collection: Collection, qid: str, split: str | None = None) -> JudgedQuery:

@@ -22,15 +22,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Record
+from telerank.corpus.collection import Collection
 from telerank.corpus.docnos import check_docno, check_text
+from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.trec import open_to_write, write_qrels
 from telerank.types import Doc, Progress, Query, silent
 
 _BREAKS = re.compile(r"[\t\n\r]+")
-_STEP = 1000  # documents between two calls of progress
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,12 @@ class _Work:
     changed: Counter[str] = field(default_factory=Counter)
 
     def docs(self) -> Iterator[Doc]:
-        for number, doc in enumerate(self.count("docs", self.collection.docs()), 1):
+        docs = self.collection.read_docs("documents", self.progress)
+        for number, doc in enumerate(self.count("docs", docs), 1):
             check_docno(doc.docno, number)
             check_text(f"{doc.text}{doc.title}{doc.url}", f"document {doc.docno!r}")
             if doc.marks:
                 self.changed["documents lose the pages and headings of their files: the format has none"] += 1
-            if number % _STEP == 0:
-                self.progress("documents", number, self.collection.size)
             yield doc
 
     def count(self, kind: str, records: Iterable[Record]) -> Iterator[Record]:
@@ -89,8 +88,12 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
         If the format is unknown, ``out`` exists, or a qid has two texts in different splits.
     """
     target = Path(out)
-    if any("/" in split for split in collection.splits):
-        collection = _with_plain_splits(collection)
+    # names of splits that fit in names of files: dev/small is dev-small
+    collection = replace(
+        collection,
+        queries={split.replace("/", "-"): stream for split, stream in collection.queries.items()},
+        qrels={split.replace("/", "-"): stream for split, stream in collection.qrels.items()},
+    )
     if to not in WRITERS:
         raise CollectionError(f"cannot write the format {to!r}; known: {', '.join(WRITERS)}")
     if target.exists():
@@ -98,22 +101,13 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
     with draft_folder(target) as folder:
         work = _Work(collection, folder, progress)
         WRITERS[to](work)
-        notes = [f"{count} {what}" for what, count in work.changed.items()]
+        notes = [f"{count} {what}" for what, count in work.changed.items() if count]
         if collection.answers:
             notes.append("answers are left out: the format has none")
         if collection.pools:
             notes.append(f"pools are left out: {', '.join(collection.pools)}")
     counts = work.counts
     return Conversion(counts["docs"], counts["queries"], counts["qrels"], tuple(notes))
-
-
-def _with_plain_splits(collection: Collection) -> Collection:
-    """The collection with splits whose names fit in file names: ``dev/small`` is ``dev-small``."""
-    return replace(
-        collection,
-        queries={split.replace("/", "-"): stream for split, stream in collection.queries.items()},
-        qrels={split.replace("/", "-"): stream for split, stream in collection.qrels.items()},
-    )
 
 
 def _write_beir(work: _Work) -> None:
@@ -165,7 +159,10 @@ def _query_json(query: Query) -> str:
 
 def _write_msmarco(work: _Work) -> None:
     def write_row(*columns: str) -> str:
-        return "\t".join(_join_lines(work, column) for column in columns) + "\n"
+        work.changed["texts had tabs or line ends, which became blanks"] += sum(
+            _BREAKS.search(column) is not None for column in columns
+        )
+        return "\t".join(_BREAKS.sub(" ", column) for column in columns) + "\n"
 
     if any(doc.title or doc.url for doc in work.collection.docs()):
         rows = (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in work.docs())
@@ -173,13 +170,6 @@ def _write_msmarco(work: _Work) -> None:
     else:
         work.write("collection.tsv", (write_row(doc.docno, doc.text) for doc in work.docs()))
     work.write_splits("queries.{}.tsv", lambda query: write_row(query.qid, query.text), "qrels.{}.tsv")
-
-
-def _join_lines(work: _Work, text: str) -> str:
-    if not _BREAKS.search(text):
-        return text
-    work.changed["texts had tabs or line ends, which became blanks"] += 1
-    return _BREAKS.sub(" ", text)
 
 
 def _write_trec(work: _Work) -> None:

@@ -13,7 +13,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import ipc
@@ -164,9 +163,9 @@ def _batches(path: Path) -> list[tuple[int, tuple[_Column, ...]]]:
         batches = [file.get_batch(number) for number in range(file.num_record_batches)]
     except (pa.ArrowInvalid, OSError) as error:
         raise IndexDamaged(f"{path}: {error}") from error
-    return [(batch.num_rows, tuple(_column(array) for array in batch.columns)) for batch in batches]
-
-
-def _column(array: Any) -> _Column:
-    _, begins, texts = array.buffers()
-    return memoryview(begins).cast("i"), memoryview(texts or b"")
+    columns: list[tuple[int, tuple[_Column, ...]]] = []
+    for batch in batches:
+        buffers = (array.buffers() for array in batch.columns)
+        texts = tuple((memoryview(begins).cast("i"), memoryview(text or b"")) for _, begins, text in buffers)
+        columns.append((batch.num_rows, texts))
+    return columns

@@ -8,13 +8,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection
 from telerank.corpus.judgments import JUDGMENTS
 from telerank.corpus.ranking_sets.ranking_set import RANKING_SET
-from telerank.corpus.readers.answer_selection.parallel import PARALLEL
-from telerank.corpus.readers.answer_selection.selqa import SELQA
-from telerank.corpus.readers.answer_selection.trecqa import TRECQA
-from telerank.corpus.readers.answer_selection.wikiqa import WIKIQA
+from telerank.corpus.readers.answer_selection import PARALLEL, TRECQA, WIKIQA
 from telerank.corpus.readers.antique import ANTIQUE
 from telerank.corpus.readers.beir import BEIR
 from telerank.corpus.readers.car import TREC_CAR
@@ -25,26 +22,27 @@ from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, has_form_of_id,
 from telerank.corpus.readers.jsonl import JSONL
 from telerank.corpus.readers.lisa import LISA
 from telerank.corpus.readers.msmarco import MSMARCO
-from telerank.corpus.readers.reading import (
+from telerank.corpus.readers.selqa import SELQA
+from telerank.corpus.readers.smart import SMART
+from telerank.corpus.readers.squad import SQUAD
+from telerank.corpus.readers.topics_qrels import TOPICS
+from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC
+from telerank.corpus.reading import (
     check_encoding,
     find_backups,
     list_entries,
     list_files,
     read_first_lines,
 )
-from telerank.corpus.readers.smart import SMART
-from telerank.corpus.readers.squad import SQUAD
-from telerank.corpus.readers.topics_qrels import TOPICS
-from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC
 from telerank.errors import CollectionError, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
 from telerank.trec.files import open_bytes
 from telerank.trec.qrels import QRELS_FORMATS
-from telerank.trec.recognition import add_nearest
+from telerank.trec.recognition import Format, add_nearest
 from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 
-FORMATS: tuple[Format, ...] = (
+FORMATS: tuple[Format[Path, Collection], ...] = (
     JSONL,
     CSV,
     TREC,
@@ -125,7 +123,7 @@ def open_collection(source: str | Path, *, format: str | None = None, encoding: 
         hint = "; if it is an ir_datasets id: pip install 'telerank[ir-datasets]'" if may_be_id else ""
         raise CollectionError(f"{source}: no such file or folder{hint}")
     check_encoding(encoding)
-    collection = (_FORMATS[name] if name else _recognise(path)).open(path, encoding, **files)
+    collection = (_FORMATS[name] if name else _recognise(path)).read(path, encoding, **files)
     backups = (file.name for file in find_backups(list_entries(path)))
     return replace(collection, unread=tuple(dict.fromkeys((*collection.unread, *backups))))
 
@@ -141,7 +139,7 @@ def _read_format(text: str) -> tuple[str, dict[str, str]]:
     return name, {kind: as_name(file, text) for kind, file in files.items()}
 
 
-def recognise_formats(path: Path) -> list[Format]:
+def recognise_formats(path: Path) -> list[Format[Path, Collection]]:
     """The formats that a file or folder may have, by its layout and content."""
     return [form for form in FORMATS if form.recognises(path)]
 
@@ -151,7 +149,7 @@ def list_formats() -> dict[str, str]:
     ids = "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"
     collections = {form.name: form.description for form in FORMATS} | {IR_DATASETS: ids}
     topics = {f"topics: {name}": form.description for name, form in TOPICS_FORMATS.items()}
-    qrels = {f"qrels: {name}": description for name, description in QRELS_FORMATS.items()}
+    qrels = {f"qrels: {name}": form.description for name, form in QRELS_FORMATS.items()}
     return dict(sorted(collections.items())) | topics | qrels
 
 
@@ -168,7 +166,7 @@ def list_collections(folder: str | Path) -> dict[str, str]:
     return {name: " or ".join(form.name for form in forms) for name, forms in known.items() if forms}
 
 
-def _recognise(path: Path) -> Format:
+def _recognise(path: Path) -> Format[Path, Collection]:
     candidates = recognise_formats(path)
     if len(candidates) == 1:
         return candidates[0]
@@ -178,7 +176,7 @@ def _recognise(path: Path) -> Format:
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
     problem = f"no known collection format; {_describe(path)}"
-    raise add_nearest(CollectionError(f"{path}: {problem}"), (form.fit(path) for form in FORMATS))
+    raise add_nearest(CollectionError(f"{path}: {problem}"), FORMATS, path)
 
 
 def _describe(path: Path) -> str:
@@ -206,7 +204,7 @@ def _diagnose(path: Path) -> str:
 def _standard_input(form: str, encoding: str) -> Collection:
     if form != JSONL.name:
         raise CollectionError(f"standard input (-) is read as {JSONL.name}, not as {form}")
-    collection = JSONL.open(Path("-"), encoding)
+    collection = JSONL.read(Path("-"), encoding)
     unread = [collection.docs]
 
     def docs() -> Iterator[Doc]:

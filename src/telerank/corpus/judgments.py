@@ -21,22 +21,21 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
-    decode,
     first_keys,
     list_few,
     plain_name,
+    read_all,
     read_beginning,
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
-from telerank.trec.files import check_id, numbered_bytes, parse_object
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import check_id, decode, numbered_bytes, parse_object
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Doc, Qrel, Query
 
 _KEYS = ("qid", "query", "docno", "grade")
@@ -134,42 +133,33 @@ def _read_keys(file: Path) -> set[str]:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    files = tuple(list_few(path))
-    splits = dict.fromkeys(judgment.index for judgment in _read_files(files, encoding))
+    def read(split: str) -> Iterator[Judgment]:
+        return (judgment for judgment in read_all(read_judgments, files, encoding) if judgment.index == split)
+
+    def queries(split: str) -> Iterator[Query]:
+        """Each query once, with the words in which it came first."""
+        texts: dict[str, str] = {}
+        for judgment in read(split):
+            texts.setdefault(judgment.qid, judgment.query)
+        return (Query(qid, text) for qid, text in texts.items())
+
+    def qrels(split: str) -> Iterator[Qrel]:
+        grades = {(judgment.qid, judgment.docno): judgment.grade for judgment in read(split)}
+        return (Qrel(qid, docno, grade) for (qid, docno), grade in grades.items())
+
+    def docs() -> Iterator[Doc]:
+        raise CollectionError(f"{path} has only queries and judgments: no documents")
+
+    files = list_few(path)
+    splits = dict.fromkeys(judgment.index for judgment in read_all(read_judgments, files, encoding))
     return Collection(
         path.name,
         JUDGMENTS.name,
-        partial(_no_docs, path),
-        {name: partial(_queries, files, encoding, name) for name in splits},
-        {name: partial(_qrels, files, encoding, name) for name in splits},
+        docs,
+        {split: partial(queries, split) for split in splits},
+        {split: partial(qrels, split) for split in splits},
         size=0,
     )
-
-
-def _read_files(files: tuple[Path, ...], encoding: str) -> Iterator[Judgment]:
-    return chain.from_iterable(read_judgments(file, encoding) for file in files)
-
-
-def _queries(files: tuple[Path, ...], encoding: str, index: str) -> Iterator[Query]:
-    """Each query once, with the words in which it came first."""
-    texts: dict[str, str] = {}
-    for judgment in _read_files(files, encoding):
-        if judgment.index == index:
-            texts.setdefault(judgment.qid, judgment.query)
-    yield from (Query(qid, text) for qid, text in texts.items())
-
-
-def _qrels(files: tuple[Path, ...], encoding: str, index: str) -> Iterator[Qrel]:
-    grades = {
-        (judgment.qid, judgment.docno): judgment.grade
-        for judgment in _read_files(files, encoding)
-        if judgment.index == index
-    }
-    yield from (Qrel(qid, docno, grade) for (qid, docno), grade in grades.items())
-
-
-def _no_docs(path: Path) -> Iterator[Doc]:
-    raise CollectionError(f"{path} has only queries and judgments: no documents")
 
 
 JUDGMENTS = Format(

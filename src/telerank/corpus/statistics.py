@@ -10,35 +10,29 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module
-from itertools import accumulate, count, pairwise
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
 from telerank.corpus.ranking_sets.qa import WORDS, normalise
-from telerank.errors import FormatError, MissingExtra
+from telerank.show.plots import COLOURS, STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import Progress, Query, silent
 
-Counting: TypeAlias = Callable[[str], int]
-"""The number of tokens of a text."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-QUANTILES = {"min": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "max": 1.0}
-"""The quantiles of lengths that are shown, by name."""
-
-SPECIALS = 3
-"""Number of tokens that a cross-encoder adds: [CLS] question [SEP] document [SEP]."""
-EDGES = (112, 212, 312, 412, 512)
-"""Edges of the report's table 4: each is excluded from the bin below it, except the last."""
 REACH = 3
 """Number of first words that may be the question word: "in what year", "de la part de qui"."""
 OTHERS = "others"
+_BLUE, _ORANGE = COLOURS[:2]
+_GREY = "#5b6670"
 _EXAMPLE = 44  # characters of a question
-_BAR = 40  # cells of the longest bar
-_EIGHTHS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")
 
 _QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
 QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -61,80 +55,6 @@ class QuestionWord:
     count: int
     share: float
     example: str
-
-
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """Number of texts by length in tokens, lengths ascending."""
-
-    counts: Mapping[int, int]
-
-    @classmethod
-    def of(cls, lengths: Iterable[int]) -> Lengths:
-        return cls(dict(sorted(Counter(lengths).items())))
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def mean(self) -> float:
-        return sum(length * count for length, count in self.counts.items()) / (self.total or 1)
-
-    def quantile(self, q: float) -> int:
-        """The least length such that at least the share ``q`` of the texts is no longer; 0 without texts."""
-        reached = zip(self.counts, accumulate(self.counts.values()), strict=True)
-        return next((length for length, below in reached if below >= q * self.total), 0)
-
-    def quantiles(self) -> dict[str, int]:
-        """The :data:`QUANTILES` by name."""
-        return {name: self.quantile(q) for name, q in QUANTILES.items()}
-
-    def record(self) -> dict[str, Any]:
-        """Count, mean, quantiles and histogram, ready for JSON."""
-        return {
-            "count": self.total,
-            "mean": self.mean,
-            "quantiles": self.quantiles(),
-            "histogram": {str(length): count for length, count in self.counts.items()},
-        }
-
-    def bins(self, most: int = 20) -> list[tuple[int, int, int]]:
-        """At most ``most`` bins of equal, round width: ``(low, high, count)``, ``high`` excluded.
-
-        They range from the shortest to the 99th percentile; the last bin has all longer texts.
-        """
-        if not self.total:
-            return []
-        widths = (unit * 10**power for power in count() for unit in (1, 2, 5))
-        low, high, longest = min(self.counts), self.quantile(0.99), max(self.counts)
-        width = next(width for width in widths if high // width - low // width + 1 < most)
-        edges = [*range(low // width * width, (high // width + 1) * width + 1, width)]
-        edges += [longest + 1] if longest >= edges[-1] else []
-        return [
-            (low, high, sum(count for length, count in self.counts.items() if low <= length < high))
-            for low, high in pairwise(edges)
-        ]
-
-    def table(self, what: str) -> Table:
-        """The :meth:`bins` with a bar in eighths of a cell, at least one for a count above 0."""
-        bins = self.bins()
-        longest = max(texts for _, _, texts in bins)
-        rows = []
-        for low, high, texts in bins:
-            eighths = round(8 * _BAR * texts / longest) or (texts > 0)
-            bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
-            rows.append([f"{low:,}" if high == low + 1 else f"{low:,}–{high - 1:,}", bar, f"{texts:,}"])
-        return Table.of(("tokens", "", what), rows, caption=f"lengths of {what}", left=2)
-
-
-@dataclass(frozen=True, slots=True)
-class InputBin:
-    """A column of table 4; ``cumulative`` is from 0 to 1."""
-
-    name: str
-    count: int
-    cumulative: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +119,15 @@ class CollectionStatistics(Report):
         return Table.of(columns, [frequency, cumulative], caption=caption)
 
     def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
-        """Save every plot with data as png, svg or pdf; the files."""
-        from telerank.corpus.statistics_plots import save_plots
+        """Save every plot with data as png, svg or pdf; the files. The same data give the same bytes."""
+        from telerank.show.plots import save_plot
 
-        return save_plots(self, folder, format=format)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        files = []
+        for name, figure in draw_plots(self).items():
+            files.append(Path(folder, f"{name}.{format}"))
+            save_plot(figure, files[-1])
+        return files
 
     def record(self) -> dict[str, Any]:
         words = [asdict(word) for word in self.question_words]
@@ -217,27 +142,6 @@ class CollectionStatistics(Report):
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),
         }
-
-
-def token_counter(analyzer: str = "standard", tokenizer: str | Path | None = None) -> Counting:
-    """A function that counts the terms of an analyzer, or the tokens of a ``tokenizer.json``.
-
-    Raises AnalyzerError or FormatError if it cannot be read, MissingExtra without the package ``tokenizers``.
-    """
-    if tokenizer is None:
-        from telerank.text import Analyzer
-
-        chain = Analyzer.parse(analyzer)
-        return lambda text: len(chain(text))
-    try:
-        library = import_module("tokenizers")
-    except ImportError as error:
-        raise MissingExtra("tokenizers", "neural") from error
-    try:
-        pieces = library.Tokenizer.from_str(Path(tokenizer).read_text("utf-8"))
-    except Exception as error:  # the library raises nothing narrower
-        raise FormatError(tokenizer, None, f"a tokenizer.json ({error})") from error
-    return lambda text: len(pieces.encode(text, add_special_tokens=False))
 
 
 def describe(
@@ -262,13 +166,11 @@ def describe(
     paired = {docno for docnos in pairs.values() for docno in docnos}
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
-    for done, doc in enumerate(collection.docs()):
+    for doc in collection.read_docs("counting tokens", progress):
         length = count(doc.full_text)
         texts[length] += 1
         if doc.docno in paired:
             lengths[doc.docno] = length
-        if done % 1000 == 0:
-            progress("counting tokens", done, collection.size)
     words, language = count_question_words((query.text for query in queries.values()), language)
     positives = sum(sum(docnos.values()) for docnos in pairs.values())
     return CollectionStatistics(
@@ -327,18 +229,6 @@ def _find_question_word(text: str, forms: Mapping[str, str]) -> str:
     return OTHERS
 
 
-def bin_inputs(inputs: Lengths) -> list[InputBin]:
-    """The bins of table 4: ``[0,112[ … [412,512] +512``; models cut inputs longer than the last edge."""
-    *halves, last = pairwise((0, *EDGES))
-    names = [*(f"[{low},{high}[" for low, high in halves), f"[{last[0]},{last[1]}]", f"+{last[1]}"]
-    longest = [*(high - 1 for _, high in halves), last[1]]
-    below = [sum(n for length, n in inputs.counts.items() if length <= most) for most in longest]
-    return [
-        InputBin(name, high - low, high / (inputs.total or 1))
-        for name, (low, high) in zip(names, pairwise((0, *below, inputs.total)), strict=True)
-    ]
-
-
 def read_pairs(collection: Collection, splits: Iterable[str]) -> dict[str, dict[str, bool]]:
     """The pairs of the qrels and the pools: ``pairs[qid][docno]``, whether the document is relevant."""
     splits = tuple(splits)
@@ -353,3 +243,93 @@ def read_pairs(collection: Collection, splits: Iterable[str]) -> dict[str, dict[
         for qrel in collection.qrels.get(split, tuple)():
             pairs.setdefault(qrel.qid, {})[qrel.docno] = qrel.grade >= collection.relevant_from
     return pairs
+
+
+def draw_plots(statistics: CollectionStatistics) -> dict[str, Figure]:
+    """Every plot with data, by its name."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    draw: dict[str, Callable[[Axes], None]] = {}
+    if statistics.questions.total:
+        draw["question-words"] = partial(_draw_question_words, statistics)
+        title = f"Question lengths of {statistics.name}"
+        draw["question-lengths"] = partial(_draw_histogram, statistics.questions, title, "questions")
+    if statistics.documents.total:
+        title = f"Document lengths of {statistics.name}"
+        draw["document-lengths"] = partial(_draw_histogram, statistics.documents, title, "documents")
+    if statistics.inputs.total:
+        draw["input-lengths"] = partial(_draw_input_lengths, statistics)
+    if statistics.negatives:
+        draw["class-balance"] = partial(_draw_class_balance, statistics)
+    plots = {}
+    for name, draw_axes in draw.items():
+        with rc_context(STYLE | {"axes.grid": False, "font.size": 9, "axes.titlelocation": "left"}):
+            plots[name] = Figure(figsize=(6.4, 3.6), layout="constrained")
+            axes = plots[name].add_subplot()
+            draw_axes(axes)
+            if name != "question-words":
+                axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+                axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            if name in ("question-lengths", "document-lengths"):
+                axes.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True))
+    return plots
+
+
+def _draw_question_words(statistics: CollectionStatistics, axes: Axes) -> None:
+    words = list(reversed(statistics.question_words))
+    bars = axes.barh([one.name for one in words], [100 * one.share for one in words], color=_BLUE, height=0.7)
+    axes.bar_label(bars, [f"{100 * one.share:.1f} %" for one in words], padding=4, color=_GREY)
+    axes.set_xlim(0, max(1.0, 112 * max(one.share for one in words)))
+    axes.set(title=f"Question words of {statistics.name}", xlabel="share of the questions [%]")
+    axes.tick_params(axis="y", length=0)
+
+
+def _draw_histogram(lengths: Lengths, title: str, what: str, axes: Axes) -> None:
+    bins = lengths.bins(30)
+    width = bins[0][1] - bins[0][0]
+    heights = [count for _, _, count in bins]
+    colours = [_BLUE if high - low == width else _ORANGE for low, high, _ in bins]
+    lefts = [low - 0.5 for low, _, _ in bins]  # centres the bar of a length on it
+    axes.bar(lefts, heights, width=0.94 * width, align="edge", color=colours)
+    last = bins[-1]
+    if last[1] - last[0] != width and last[2]:
+        axes.annotate(
+            f"{last[2]:,} of {last[0]:,} to {last[1] - 1:,}",
+            (last[0] - 0.5 + width, max(heights[-7:])), xytext=(-2, 6), textcoords="offset points",
+            ha="right", color=_ORANGE,
+        )  # fmt: skip
+    half = lengths.quantile(0.5)
+    axes.axvline(half, color=_GREY, linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.annotate(
+        f"median {half:,}", (half, 0.985), xycoords=("data", "axes fraction"), xytext=(4, 0),
+        textcoords="offset points", color=_GREY, va="top",
+    )  # fmt: skip
+    axes.set(title=title, xlabel="tokens", ylabel=what, ylim=(0, 1.16 * max(heights)))
+
+
+def _draw_input_lengths(statistics: CollectionStatistics, axes: Axes) -> None:
+    bins = bin_inputs(statistics.inputs)
+    names = [one.name for one in bins]
+    bars = axes.bar(
+        names, [one.count for one in bins], color=[*[_BLUE] * (len(bins) - 1), _ORANGE], width=0.75
+    )
+    axes.bar_label(bars, [f"{one.cumulative:.3f}" for one in bins], padding=3, color=_GREY)
+    axes.margins(y=0.12)
+    axes.set(
+        title=f"Input lengths of {statistics.name}, with their cumulative share",
+        xlabel="tokens of question and document and three more", ylabel="pairs",
+    )  # fmt: skip
+
+
+def _draw_class_balance(statistics: CollectionStatistics, axes: Axes) -> None:
+    counts = {"relevant": statistics.positives, "not relevant": statistics.negatives}
+    total = sum(counts.values())
+    bars = axes.bar(list(counts), list(counts.values()), color=[_ORANGE, _BLUE], width=0.5)
+    axes.bar_label(
+        bars, [f"{n:,} ({100 * n / total:.1f} %)" for n in counts.values()], padding=3, color=_GREY
+    )
+    axes.margins(x=0.3, y=0.12)
+    axes.set(title=f"Pairs of a question and a document in {statistics.name}", ylabel="pairs")
+    axes.tick_params(axis="x", length=0)

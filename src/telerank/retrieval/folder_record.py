@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.readers.files.folder import warn_unread
-from telerank.corpus.readers.files.records import FileRecord, FolderRecord
+from telerank.corpus.readers.files.folder import FileRecord, FolderRecord, warn_unread
 from telerank.drafts import replace_file
 from telerank.errors import DocumentError, IndexFault
 from telerank.sparse.manifest import FILES

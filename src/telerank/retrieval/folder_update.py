@@ -13,8 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.readers.files.folder import FolderFiles, ScannedFile, file_docno
-from telerank.corpus.readers.files.records import FileRecord, FolderRecord
+from telerank.corpus.readers.files.folder import (
+    FileRecord,
+    FolderFiles,
+    FolderRecord,
+    ScannedFile,
+    file_docno,
+)
 from telerank.errors import CollectionError, IndexFault
 from telerank.retrieval.folder_record import read_record, write_record
 from telerank.sparse.index import SparseIndex

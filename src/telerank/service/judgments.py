@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telerank.corpus.judgments import Judgment, parse_judgment, read_judgments
-from telerank.corpus.readers.reading import PACKED
+from telerank.corpus.reading import PACKED
 from telerank.errors import CollectionError, FormatError
 from telerank.service.errors import Unready, Unsaved
 from telerank.trec.files import parse_object

@@ -137,17 +137,15 @@ class _Memo(dict[str, str]):
     def __init__(self, functions: tuple[Function, ...]) -> None:
         self.functions = functions
 
-    def make(self, token: str) -> str:
-        for apply in self.functions:
-            token = apply(token)
-            if not token:
-                return ""
-        return token
-
     def __missing__(self, token: str) -> str:
         if len(self) >= _REMEMBERED:
             self.clear()
-        term = self[token] = self.make(token)
+        term = token
+        for apply in self.functions:
+            term = apply(term)
+            if not term:
+                break
+        self[token] = term
         return term
 
 

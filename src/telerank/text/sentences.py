@@ -1,6 +1,6 @@
 """Splitting of English and French texts into sentences, in linear time.
 
-Sentences may end at ``. ! ? …`` and at line ends; :mod:`.sentence_ends` decides about each mark.
+Sentences may end at ``. ! ? …`` and at line ends; :func:`ends_sentence` decides about each mark.
 """
 
 from __future__ import annotations
@@ -11,7 +11,124 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from telerank.text.abbreviations import LANGUAGES, Abbreviations
-from telerank.text.sentence_ends import Stop, ends_sentence
+
+
+class Stop(NamedTuple):
+    """A mark that may end a sentence, with the text around it."""
+
+    mark: str
+    """The whole mark: ``...``, ``?!``, ``? !``."""
+    close: str
+    """The closing quotes and brackets after it."""
+    glued: bool
+    """Whether a capital follows without a blank."""
+    before: str
+    """The sentence before the mark from its first word on, or only its last characters."""
+    is_whole: bool
+    """Whether ``before`` begins at the first word."""
+    after: str
+    """Some characters after it, from the first that is not a blank, quote or bracket."""
+
+
+def ends_sentence(stop: Stop, words: Abbreviations) -> bool:
+    """Whether the mark ends a sentence in the language of ``words``."""
+    if stop.glued:
+        return _ends_though_glued(stop, words)
+    is_bracketed = stop.before.endswith(("(", "["))  # one […] Two, one (!) Two
+    if is_bracketed or not stop.after or stop.after.startswith(_GOES_ON) or _CITED.match(stop.after):
+        return False
+    goes_on = stop.after[0].islower() and not _SMALL_START.match(stop.after)
+    if stop.mark != ".":
+        is_ellipsis = not set(stop.mark) & {"!", "?"}
+        return not goes_on and not (is_ellipsis and stop.after[0].isdigit())
+    if stop.before[-1:].isspace():  # tokenised text has a blank before each stop; but ". . ." is an ellipsis
+        return not goes_on or not stop.before.rstrip().endswith(".")
+    if goes_on:
+        return not stop.close and _ends_before_lower_case(stop, words)
+    return _ends_at_full_stop(stop, words)
+
+
+_GOES_ON = tuple(",;:.!?…)]}»%/&=+|")
+_CITED = re.compile(r"\d{1,3}(?:[,–-] ?\d{1,3})*\] ?[.,;]")  # etc. [47] . Then
+# lower case that may begin a sentence: mRNA, iPhone, p53; the enumerator of "b. Then"
+_SMALL_START = re.compile(r"[^\W\d_A-Z][\w-]{0,15}[A-Z0-9]|[a-z][.)] [A-ZÀ-ÖØ-Þ]")
+_EDGES = re.compile(r"[\s‘“”\"«»(){}\[\]/–—]|['’](?![a-z]\Z)")  # l'art, but Newcomen's
+_ENUMERATOR = re.compile(r"\d{1,3}(?:\.\d{1,3})*|[IVXLC]+|[^\W\d_]")
+_STOPPED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}")  # U.S, p.m, Ph.D, J.-C
+_HYPHENATED = re.compile(r"(?!J\.-C\Z)[^\W\d_]{1,2}\.-[^\W\d_]{1,2}")  # J.-P. Dupont, not 52 av. J.-C
+_LABEL = re.compile(  # 5, II, B, S1; A and I where no verb follows
+    r"[\d§]|[IVXLCDM]{2,}\b(?!['’])|[B-HJ-Z]\b(?!['’])|[A-Z]{1,4}-?\d"
+    r"|[AI]\b(?!['’])(?: (?:and|or|to|et|ou|à)\b|(?! [^\W\d_A-Z]))"
+)
+_WORD = re.compile(r"([^\W\d_]+)(['’]|-(?=[^\W\d_]))?([^\W\d_]*)")
+_IDENTIFIER = re.compile(r"[.@/\\_:=&#<>(\[]")
+
+
+def _ends_at_full_stop(stop: Stop, words: Abbreviations) -> bool:
+    *rest, token = _EDGES.split(stop.before)
+    is_enumerator = stop.is_whole and not rest and _ENUMERATOR.fullmatch(token)  # "2. Then" begins a sentence
+    if is_enumerator or _is_among(token, words.inside):
+        return False
+    if _is_among(token, words.numbered):
+        return not _LABEL.match(stop.after)
+    if _is_among(token, words.either) or _STOPPED.fullmatch(token):
+        return _opens(stop.after, words) and not _HYPHENATED.fullmatch(token)
+    if len(token) == 1 and token.isalpha():
+        return _ends_at_letter(token, rest[-1] if rest else "", stop.after, words)
+    return True
+
+
+def _ends_at_letter(letter: str, previous: str, after: str, words: Abbreviations) -> bool:
+    """``Vitamin C. It``, ``Henry V. It``, but ``by C. Smith``, ``Jacques C. Le Goff``."""
+    if previous.lower() in words.lettered:
+        return True
+    if not _opens(after, words) or words.particles.isdisjoint(_readings(after)):
+        return _opens(after, words)
+    is_ordinal = letter in "IVX" and previous[:1].isupper() and len(previous) > 1
+    return is_ordinal or (previous.islower() and previous not in words.before_initials)
+
+
+def _ends_before_lower_case(stop: Stop, words: Abbreviations) -> bool:
+    """In careless writing: ``Call them. they will know``."""
+    token = _EDGES.split(stop.before)[-1]
+    known = words.inside | words.numbered | words.either
+    is_word = len(token) >= 4 and token.isalpha() and not _is_among(token, known)
+    return is_word and not words.sloppy_openers.isdisjoint(_readings(stop.after))
+
+
+def _ends_though_glued(stop: Stop, words: Abbreviations) -> bool:
+    """Without a blank, as in ``the body.More of it``; addresses and identifiers look similar."""
+    written = stop.before.rsplit(None, 1)[-1] if stop.before.strip() else ""
+    if stop.close or not written[-1:].islower() or not written[-3:].isalpha() or _IDENTIFIER.search(written):
+        return False
+    match = _WORD.match(stop.after)
+    if match is None or len(match[0]) < 2 or not match[0][1:].islower():
+        return False
+    if not stop.after[match.end() :].startswith((" ", ",", "\u00a0")):
+        return False
+    return stop.mark != "." or not words.openers.isdisjoint(_readings(stop.after))
+
+
+def _opens(after: str, words: Abbreviations) -> bool:
+    """Whether the text begins with a word that begins sentences, not with an initial (J. A. Smith)."""
+    match = _WORD.match(after)
+    if match is None or after[match.end() : match.end() + 1] == ".":
+        return False
+    return not words.openers.isdisjoint(_readings(after))
+
+
+def _readings(after: str) -> tuple[str, ...]:
+    """The first word in lower case, and its first part: ``s'il`` and ``s'``, ``peut-être`` and ``peut``."""
+    match = _WORD.match(after)
+    if match is None:
+        return ()
+    head, joint = match[1].lower(), (match[2] or "").replace("’", "'")
+    return (head + joint + match[3].lower(), head + joint, head)
+
+
+def _is_among(token: str, known: frozenset[str]) -> bool:
+    return token in known or (len(token) > 1 and token.lower() in known)
+
 
 RULES = 1
 """Version of the rules, incremented when any text is split elsewhere; stored features depend on it."""

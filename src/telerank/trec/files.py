@@ -9,21 +9,28 @@ import lzma
 import os
 import re
 import sys
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 
 from telerank.drafts import is_device, open_draft, replace_file
-from telerank.errors import FormatError
+from telerank.errors import FormatError, FormatWarning
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _UNPACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
     ".xz": lzma.LZMAFile,
+}
+_PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
+    # no name and no time in the header: the same text gives the same bytes
+    ".gz": lambda file: gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0),
+    ".xz": partial(lzma.LZMAFile, mode="wb"),
 }
 BOM = b"\xef\xbb\xbf"
 LONGEST = 1 << 28
@@ -49,14 +56,34 @@ def open_to_write(path: str | Path, record: Record | None = None) -> Iterator[Te
     ``record`` is written as JSON into ``PATH.json``, unless the file is standard output or a device. An old
     record is removed first: a record is never beside another file than its own.
     """
-    with _open_to_write(str(path), record) as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
-        try:
+    if str(path) == "-":
+        sys.stdout.flush()
+        with _write_text(sys.stdout.buffer) as text:
             yield text
-            text.flush()
-        finally:
-            with suppress(OSError):  # a failed flush has been reported already
-                text.detach()  # its owner closes it
+        return
+    target, beside, written = Path(path), Path(f"{path}.json"), ""
+    if is_device(target):
+        record = None
+    with open_draft(target) as file:
+        pack = _PACKERS.get(target.suffix, nullcontext)
+        with pack(file) as packed, _write_text(packed) as text:
+            yield text
+        if record is not None:
+            written = json.dumps(record(), indent=1, ensure_ascii=False) + "\n"
+            beside.unlink(missing_ok=True)
+    if record is not None:
+        replace_file(beside, written.encode())
+
+
+@contextmanager
+def _write_text(file: BinaryIO) -> Iterator[TextIO]:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+    try:
+        yield text
+        text.flush()
+    finally:
+        with suppress(OSError):  # a failed flush has been reported already
+            text.detach()  # its owner closes it
 
 
 @contextmanager
@@ -98,25 +125,36 @@ class _Unpacked(io.RawIOBase):
         return count
 
 
-def numbered_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def numbered_lines(
+    path: str | Path, encoding: str = "utf-8", *, blank: bool = False
+) -> Iterator[tuple[int, str]]:
     r"""Read the lines of a text file with their numbers from 1, without line ends (``\n`` or ``\r\n``).
 
-    Blank lines are skipped, but counted in the numbers.
+    Blank lines are skipped unless ``blank`` is set, but counted in the numbers.
     """
-    for number, line in numbered_bytes(path):
-        try:
-            yield number, line.decode(encoding)
-        except UnicodeDecodeError as error:
-            raise FormatError(path, number, f"text in {encoding}", repr(line[:60])) from error
+    for number, line in numbered_bytes(path, blank=blank):
+        yield number, decode(line, path, encoding, number)
 
 
-def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
+def numbered_bytes(path: str | Path, *, blank: bool = False) -> Iterator[tuple[int, bytes]]:
     """:func:`numbered_lines` without decoding, for formats with columns separated by ASCII blanks only."""
     with open_bytes(path) as file:
         for number, line in raw_lines(path, file):
             line = line.removesuffix(b"\n").removesuffix(b"\r")
-            if line and not line.isspace():
+            if blank or (line and not line.isspace()):
                 yield number, line
+
+
+def decode(content: bytes, path: str | Path, encoding: str, line: int = 1) -> str:
+    """Decode a part of a file that begins at a line; an error names the line and the byte."""
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        position = error.start - before.rfind(b"\n")
+        byte = f"byte 0x{content[error.start]:02x} at position {position} of the line"
+        hint = f"{encoding} text (for another encoding: --encoding latin-1)"
+        raise FormatError(path, line + before.count(b"\n"), hint, byte) from error
 
 
 def raw_lines(path: str | Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -184,34 +222,26 @@ def first_value(record: dict[str, Any], keys: Iterable[str]) -> Any:
     return next((record[key] for key in keys if key in record), None)
 
 
-@contextmanager
-def _open_to_write(name: str, record: Record | None) -> Iterator[BinaryIO]:
-    """Open the file ``name`` to write bytes, compressed as its name says; it appears only when complete."""
-    if name == "-":
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        return
-    beside, text = Path(f"{name}.json"), ""
-    if is_device(Path(name)):
-        record = None
-    with open_draft(Path(name)) as file:
-        with _compress(name, file) as compressed:
-            yield compressed
-        if record is not None:
-            text = json.dumps(record(), indent=1, ensure_ascii=False) + "\n"
-            beside.unlink(missing_ok=True)
-    if record is not None:
-        replace_file(beside, text.encode())
+@dataclass
+class Deviations:
+    """Lines of a file that do not follow its format, but that trec_eval reads; refused if ``strict``.
 
+    Of each kind it keeps the first line and how many there are.
+    """
 
-@contextmanager
-def _compress(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
-    match Path(name).suffix:
-        case ".gz":  # no name and no time in the header: the same text gives the same bytes
-            with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as compressed:
-                yield cast("BinaryIO", compressed)
-        case ".xz":
-            with lzma.LZMAFile(file, "wb") as compressed_xz:
-                yield cast("BinaryIO", compressed_xz)
-        case _:
-            yield file
+    path: str | Path
+    strict: bool
+    _lines: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def accept(self, line: int, reading: str, expected: str, got: str | None = None) -> None:
+        """Note that a line is read as ``reading`` says; if strict, raise FormatError."""
+        if self.strict:
+            raise FormatError(self.path, line, expected, got)
+        first, count = self._lines.get(reading, (line, 0))
+        self._lines[reading] = first, count + 1
+
+    def warn(self) -> None:
+        """A FormatWarning for each kind."""
+        for reading, (first, count) in self._lines.items():
+            more = f" (and {count - 1:,} more)" if count > 1 else ""
+            warnings.warn(f"{self.path}:{first}: {reading}{more}", FormatWarning, stacklevel=2)

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from telerank.errors import FormatError
-from telerank.trec.deviations import Deviations
-from telerank.trec.files import check_id, numbered_bytes, open_to_write
-from telerank.trec.recognition import Conditions, recognise_line
+from telerank.trec.files import Deviations, check_id, numbered_bytes, open_to_write
+from telerank.trec.recognition import Conditions, Format, recognise_line
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Qrel, Qrels
 
 _BEIR_HEADER = [b"query-id", b"corpus-id", b"score"]
@@ -32,24 +31,50 @@ def read_qrels(path: str | Path, *, strict: bool = True) -> Iterator[Qrel]:
     Raises FormatError for other lines, a grade beyond the limits, and a judgment repeated with another grade.
     """
     deviations = Deviations(path, strict)
-    form = ""
+    form: Format[bytes, list[bytes]] | None = None
     groups: set[bytes] = set()
     grades: dict[str, dict[str, int]] = {}
-    for number, line in numbered_bytes(path):
-        columns = line.split(b"\t") if form == "beir" else _split(line, number, deviations)
-        if not columns:
-            continue
-        if not form:
-            form = _recognise(path, number, line, columns)
+    for number, whole in numbered_bytes(path):
+        line = whole
+        if b"#" in line and form is not _BEIR_FORMAT and not strict:
+            line = _without_comment(line, number, deviations)
+            if not line:
+                continue
+        if form is None:
+            if other := _name_other(line.split()):
+                raise FormatError(path, number, f"{_TREC}{other}", line.decode(errors="replace"))
+            form = recognise_line(path, number, "qrels", line, QRELS_FORMATS.values())
             if line.split() == _BEIR_HEADER:
                 continue
-            columns = line.split(b"\t") if form == "beir" else columns
-        qrel = _qrel(number, line, columns, form == "beir", deviations)
-        if len(groups) < 2 and form != "beir":
-            groups.add(columns[1])
+        columns = form.read(line)
+        if not columns:
+            what = _BEIR if form is _BEIR_FORMAT else f"{_TREC}{_name_other(line.split())}"
+            raise FormatError(path, number, what, whole.decode(errors="replace"))
+        qid, group, docno, grade = columns
+        try:
+            names = qid.decode(), docno.decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(path, number, "ids in UTF-8", repr(whole)) from error
+        qrel = Qrel(
+            check_id(names[0], "qid", path, number),
+            check_id(names[1], "docno", path, number),
+            _grade(number, grade, deviations),
+        )
+        if len(groups) < 2:
+            groups.add(group)
         _add_grade(grades, qrel, path, number, " (judgment groups are not read)" * (len(groups) > 1))
         yield qrel
     deviations.warn()
+
+
+def _without_comment(line: bytes, number: int, deviations: Deviations) -> bytes:
+    """A line of TREC's qrels without the comment that stands in place of its first or its fifth column."""
+    pieces = line.split(None, 4)
+    comment = next((piece for piece in (pieces[0], *pieces[4:]) if piece.startswith(b"#")), None)
+    if comment is None:
+        return line
+    deviations.accept(number, "a comment (trec_eval 10.0; earlier versions refuse it)", _TREC)
+    return b"" if comment is pieces[0] else line.removesuffix(comment)
 
 
 def load_qrels(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
@@ -76,75 +101,12 @@ def _add_grade(
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
     """Write judgments, or a mapping ``qrels[qid][docno] -> grade``, in TREC's four columns."""
+    if isinstance(qrels, Mapping):
+        qrels = (Qrel(qid, docno, grade) for qid, grades in qrels.items() for docno, grade in grades.items())
     with open_to_write(path) as file:
-        for qrel in _flat(qrels):
+        for qrel in qrels:
             qid, docno = check_id(qrel.qid, "qid", path), check_id(qrel.docno, "docno", path)
             file.write(f"{qid} 0 {docno} {qrel.grade}\n")
-
-
-def _split(line: bytes, number: int, deviations: Deviations) -> list[bytes]:
-    """The columns of a line of TREC's qrels; none if it is a comment."""
-    columns = line.split()
-    comment = [i for i, column in enumerate(columns) if column.startswith(b"#") and i in (0, 4)]
-    if not comment or deviations.strict:
-        return columns
-    deviations.accept(number, "a comment (trec_eval 10.0; earlier versions refuse it)", _TREC)
-    return columns[: comment[0]]
-
-
-QRELS_FORMATS = {
-    "trec": "qid, iteration, docno, grade, with blanks or tabs between",
-    "beir": "query-id, corpus-id, score, with tabs between, with or without this header",
-}
-"""The formats of qrels by name."""
-
-
-def _recognise(path: str | Path, number: int, line: bytes, columns: list[bytes]) -> str:
-    got = line.decode(errors="replace")
-    if other := _name(columns):
-        raise FormatError(path, number, f"{_TREC}{other}", got)
-    return recognise_line(
-        path, number, "qrels", got, {"trec": _is_trec(columns), "beir": _is_beir(columns, line)}
-    )
-
-
-def _is_trec(columns: list[bytes]) -> Conditions:
-    zeros = columns[2:3] == [b"0"] and columns[1] != b"0"
-    is_smart = zeros and columns[3:] in ([b"0"], [b"0.000000"])
-    if is_smart:
-        yield False, "qid, docno, 0, 0 are SMART's qrels: open their folder as a collection"
-    if columns[1:2] == [b"Q0"] and len(columns) == 6:
-        yield False, "qid, Q0, docno, rank, score, tag are a run"
-    yield len(columns) == 4, f"its first line has {_count(columns)}, not 4"
-    yield columns and _WHOLE.fullmatch(columns[-1]), ""
-
-
-def _is_beir(columns: list[bytes], line: bytes) -> Conditions:
-    yield len(columns) == 3, f"its first line has {_count(columns)}, not 3"
-    yield columns and _WHOLE.fullmatch(columns[-1]), ""
-    yield line.count(b"\t") == 2, "its first line does not have two tabs"
-
-
-def _count(columns: list[bytes]) -> str:
-    return "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-
-
-def _qrel(number: int, line: bytes, columns: list[bytes], beir: bool, deviations: Deviations) -> Qrel:
-    path = deviations.path
-    if len(columns) != (3 if beir else 4) or (not beir and _is_zscore(columns)):
-        raise FormatError(
-            path, number, _BEIR if beir else f"{_TREC}{_name(columns)}", line.decode(errors="replace")
-        )
-    qid, docno, grade = columns if beir else (columns[0], columns[2], columns[3])
-    try:
-        names = qid.decode(), docno.decode()
-    except UnicodeDecodeError as error:
-        raise FormatError(path, number, "ids in UTF-8", repr(line)) from error
-    return Qrel(
-        check_id(names[0], "qid", path, number),
-        check_id(names[1], "docno", path, number),
-        _grade(number, grade, deviations),
-    )
 
 
 def _grade(number: int, text: bytes, deviations: Deviations) -> int:
@@ -162,7 +124,7 @@ def _is_zscore(columns: list[bytes]) -> bool:
     return len(columns) == 4 and all(map(_DECIMAL.fullmatch, columns[2:]))
 
 
-def _name(columns: list[bytes]) -> str:
+def _name_other(columns: list[bytes]) -> str:
     """What a line has that is not qrels: another format of trec_eval, or a comment."""
     if columns[0].startswith(b"#"):
         return "; comments are refused by --strict"
@@ -173,7 +135,46 @@ def _name(columns: list[bytes]) -> str:
     return ""
 
 
-def _flat(qrels: Iterable[Qrel] | Qrels) -> Iterable[Qrel]:
-    if not isinstance(qrels, Mapping):
-        return qrels
-    return (Qrel(qid, docno, grade) for qid, grades in qrels.items() for docno, grade in grades.items())
+def _trec_conditions(line: bytes) -> Conditions:
+    columns = line.split()
+    zeros = columns[2:3] == [b"0"] and columns[1] != b"0"
+    if zeros and columns[3:] in ([b"0"], [b"0.000000"]):
+        yield False, "qid, docno, 0, 0 are SMART's qrels: open their folder as a collection"
+    if columns[1:2] == [b"Q0"] and len(columns) == 6:
+        yield False, "qid, Q0, docno, rank, score, tag are a run"
+    yield len(columns) == 4, f"its first line has {_count(columns)}, not 4"
+    yield _WHOLE.fullmatch(columns[-1]), ""
+
+
+def _read_trec(line: bytes) -> list[bytes]:
+    columns = line.split()
+    return columns if len(columns) == 4 and not _is_zscore(columns) else []
+
+
+def _beir_conditions(line: bytes) -> Conditions:
+    columns = line.split()
+    yield len(columns) == 3, f"its first line has {_count(columns)}, not 3"
+    yield _WHOLE.fullmatch(columns[-1]), ""
+    yield line.count(b"\t") == 2, "its first line does not have two tabs"
+
+
+def _read_beir(line: bytes) -> list[bytes]:
+    columns = line.split(b"\t")
+    return [columns[0], b"", *columns[1:]] if len(columns) == 3 else []
+
+
+def _count(columns: list[bytes]) -> str:
+    return "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+
+
+_TREC_FORMAT = Format(
+    "trec", _trec_conditions, _read_trec, "qid, iteration, docno, grade, with blanks or tabs between"
+)
+_BEIR_FORMAT = Format(
+    "beir",
+    _beir_conditions,
+    _read_beir,
+    "query-id, corpus-id, score, with tabs between, with or without this header",
+)
+QRELS_FORMATS = {form.name: form for form in (_TREC_FORMAT, _BEIR_FORMAT)}
+"""The formats of qrels by name; a reader returns the qid, group, docno and grade of a line that has them."""

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from telerank.errors import FormatError
-from telerank.trec.deviations import Deviations
-from telerank.trec.files import Record, check_id, numbered_bytes, open_to_write
+from telerank.trec.files import Deviations, Record, check_id, numbered_bytes, open_to_write
 from telerank.types import Query, Ranking
 
 _COLUMNS = "6 columns: qid Q0 docno rank score tag"
@@ -36,7 +35,10 @@ def read_run(path: str | Path, *, strict: bool = True) -> Iterator[Ranking]:
     if not strict and Path(path).is_file() and (piece := _find_piece(path)):
         reading = "the lines of a query are not together: the run is sorted, as by trec_eval"
         deviations.accept(piece, reading, "the lines of each query together")
-        queries = _collect(rows).items()
+        collected: dict[bytes, list[_Row]] = {}
+        for row in rows:
+            collected.setdefault(row[1], []).append(row)
+        queries = collected.items()
     begun: dict[bytes, int] = {}
     for qid, of_query in queries:
         lines = list(of_query)
@@ -109,14 +111,6 @@ def _find_piece(path: str | Path) -> int | None:
     return None
 
 
-def _collect(rows: Iterable[_Row]) -> dict[bytes, list[_Row]]:
-    """The rows of each query, in the order of their first rows."""
-    queries: dict[bytes, list[_Row]] = {}
-    for row in rows:
-        queries.setdefault(row[1], []).append(row)
-    return queries
-
-
 def _rows(path: str | Path, deviations: Deviations) -> Iterator[_Row]:
     for number, line in numbered_bytes(path):
         columns = line.split()
@@ -128,17 +122,14 @@ def _rows(path: str | Path, deviations: Deviations) -> Iterator[_Row]:
         if len(columns) > 6:
             reading = "more than 6 columns: the others are ignored, as by trec_eval"
             deviations.accept(number, reading, _COLUMNS, line.decode(errors="replace"))
-        yield number, columns[0], columns[2], _score(path, number, columns[4])
-
-
-def _score(path: str | Path, number: int, text: bytes) -> float:
-    try:
-        score = float(text)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score) or b"_" in text:  # Python reads 1_0 as 10; C does not
-        raise FormatError(path, number, "a score that is a finite number", text.decode(errors="replace"))
-    return score
+        try:
+            score = float(columns[4])
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score) or b"_" in columns[4]:  # Python reads 1_0 as 10; C does not
+            got = columns[4].decode(errors="replace")
+            raise FormatError(path, number, "a score that is a finite number", got)
+        yield number, columns[0], columns[2], score
 
 
 def _ranking(path: str | Path, qid: bytes, rows: list[_Row]) -> Ranking:
@@ -148,18 +139,14 @@ def _ranking(path: str | Path, qid: bytes, rows: list[_Row]) -> Ranking:
     except UnicodeDecodeError as error:
         raise FormatError(path, rows[0][0], "ids in UTF-8 in this line and those of its query") from error
     if len(set(docnos)) < len(docnos):
-        _raise_repeated(path, query, rows)
+        seen: dict[str, int] = {}
+        for (number, *_), docno in zip(rows, docnos, strict=True):
+            if docno in seen:
+                what = f"document {docno} once for query {query.qid}, as on line {seen[docno]}"
+                raise FormatError(path, number, what)
+            seen[docno] = number
     scores = np.array([row[3] for row in rows]) + 0.0  # -0.0 becomes 0.0
     ties_descend = all(docnos[i] > docnos[i + 1] for i in np.flatnonzero(scores[:-1] == scores[1:]))
     if ties_descend and (scores[:-1] >= scores[1:]).all():  # nearly every run is sorted
         return Ranking.presorted(query, tuple(docnos), scores)
     return Ranking.ranked(query, docnos, scores)
-
-
-def _raise_repeated(path: str | Path, query: Query, rows: list[_Row]) -> None:
-    seen: dict[bytes, int] = {}
-    for number, _, docno, _ in rows:
-        if docno in seen:
-            what = f"document {docno.decode()} once for query {query.qid}, as on line {seen[docno]}"
-            raise FormatError(path, number, what)
-        seen[docno] = number

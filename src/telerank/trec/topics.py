@@ -1,19 +1,24 @@
-"""Topics files: TREC's SGML, tab-separated and JSON lines, outline paths of TREC-CAR, SMART's queries, …"""
+"""Topics files: TREC's SGML, tab-separated and JSON lines, outline paths of TREC-CAR, SMART's records, …
+
+SMART's files have records that begin with ``.I`` and a number, of fields that begin with ``.T``, ``.W``, ….
+Cornell's system read documents and queries so (Salton, 1971); Cranfield, CISI, MED, ADI and CACM usually come
+in this form. A line before the first record (``.X`` in CISI) is skipped.
+"""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from telerank.errors import FormatError
 from telerank.trec.files import check_id, first_value, numbered_lines, parse_object
-from telerank.trec.recognition import Conditions, holds, recognise_line
-from telerank.trec.smart import read_records, starts_smart
+from telerank.trec.recognition import Format, recognise_line
 from telerank.types import Query
 
 _Lines: TypeAlias = Iterator[tuple[int, str]]
@@ -28,6 +33,12 @@ _LABEL = re.compile(r"^(?:Number|Topic|Description|Narrative)\s*:\s*")
 _SAME = {"query": "title", "description": "desc", "question": "desc", "narrative": "narr"}
 _OTHER = ("num", "title", "desc", "narr", "head", "dom", "smry", "con", "fac", "nat", "time", "def")
 _FIELDS = _SAME | {name: name for name in _OTHER}  # other tags are mark-up within a field
+
+_RECORD = re.compile(r"\.I(?:\s+(.*))?")
+_FIELD = re.compile(r"\.([A-Z])\s*")
+_KNOWN = "TAWBXKCN"
+NUMBER = re.compile(r"0*(0|[1-9][0-9]{0,17})")
+"""A number of a document or a query; the group has it without leading zeros."""
 
 
 def read_topics(
@@ -69,14 +80,15 @@ def read_topics(
     if first is None:
         return
     if format is None:
-        forms = {form: reader.conditions(first[1]) for form, reader in TOPICS_FORMATS.items()}
-        format = recognise_line(path, first[0], "topics", first[1], forms)  # noqa: A001
-    if format not in TOPICS_FORMATS:
+        form = recognise_line(path, first[0], "topics", first[1], TOPICS_FORMATS.values())
+    elif format in TOPICS_FORMATS:
+        form = TOPICS_FORMATS[format]
+    else:
         raise ValueError(f"a topics format is one of {', '.join(TOPICS_FORMATS)}, got {format!r}")
-    if field is not None and format in {"docs", "tsv", "car", "smart"}:
-        raise ValueError(f"{path}: topics in the format {format} have no fields, got field={field!r}")
+    if field is not None and form.name in {"docs", "tsv", "car", "smart"}:
+        raise ValueError(f"{path}: topics in the format {form.name} have no fields, got field={field!r}")
     begun: dict[str, int] = {}
-    for number, query in TOPICS_FORMATS[format].read(path, chain([first], lines), field):
+    for number, query in form.read(path, chain([first], lines), field):
         check_id(query.qid, "qid", path, number)
         if begun.setdefault(query.qid, number) != number:
             raise FormatError(path, number, f"query {query.qid} once, as on line {begun[query.qid]}")
@@ -158,7 +170,9 @@ def _read_fields(
                     raise FormatError(path, number, what, line)
                 if ends:
                     yield begun, {field: " ".join(texts) for field, texts in fields.items()}
-                begun, name, fields = (0 if ends else number), "", _read_attributes(attributes)
+                begun, name, fields = (0 if ends else number), "", dict[str, list[str]]()
+                if attribute := _NUMBER.search(attributes):
+                    fields["num"] = [attribute[1]]
             elif tag in names:
                 name = "" if ends else names[tag]
             if not begun and text.strip():
@@ -177,54 +191,114 @@ def _split_at_tags(line: str) -> Iterator[tuple[bool, str, str, str]]:
         yield tag[1] == "/", tag[2].lower(), tag[3], line[tag.end() : end]
 
 
-def _read_attributes(text: str) -> dict[str, list[str]]:
-    number = _NUMBER.search(text)
-    return {"num": [number[1]]} if number else {}
+@dataclass(frozen=True)
+class SmartRecord:
+    """A record: the number of its first line, what follows ``.I``, and the lines of each field by letter."""
+
+    line: int
+    number: str
+    fields: dict[str, list[str]]
+
+    def text(self, field: str) -> str:
+        """The text of a field, empty without it; lines are kept."""
+        return "\n".join(self.fields.get(field, ())).strip()
+
+    @property
+    def id(self) -> str | None:
+        """The number without leading zeros, or None if it is not a whole number."""
+        match = NUMBER.fullmatch(self.number)
+        return match and match[1]
 
 
-class TopicsFormat(NamedTuple):
-    """A format of topics: its reader, and the conditions that the first line must meet."""
-
-    read: Callable[[str | Path, _Lines, str | None], _Numbered]
-    conditions: Callable[[str], Conditions]
-    description: str
+def starts_smart(lines: list[str]) -> bool:
+    """Whether the first of these lines, or the second, begins a record."""
+    return any(_RECORD.fullmatch(line.rstrip()) for line in lines[:2])
 
 
-def _is_trec(line: str) -> Conditions:
-    begins = line.lstrip().startswith("<") and not holds(_is_docs(line))
-    yield begins, "its first line does not begin with <top>"
+def read_records(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[SmartRecord]:
+    """Read the records of numbered lines; a field that comes twice continues."""
+    record: SmartRecord | None = None
+    held: list[str] = []
+    for position, (number, line) in enumerate(lines):
+        if match := _RECORD.fullmatch(line):
+            if record:
+                yield record
+            record = SmartRecord(number, (match[1] or "").strip(), {})
+        elif match := _FIELD.fullmatch(line):
+            if match[1] not in _KNOWN:
+                raise FormatError(path, number, f"a field of .{' .'.join(_KNOWN)}", line)
+            if record:
+                held = record.fields.setdefault(match[1], [])
+        elif record and record.fields:
+            held.append(line)
+        elif record or position:
+            raise FormatError(path, number, "a field (.T, .W, …)" if record else ".I and a number", line)
+    if record:
+        yield record
 
 
-def _is_docs(line: str) -> Conditions:
-    yield line.lstrip()[:4].lower() == "<doc", "its first line does not begin with <DOC>"
+_FORMATS: tuple[Format[str, _Numbered], ...] = (
+    Format(
+        "trec",
+        lambda line: [
+            (
+                line.lstrip().startswith("<") and line.lstrip()[:4].lower() != "<doc",
+                "its first line does not begin with <top>",
+            )
+        ],
+        _trec,
+        "<top> with <num>, <title>, <desc>, <narr>",
+    ),
+    Format(
+        "jsonl",
+        lambda line: [
+            ("{" in line, ""),
+            (line.lstrip().startswith("{"), "its first line is not a JSON object"),
+        ],
+        _jsonl,
+        "a JSON object a line: qid (or _id, id), text (or query)",
+    ),
+    Format(
+        "smart",
+        lambda line: [
+            (line.startswith("."), ""),
+            (starts_smart([line]), "its first line is not .I and a number"),
+        ],
+        _smart,
+        "records of .I and .W",
+    ),
+    Format(
+        "tsv",
+        lambda line: [
+            (len(line.split()) > 1, ""),
+            ("\t" in line, "its first line has no tab between qid and text"),
+        ],
+        _tsv,
+        "qid, a tab, text",
+    ),
+    Format(
+        "car",
+        lambda line: [
+            (
+                "/" in line or line.startswith("enwiki:"),
+                "its first line is not an outline path: no slash",
+            ),
+            (not line.split()[1:], "its first line is not an outline path: blanks"),
+        ],
+        _car,
+        "outline paths of TREC-CAR, one a line",
+    ),
+    Format(
+        "docs",
+        lambda line: [
+            (line.lstrip()[:4].lower() == "<doc", "its first line does not begin with <DOC>"),
+        ],
+        _docs,
+        "<DOC> with <DOCNO>, the rest is the text",
+    ),
+)
+TOPICS_FORMATS: Mapping[str, Format[str, _Numbered]] = {form.name: form for form in _FORMATS}
+"""The formats of topics by name; the first that a file's first line has is its format.
 
-
-def _is_jsonl(line: str) -> Conditions:
-    yield "{" in line, ""
-    yield line.lstrip().startswith("{"), "its first line is not a JSON object"
-
-
-def _is_tsv(line: str) -> Conditions:
-    yield len(line.split()) > 1, ""
-    yield "\t" in line, "its first line has no tab between qid and text"
-
-
-def _is_car(line: str) -> Conditions:
-    yield "/" in line or line.startswith("enwiki:"), "its first line is not an outline path: no slash"
-    yield not line.split()[1:], "its first line is not an outline path: blanks"
-
-
-def _is_smart(line: str) -> Conditions:
-    yield line.startswith("."), ""
-    yield starts_smart([line]), "its first line is not .I and a number"
-
-
-TOPICS_FORMATS = {
-    "trec": TopicsFormat(_trec, _is_trec, "<top> with <num>, <title>, <desc>, <narr>"),
-    "jsonl": TopicsFormat(_jsonl, _is_jsonl, "a JSON object a line: qid (or _id, id), text (or query)"),
-    "smart": TopicsFormat(_smart, _is_smart, "records of .I and .W"),
-    "tsv": TopicsFormat(_tsv, _is_tsv, "qid, a tab, text"),
-    "car": TopicsFormat(_car, _is_car, "outline paths of TREC-CAR, one a line"),
-    "docs": TopicsFormat(_docs, _is_docs, "<DOC> with <DOCNO>, the rest is the text"),
-}
-"""The formats of topics by name; the first that a file's first line has is its format."""
+Their readers take the path, the numbered lines, and the field that is the text.
+"""

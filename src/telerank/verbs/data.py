@@ -12,9 +12,10 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.contents import count_contents, find_docs, find_query
 from telerank.corpus.convert import convert
 from telerank.corpus.formats import list_collections, list_formats, open_collection
-from telerank.corpus.long_documents import aligned, articles, far, folder, positions
+from telerank.corpus.lengths import token_counter
+from telerank.corpus.long_documents import articles, far, folder, positions
 from telerank.corpus.ranking_sets import ranking_set
-from telerank.corpus.statistics import describe, token_counter
+from telerank.corpus.statistics import describe
 from telerank.errors import CollectionError
 from telerank.retrieval.index import Index, TemporaryIndex, locate_model
 from telerank.show.progress import show_progress
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LIMITS",
     "TemporaryIndex",
-    "aligned",
     "articles",
     "convert",
     "count_contents",

@@ -22,7 +22,7 @@ from telerank.text.steps import TEXT_STEPS
 from telerank.types import Doc, ProgressSetting
 
 if TYPE_CHECKING:
-    from telerank.corpus.readers.files.records import FileRecord
+    from telerank.corpus.readers.files.folder import FileRecord
     from telerank.retrieval.folder_update import FolderChanges
     from telerank.sparse.writer import IndexWriter
 

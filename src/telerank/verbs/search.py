@@ -8,8 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telerank.corpus.candidate_lists import CandidatePool
-from telerank.corpus.collection import Collection
+from telerank.corpus.collection import CandidatePool, Collection
 from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline

@@ -38,7 +38,7 @@ def align_passages(
     Example: `telerank data align-passages COLLECTION/answers.jsonl COLLECTION PASSAGES`
     """
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import aligned, write_answers
+    from telerank.verbs.data import positions, write_answers
 
     if out.is_dir():
         raise CollectionError(f"{out}: expected a file to write, this is a folder")
@@ -47,7 +47,7 @@ def align_passages(
     with show_progress() as progress:
         of_documents = options.open_collection(documents, None, encoding)
         of_passages = options.open_collection(passages, None, encoding)
-        alignment = aligned.align_passages(of_documents, of_passages, split or (), progress=progress)
+        alignment = positions.align_passages(of_documents, of_passages, split or (), progress=progress)
         write_answers(out, alignment.answers())
     if as_json:
         counts = {name: {**asdict(own), "share": own.share} for name, own in alignment.splits.items()}

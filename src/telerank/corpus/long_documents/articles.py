@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.long_documents.folder import ALIGNED, LongDocument, LongDocuments, describe_sources
+from telerank.corpus.long_documents.folder import ALIGNED, LongDocument, LongDocuments
 from telerank.corpus.ranking_sets.qa import MergedSet, Question, merge, normalise
-from telerank.corpus.ranking_sets.splits import deal_documents
+from telerank.corpus.ranking_sets.splits import deal_questions
 from telerank.corpus.readers.squad import SQUAD
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
@@ -70,13 +70,14 @@ def join_articles(
     kept, repeated = leave_out_repeated(collections)
     merged = merge(kept, progress=progress)
     articles = _Articles.of(merged)
-    long = {docno for docno, doc in articles.docs.items() if _words(doc) > settings.least_words}
+    long = {docno for docno, doc in articles.docs.items() if len(doc.text.split()) > settings.least_words}
     moved = [articles.move(question) for question in merged.questions]
     questions = tuple(question for question in moved if long.issuperset(question.positives))
-    folds = _deal(MergedSet(articles.docs, questions, merged.tally), settings)
+    names = [f"fold{number}" for number in range(1, settings.folds + 1)] if settings.folds > 1 else ["all"]
+    folds = deal_questions(questions, names, seed=settings.seed)
     record = {
         "recipe": {"kind": "articles", **asdict(settings)},
-        "sources": describe_sources(collections),
+        "sources": [collection.provenance for collection in collections],
         "left_out": {
             "articles_of_an_earlier_set": repeated,
             "questions_without_answer": merged.tally.without_positive,
@@ -184,19 +185,6 @@ class _Articles:
         return replace(answer, docno=docno, start=begin + answer.start, sources=())
 
 
-def _deal(merged: MergedSet, settings: ArticleSettings) -> dict[str, list[Question]]:
-    count = settings.folds
-    names = [f"fold{number}" for number in range(1, count + 1)] if count > 1 else ["all"]
-    homes = deal_documents(merged, dict.fromkeys(names, 1 / count), seed=settings.seed)
-    folds: dict[str, list[Question]] = {name: [] for name in names}
-    for question in merged.questions:
-        folds[homes[question.positives[0]]].append(question)
-    if not all(folds.values()):
-        documents = len({docno for question in merged.questions for docno in question.positives})
-        raise CollectionError(f"{documents} articles with questions cannot be dealt into {count} folds")
-    return folds
-
-
 def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterator[LongDocument]:
     relevant: dict[str, list[str]] = {docno: [] for docno in docs}
     answers: dict[str, list[Answer]] = {docno: [] for docno in docs}
@@ -207,7 +195,3 @@ def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterat
             answers[answer.docno].append(answer)
     for docno, doc in docs.items():
         yield LongDocument(doc, tuple(relevant[docno]), tuple(answers[docno]))
-
-
-def _words(doc: Doc) -> int:
-    return len(doc.text.split())

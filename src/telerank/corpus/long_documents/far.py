@@ -34,17 +34,16 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.long_documents.articles import BETWEEN, title_words
-from telerank.corpus.long_documents.folder import LongDocument, LongDocuments, describe_sources
+from telerank.corpus.long_documents.folder import LongDocument, LongDocuments
 from telerank.corpus.long_documents.positions import TokenSpans, word_spans
-from telerank.corpus.ranking_sets.qa import MergedSet, MergeTally, Question, normalise
-from telerank.corpus.ranking_sets.splits import deal_documents, digest, shuffle
+from telerank.corpus.ranking_sets.qa import Question, normalise
+from telerank.corpus.ranking_sets.splits import deal_questions, digest, shuffle
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 
 PREFIX = "far-"
 _TRIES = 200  # drawn passages that may be refused in a row
 _CACHED = 50_000  # lengths of passages
-_STEP = 1000  # passages between two calls of progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def make_far_relevant(
     maker = _Maker(passages, rows, settings, spans, _refusals(collection, late.relevant))
     record = {
         "recipe": {"kind": "far-relevant", **asdict(settings), "unit": unit},
-        "sources": describe_sources([collection]),
+        "sources": [collection.provenance],
         "filler": {"passages": len(rows), "of_which_given_up": len(given_up & late.judged)},
         "left_out": late.left_out,
     }
@@ -151,11 +150,7 @@ class _LateQuestions:
         passages: Docstore,
         given_up: AbstractSet[str],
     ) -> _LateQuestions:
-        relevant: dict[str, dict[str, None]] = {}
-        for split in collection.qrels:
-            for qrel in collection.qrels[split]():
-                if qrel.grade >= collection.relevant_from:
-                    relevant.setdefault(qrel.qid, {})[qrel.docno] = None
+        relevant = collection.relevant(collection.qrels)
         judged = {docno for own in relevant.values() for docno in own}
         left_out = {"queries_whose_passage_is_missing": 0, "queries_of_filler": 0, "queries_not_drawn": 0}
         splits: dict[str, list[Query]] = {}
@@ -197,15 +192,8 @@ class _LateQuestions:
     def _parts(self, queries: Sequence[Query], names: Sequence[str], seed: int) -> dict[str, list[Query]]:
         """Queries in parts of one size, so that no document is relevant in two of them."""
         questions = tuple(Question(query, self.relevant[query.qid]) for query in queries)
-        docs = {docno: Doc(docno, "") for question in questions for docno in question.positives}
-        merged = MergedSet(docs, questions, MergeTally())
-        homes = deal_documents(merged, dict.fromkeys(names, 1 / len(names)), seed=seed)
-        parts: dict[str, list[Query]] = {name: [] for name in names}
-        for question in questions:
-            parts[homes[question.positives[0]]].append(question.query)
-        if not all(parts.values()):
-            raise CollectionError(f"{len(docs)} documents cannot be dealt into {len(names)} splits")
-        return parts
+        parts = deal_questions(questions, names, seed=seed)
+        return {name: [question.query for question in own] for name, own in parts.items()}
 
 
 def _draw_queries(queries: Sequence[Query], settings: FarSettings) -> list[Query]:
@@ -217,10 +205,8 @@ def _draw_queries(queries: Sequence[Query], settings: FarSettings) -> list[Query
 
 def _store(collection: Collection, folder: Path, progress: Progress) -> Docstore:
     writer = DocstoreWriter(folder)
-    for number, doc in enumerate(collection.docs(), 1):
+    for doc in collection.read_docs("storing passages", progress):
         writer.add(doc)
-        if number % _STEP == 0:
-            progress("storing passages", number, collection.size)
     writer.close()
     return Docstore(folder)
 

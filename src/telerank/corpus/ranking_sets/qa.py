@@ -66,7 +66,8 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
         answered = [question for question in own if question.positives]
         for question in answered:
             key = normalise(question.query.text)
-            questions[key] = _join(questions[key], question) if key in questions else question
+            first = questions.get(key, question)
+            questions[key] = _join(first, question.positives, question.answers)
         tally.questions += len(own)
         tally.without_positive += len(own) - len(answered)
         tally.documents += len(new_docnos)
@@ -122,26 +123,21 @@ def _read_questions(collection: Collection, new_docnos: Mapping[str, str]) -> li
             answers.setdefault(answer.qid, []).append(
                 replace(answer, docno=new_docno(answer.docno), sources=())
             )
-    prefix = _prefix(collection)
-    return [
-        _question(
-            Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text),
-            positives.get(qid, ()),
-            answers.get(qid, ()),
-        )
+    queries = {
+        qid: Query(f"{_prefix(collection)}-{check_id(qid, 'qid', collection.name)}", text)
         for qid, text in texts.items()
+    }
+    return [
+        _join(Question(query, ()), positives.get(qid, ()), answers.get(qid, ()))
+        for qid, query in queries.items()
     ]
 
 
-def _question(query: Query, positives: Iterable[str], answers: Iterable[Answer]) -> Question:
-    own = tuple(replace(answer, qid=query.qid) for answer in answers)
-    return Question(query, tuple(dict.fromkeys(positives)), tuple(dict.fromkeys(own)))
-
-
-def _join(first: Question, other: Question) -> Question:
-    answers = (replace(answer, qid=first.query.qid) for answer in other.answers)
+def _join(question: Question, positives: Iterable[str], answers: Iterable[Answer]) -> Question:
+    """The question with further positives and answers, each once."""
+    own = (replace(answer, qid=question.query.qid) for answer in answers)
     return Question(
-        first.query,
-        tuple(dict.fromkeys((*first.positives, *other.positives))),
-        tuple(dict.fromkeys((*first.answers, *answers))),
+        question.query,
+        tuple(dict.fromkeys((*question.positives, *positives))),
+        tuple(dict.fromkeys((*question.answers, *own))),
     )

@@ -13,41 +13,61 @@ The same sets and settings give the same bytes.
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from telerank.corpus.answers import read_answers, write_answers, write_records
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.ranking_sets.negatives import (
-    STRATEGIES,
-    Screen,
-    draw_random_negatives,
-    search_negatives,
-    take_batch_negatives,
-)
-from telerank.corpus.ranking_sets.qa import MergedSet, Question, merge
+import numpy as np
+
+from telerank.corpus.answers import read_answers
+from telerank.corpus.collection import Collection, rank_in_order
+from telerank.corpus.ranking_sets.qa import WORDS, MergedSet, Question, merge, normalise
 from telerank.corpus.ranking_sets.splits import (
     PARTS,
     Leak,
     Split,
     count_leaks,
+    digest,
+    shuffle,
     split_by_paragraph,
     split_by_question,
 )
-from telerank.corpus.readers.beir import BEIR
-from telerank.corpus.readers.reading import has_file
+from telerank.corpus.readers import beir
+from telerank.corpus.reading import has_file
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.stage import Stage
-from telerank.trec.files import open_to_write
+from telerank.trec.recognition import Format
 from telerank.trec.runs import read_run, write_run
 from telerank.types import Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"
+STRATEGIES = ("bm25", "random", "gold")
+"""How negatives of questions are found: documents that do not contain the answer.
+
+All three (Karpukhin et al. 2020, as in the Piaf report) exclude the question's positives and every document
+that contains the words of one of its answers in a row; in a split by paragraph
+(:func:`.splits.split_by_paragraph`), also documents of other parts.
+
+``random``
+    Documents drawn without replacement from the positives of other questions.
+``gold``
+    The positives of the other questions of a batch, as in training: the questions of a part, shuffled by
+    ``seed``, are cut into batches of ``depth + 1``, and the last batch is filled up with the first questions.
+    Each question contributes its first positive. Another seed is another epoch.
+``bm25``
+    The first ``depth`` documents of a first stage that pass, however far down they are: the report's
+    1,375,690 pairs are nearly eleven for each of 125,440 questions.
+
+A question has fewer than ``depth`` negatives if no more documents pass.
+"""
 SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
 """Opens a first stage over the documents, as a context manager that releases it."""
@@ -110,14 +130,9 @@ class RankingSet:
 
     def manifest(self) -> dict[str, Any]:
         """The content of ``ranking-set.json``."""
-        from importlib.metadata import version
-
         return {
             "recipe": asdict(self.settings),
-            "sources": [
-                {"name": one.name, "format": one.format, "licence": one.licence, "notes": dict(one.notes())}
-                for one in self.sources
-            ],
+            "sources": [collection.provenance for collection in self.sources],
             "merged": asdict(self.merged.tally) | {"kept": len(self.merged.questions)},
             "parts": self.counts(),
             "refused_as_negative": dict(self.refused),
@@ -142,7 +157,9 @@ def make_ranking_set(
     CollectionError
         If the sets cannot be merged (see :func:`.qa.merge`), or no question has a positive.
     """
-    read = collections if settings.titles else [*map(_without_titles, collections)]
+    read = collections
+    if not settings.titles:
+        read = [replace(collection, docs=partial(_untitled, collection)) for collection in collections]
     merged = merge(read, progress=progress)
     if not merged.questions:
         raise CollectionError("no question of these sets has a relevant document")
@@ -167,8 +184,8 @@ def make_ranking_set(
     return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
 
 
-def _without_titles(collection: Collection) -> Collection:
-    return replace(collection, docs=lambda: (replace(doc, title="") for doc in collection.docs()))
+def _untitled(collection: Collection) -> Iterator[Doc]:
+    return (replace(doc, title="") for doc in collection.docs())
 
 
 def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
@@ -177,54 +194,28 @@ def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
     return manifest.is_file() and json.loads(manifest.read_text("utf-8")).get("recipe") == asdict(settings)
 
 
-def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Raise CollectionError if a ranking set cannot be written to ``folder``: only a set is replaced."""
-    target = Path(folder)
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
-        return
-    if not overwrite:
-        raise CollectionError(f"{folder}: already exists; replace it with --overwrite")
-    if not (target / MANIFEST).is_file():
-        raise CollectionError(f"{folder}: not a ranking set, so it is not overwritten")
+check_target = partial(beir.check_target, MANIFEST, "not a ranking set")
+"""Raise CollectionError if a ranking set cannot be written to a folder: only a set is replaced."""
 
 
 def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite: bool = False) -> None:
     """Write a ranking set, if :func:`check_target` allows it; the folder appears only when complete."""
     check_target(folder, overwrite=overwrite)
     with draft_folder(Path(folder)) as draft:
-        _write(draft, ranking_set)
-
-
-def _write(folder: Path, ranking_set: RankingSet) -> None:
-    for name in ("qrels", "negatives", "answers"):
-        (folder / name).mkdir(parents=True)
-    write_records(
-        folder / "corpus.jsonl",
-        (
-            {"_id": doc.docno, "title": doc.title, "text": doc.text}
-            for doc in ranking_set.merged.docs.values()
-        ),
-    )
-    write_records(
-        folder / "queries.jsonl",
-        ({"_id": one.query.qid, "text": one.query.text} for one in ranking_set.merged.questions),
-    )
-    for part, questions in ranking_set.split.parts.items():
-        with open_to_write(folder / "qrels" / f"{part}.tsv") as file:
-            file.write("query-id\tcorpus-id\tscore\n")
-            file.writelines(f"{one.query.qid}\t{docno}\t1\n" for one in questions for docno in one.positives)
-        write_run(
-            folder / "negatives" / f"{part}.run", ranking_set.negatives[part], ranking_set.settings.negatives
-        )
-        write_answers(
-            folder / "answers" / f"{part}.jsonl", (answer for one in questions for answer in one.answers)
-        )
-    text = json.dumps(ranking_set.manifest(), ensure_ascii=False, indent=2)
-    (folder / MANIFEST).write_text(text + "\n", "utf-8")
+        positives, answers = {}, {}
+        for part, own in ranking_set.split.parts.items():
+            positives[part] = [(one.query.qid, docno) for one in own for docno in one.positives]
+            answers[part] = [answer for one in own for answer in one.answers]
+        queries = (question.query for question in ranking_set.merged.questions)
+        beir.write_beir(draft, ranking_set.merged.docs.values(), queries, positives, answers)
+        (draft / "negatives").mkdir()
+        for part, rankings in ranking_set.negatives.items():
+            write_run(draft / "negatives" / f"{part}.run", rankings, ranking_set.settings.negatives)
+        beir.write_manifest(draft / MANIFEST, ranking_set.manifest())
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    collection = BEIR.open(path, encoding)
+    collection = beir.BEIR.read(path, encoding)
     own = {"answers", "negatives", MANIFEST}
     return replace(
         collection,
@@ -250,3 +241,116 @@ RANKING_SET = Format(
     f"ranking set made by telerank: {MANIFEST}",
 )
 """Sources and licences are in the set's ``ranking-set.json``."""
+
+
+class Screen:
+    """Decides which documents may be negatives of a question, and counts refusals by reason."""
+
+    def __init__(self, docs: Mapping[str, Doc], homes: Mapping[str, str] | None = None) -> None:
+        self._docs, self._homes = docs, homes
+        self._words: dict[str, str] = {}
+        self.refused: Counter[str] = Counter()
+
+    def passes(self, question: Question, docno: str) -> bool:
+        reason = self.reason(question, docno)
+        if reason:
+            self.refused[reason] += 1
+        return not reason
+
+    def reason(self, question: Question, docno: str) -> str:
+        """Why the document is refused, or an empty string; does not count the refusal."""
+        if docno in question.positives:
+            return "positive"
+        if self._homes is not None and self._homes[docno] != self._homes[question.positives[0]]:
+            return "other part"
+        return "holds the answer" if self._has_answer(question, docno) else ""
+
+    def _has_answer(self, question: Question, docno: str) -> bool:
+        doc = self._docs[docno]
+        words = self._words.get(docno)
+        if words is None:
+            words = self._words[docno] = f" {normalise(doc.full_text)} "
+        return any(
+            f" {normalise(text)} " in words if WORDS.search(text) else text in doc.full_text
+            for text in dict.fromkeys(answer.text for answer in question.answers)
+        )
+
+
+def draw_random_negatives(
+    questions: Iterable[Question], screen: Screen, candidates: Sequence[str], *, depth: int, seed: int
+) -> Iterator[Ranking]:
+    """Negatives by the strategy ``random``; ``candidates`` are the positives of all questions."""
+    for question in questions:
+        drawn = _draw(candidates, question.query.qid, seed)
+        yield _first(question, (docno for docno in drawn if screen.passes(question, docno)), depth)
+
+
+def take_batch_negatives(
+    questions: Sequence[Question], screen: Screen, *, depth: int, seed: int
+) -> Iterator[Ranking]:
+    """Negatives by the strategy ``gold``."""
+    order = shuffle(questions, lambda question: question.query.qid, seed=seed)
+    size = depth + 1
+    positions = {question.query.qid: n for n, question in enumerate(order)}
+    for question in questions:
+        begin = positions[question.query.qid] // size * size
+        batch = order[begin : begin + size]
+        batch += order[: min(size - len(batch), begin)]
+        others = dict.fromkeys(other.positives[0] for other in batch if other is not question)
+        yield _first(question, (docno for docno in others if screen.passes(question, docno)), depth)
+
+
+def search_negatives(
+    questions: Sequence[Question], screen: Screen, stage: Stage, *, depth: int, progress: Progress = silent
+) -> Iterator[Ranking]:
+    """Negatives by the strategy ``bm25``, with any first stage, whose scores are kept.
+
+    If too few of its documents pass, the search is repeated for four times as many.
+    """
+    negatives: dict[str, Ranking] = {}
+    waiting, cut = list(questions), 2 * depth
+    while waiting:
+        short: list[Question] = []
+        rankings = (stage % cut).run(question.query for question in waiting)
+        for question, ranking in zip(waiting, rankings, strict=True):
+            kept, refused = _keep_passing(question, ranking, screen, depth)
+            if len(kept) < depth and len(ranking) == cut:
+                short.append(question)
+            else:
+                negatives[question.query.qid] = kept
+                screen.refused.update(refused)
+                progress("searching negatives", len(negatives), len(questions))
+        waiting, cut = short, 4 * cut
+    return (negatives[question.query.qid] for question in questions)
+
+
+def _keep_passing(
+    question: Question, ranking: Ranking, screen: Screen, depth: int
+) -> tuple[Ranking, Counter[str]]:
+    """The first ``depth`` documents that pass, and the reasons of the refusals among them."""
+    rows: list[int] = []
+    refused: Counter[str] = Counter()
+    for row, docno in enumerate(ranking.docnos):
+        if len(rows) == depth:
+            break
+        if reason := screen.reason(question, docno):
+            refused[reason] += 1
+        else:
+            rows.append(row)
+    docnos = tuple(ranking.docnos[row] for row in rows)
+    kept = Ranking.presorted(question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)])
+    return kept, refused
+
+
+def _first(question: Question, docnos: Iterable[str], depth: int) -> Ranking:
+    return rank_in_order(question.query, islice(docnos, depth))
+
+
+def _draw(candidates: Sequence[str], qid: str, seed: int) -> Iterator[str]:
+    """All candidates in a random order, shuffled as far as it is read (Fisher and Yates)."""
+    generator = random.Random(int.from_bytes(digest(seed, qid)[:8]))
+    moved: dict[int, int] = {}
+    for row in range(len(candidates)):
+        pick = row + int(generator.random() * (len(candidates) - row))  # random() is the same in all Pythons
+        yield candidates[moved.get(pick, pick)]
+        moved[pick] = moved.get(row, row)

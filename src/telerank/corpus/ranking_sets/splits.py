@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from telerank.corpus.ranking_sets.qa import MergedSet, Question
+from telerank.errors import CollectionError
 
 SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
 PARTS = tuple(SHARES)
@@ -49,21 +50,40 @@ def split_by_paragraph(merged: MergedSet, *, seed: int) -> Split:
     Documents that share a question stay together, with their questions. These groups are assigned in random
     order, each to the part that lacks most questions, so a part misses its share by less than one group.
     """
-    homes = deal_documents(merged, SHARES, seed=seed)
+    homes = _deal_documents(merged.docs, merged.questions, SHARES, seed=seed)
     parts = _group(merged.questions, lambda question: homes[question.positives[0]])
     return Split(parts, homes)
 
 
-def deal_documents(merged: MergedSet, shares: Mapping[str, float], *, seed: int) -> dict[str, str]:
+def deal_questions(
+    questions: Sequence[Question], names: Sequence[str], *, seed: int
+) -> Mapping[str, tuple[Question, ...]]:
+    """Questions in parts of about one size, so that no document answers questions of two parts.
+
+    Raises CollectionError if a part has none.
+    """
+    docnos = dict.fromkeys(docno for question in questions for docno in question.positives)
+    homes = _deal_documents(docnos, questions, dict.fromkeys(names, 1 / len(names)), seed=seed)
+    parts = _group(questions, lambda question: homes[question.positives[0]], names)
+    if not all(parts.values()):
+        raise CollectionError(
+            f"{len(docnos)} documents with questions cannot be dealt into {len(names)} parts"
+        )
+    return parts
+
+
+def _deal_documents(
+    docnos: Iterable[str], questions: Sequence[Question], shares: Mapping[str, float], *, seed: int
+) -> dict[str, str]:
     """The part of each document, so that each part has about its share of the questions.
 
     Documents that share a question are in one part.
     """
-    groups = _groups(merged)
+    groups = _groups(docnos, questions)
     sizes = dict.fromkeys(groups.values(), 0)
-    for question in merged.questions:
+    for question in questions:
         sizes[groups[question.positives[0]]] += 1
-    lacks = {part: share * len(merged.questions) for part, share in shares.items()}
+    lacks = {part: share * len(questions) for part, share in shares.items()}
     part_of_group: dict[str, str] = {}
     for group in shuffle(sizes, str, seed=seed):
         part = max(lacks, key=lacks.__getitem__)
@@ -93,17 +113,17 @@ def digest(seed: int, key: str) -> bytes:
 
 
 def _group(
-    questions: Sequence[Question], part_of: Callable[[Question], str]
+    questions: Sequence[Question], part_of: Callable[[Question], str], names: Sequence[str] = PARTS
 ) -> Mapping[str, tuple[Question, ...]]:
-    parts: dict[str, list[Question]] = {part: [] for part in PARTS}
+    parts: dict[str, list[Question]] = {name: [] for name in names}
     for question in questions:
         parts[part_of(question)].append(question)
     return {part: tuple(own) for part, own in parts.items()}
 
 
-def _groups(merged: MergedSet) -> dict[str, str]:
+def _groups(docnos: Iterable[str], questions: Sequence[Question]) -> dict[str, str]:
     """For each document, a representative of the documents that questions connect it with."""
-    parent = {docno: docno for docno in merged.docs}
+    parent = {docno: docno for docno in docnos}
 
     def root(docno: str) -> str:
         while parent[docno] != docno:
@@ -111,8 +131,8 @@ def _groups(merged: MergedSet) -> dict[str, str]:
             docno = parent[docno]
         return docno
 
-    for question in merged.questions:
+    for question in questions:
         first = root(question.positives[0])
         for docno in question.positives[1:]:
             parent[root(docno)] = first
-    return {docno: root(docno) for docno in merged.docs}
+    return {docno: root(docno) for docno in parent}

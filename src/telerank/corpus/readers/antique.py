@@ -20,8 +20,8 @@ from functools import partial
 from itertools import starmap
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     bind,
     find_file,
     has_file,
@@ -32,6 +32,7 @@ from telerank.corpus.readers.reading import (
 from telerank.errors import FormatError
 from telerank.trec.files import check_id
 from telerank.trec.qrels import read_qrels
+from telerank.trec.recognition import Format
 from telerank.types import Doc, Qrel, Query
 
 _DOCS = "antique-collection.txt"

@@ -12,17 +12,20 @@ folder does not state it.
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
-from telerank.corpus.answers import read_answers
-from telerank.corpus.collection import Collection, Format, Stream
+from telerank.corpus.answers import read_answers, write_answers, write_records
+from telerank.corpus.collection import Collection
 from telerank.corpus.readers.jsonl import read_docs
-from telerank.corpus.readers.reading import (
+from telerank.corpus.reading import (
     WHOLE,
+    Stream,
     bind,
     find_file,
     has_file,
@@ -31,9 +34,9 @@ from telerank.corpus.readers.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
-from telerank.trec import read_qrels, read_topics
-from telerank.trec.recognition import Conditions
-from telerank.types import Qrel, Query
+from telerank.trec import open_to_write, read_qrels, read_topics
+from telerank.trec.recognition import Conditions, Format
+from telerank.types import Answer, Doc, Qrel, Query
 
 _QRELS = re.compile(r"(.+)\.(?:tsv|txt)")
 _ANSWERS = re.compile(r"(.+)\.jsonl")
@@ -115,3 +118,42 @@ def _lack_queries(path: Path) -> Iterator[Query]:
 
 
 BEIR = Format("beir", _conditions, _open, "BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv")
+
+
+def check_target(manifest: str, what: str, folder: str | Path, *, overwrite: bool = False) -> None:
+    """Raise CollectionError if ``folder`` cannot be written: only one with ``manifest`` is replaced."""
+    target = Path(folder)
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise CollectionError(f"{folder}: already exists; replace it with --overwrite")
+    if not (target / manifest).is_file():
+        raise CollectionError(f"{folder}: {what}, so it is not overwritten")
+
+
+def write_beir(
+    folder: Path,
+    docs: Iterable[Doc],
+    queries: Iterable[Query],
+    positives: Mapping[str, Iterable[tuple[str, str]]],
+    answers: Mapping[str, Iterable[Answer]],
+) -> None:
+    """Write a BEIR folder with answers; ``positives`` are pairs of qid and docno, of grade 1, by split.
+
+    The documents are read first: what comes after them may be collected meanwhile.
+    """
+    records = ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in docs)
+    write_records(folder / "corpus.jsonl", records)
+    write_records(folder / "queries.jsonl", ({"_id": query.qid, "text": query.text} for query in queries))
+    for name in ("qrels", "answers"):
+        (folder / name).mkdir()
+    for split, pairs in positives.items():
+        with open_to_write(folder / "qrels" / f"{split}.tsv") as file:
+            file.write("query-id\tcorpus-id\tscore\n")
+            file.writelines(f"{qid}\t{docno}\t1\n" for qid, docno in pairs)
+        write_answers(folder / "answers" / f"{split}.jsonl", answers[split])
+
+
+def write_manifest(path: Path, record: Mapping[str, Any]) -> None:
+    """Write how a folder was made."""
+    path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", "utf-8")

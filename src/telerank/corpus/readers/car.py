@@ -41,12 +41,12 @@ from typing import Any, BinaryIO
 
 import cbor2
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import list_files, plain_name, read_all
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import bind, list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, open_bytes
 from telerank.trec.qrels import read_qrels
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.trec.topics import read_topics
 from telerank.types import Doc, Query
 
@@ -96,11 +96,11 @@ def _describe(item: object) -> str:
 
 def _body_text(body: list[object]) -> str:
     """The text of one body; ``ValueError`` if it is neither text nor link."""
-    tag, content = body[0], body[1]
-    text = content if tag == 0 else content[4] if tag == 1 and isinstance(content, list) else None
-    if not isinstance(text, str):
-        raise ValueError(f"a body is a text or a link, got {body!r}")  # noqa: TRY004 — one error for the caller
-    return text
+    match body:
+        case [0, str(text), *_] | [1, [_, _, _, _, str(text), *_], *_]:
+            return text
+        case _:
+            raise ValueError(f"a body is a text or a link, got {body!r}")
 
 
 def _paths(path: list[tuple[str, str]], parts: list[list[Any]]) -> Iterator[tuple[str, str]]:
@@ -218,10 +218,15 @@ def _open(path: Path, encoding: str) -> Collection:
         for file, kind in files
         if kind is None and _TOPICS.search(plain_name(file))
     }
-    judged = [(file, *_split(file)) for file, _ in files if _QRELS.search(plain_name(file))]
-    levels = {split: (stem, level) for _, split, stem, level in judged} | {
-        stem: (stem, "") for stem in readers
-    }
+    judged: dict[str, Path] = {}
+    levels: dict[str, tuple[str, str]] = {}
+    for file, _ in files:
+        if _QRELS.search(plain_name(file)):
+            match, stem = _LEVEL.search(plain_name(file)), _stem(file)
+            level = match[1] if match and match[1] in _STEPS else ""
+            split = f"{stem}-{level}" if level else stem
+            judged[split], levels[split] = file, (stem, level)
+    levels |= {stem: (stem, "") for stem in readers}
     return Collection(
         name=path.name if path.is_dir() else _stem(path),
         format=TREC_CAR.name,
@@ -231,7 +236,7 @@ def _open(path: Path, encoding: str) -> Collection:
             for split, (stem, level) in sorted(levels.items())
             if stem in readers
         },
-        qrels={split: partial(read_qrels, file) for file, split, _, _ in judged},
+        qrels=bind(read_qrels, judged),
         licence="CC BY-SA 3.0",
         source="trec-car.cs.unh.edu",
     )
@@ -247,13 +252,6 @@ def _stem(file: Path) -> str:
     for affix in ("topics.", "qrels."):
         name = name.removeprefix(affix)
     return _LEVEL.sub("", name.partition(".cbor")[0].removesuffix(".txt").removesuffix(".qrels"))
-
-
-def _split(qrels: Path) -> tuple[str, str, str]:
-    """Split, stem and level of a file of judgments."""
-    match, stem = _LEVEL.search(plain_name(qrels)), _stem(qrels)
-    level = match[1] if match and match[1] in _STEPS else ""
-    return f"{stem}-{level}" if level else stem, stem, level
 
 
 def _queries_of_level(read: Callable[[], Iterator[Query]], level: str) -> Iterator[Query]:

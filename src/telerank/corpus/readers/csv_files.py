@@ -18,10 +18,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection
 from telerank.corpus.readers.jsonl import DOCNO_KEYS, TEXT_KEYS
-from telerank.corpus.readers.reading import (
-    decode,
+from telerank.corpus.reading import (
     find_file,
     list_files,
     plain_name,
@@ -29,13 +28,12 @@ from telerank.corpus.readers.reading import (
     read_beginning,
     read_columns,
     read_first_lines,
-    read_lines,
     require_file,
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import LONGEST, first_value, open_bytes, raw_lines
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import LONGEST, decode, first_value, numbered_lines, open_bytes, raw_lines
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc
 
 _NAMES = {"docno": DOCNO_KEYS, "text": TEXT_KEYS, "title": ("title",), "url": ("url",)}
@@ -44,7 +42,10 @@ _HEADER = f"a header with a column {' or '.join(DOCNO_KEYS)} and a column {' or 
 
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of a CSV or TSV file with a header."""
-    rows = (_csv_rows if _suffix(path) == ".csv" else _tsv_rows)(path, encoding)
+    if _suffix(path) == ".csv":
+        rows = _csv_rows(path, encoding)
+    else:
+        rows = ((number, line.split("\t")) for number, line in numbered_lines(path, encoding))
     number, header = next(rows, (1, []))
     columns = _columns(header)
     if not {"docno", "text"} <= columns.keys():
@@ -60,10 +61,6 @@ def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of ``passages.tsv``: number, source, text."""
     for _, (number, source, text) in read_columns(path, encoding, "number source text"):
         yield Doc(number, text, url=source)
-
-
-def _tsv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    return ((number, line.split("\t")) for number, line in read_lines(path, encoding))
 
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -143,12 +140,8 @@ def _passages_conditions(path: Path) -> Conditions:
     yield file and not _has_header(file), "passages.tsv has a header"
 
 
-def _passages_file(path: Path) -> Path:
-    return path if plain_name(path) == "passages.tsv" else require_file(path, "passages.tsv")
-
-
 def _open_passages(path: Path, encoding: str) -> Collection:
-    file = _passages_file(path)
+    file = path if plain_name(path) == "passages.tsv" else require_file(path, "passages.tsv")
     unread = unread_files(path, [file])
     return Collection(path.name, PASSAGES.name, partial(read_passages, file, encoding), unread=unread)
 

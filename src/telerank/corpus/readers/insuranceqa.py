@@ -17,17 +17,17 @@ from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format, rank_in_order
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection, rank_in_order
+from telerank.corpus.reading import (
     find_file,
     has_file,
     list_files,
     plain_name,
     read_columns,
-    read_lines,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import numbered_lines
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc, Qrel, Query, Ranking
 
 _SPLITS = ("train", "valid", "test")
@@ -73,7 +73,7 @@ class _Folder:
             yield Doc(label, self._decode(text, self.answers, number))
 
     def notes(self) -> dict[str, int]:
-        texts = (line.partition("\t")[2] for _, line in read_lines(self.answers, self.encoding))
+        texts = (line.partition("\t")[2] for _, line in numbered_lines(self.answers, self.encoding))
         strange = sum(not _WORD.fullmatch(token) for text in texts for token in text.split(" ") if token)
         return {"tokens_that_stand_for_themselves": strange}
 
@@ -81,13 +81,17 @@ class _Folder:
         """The questions of a split from the file with pools of this size, by default the smallest."""
         files = self.questions[split]
         path = files[min(files) if size is None else size]
-        for position, (number, line) in enumerate(read_lines(path, self.encoding), 1):
+        for position, (number, line) in enumerate(numbered_lines(path, self.encoding), 1):
             columns = line.split("\t")
             if len(columns) not in {3, 4}:
                 what = "3 or 4 columns with tabs between: domain question labels pool"
                 raise FormatError(path, number, what, line)
             query = Query(f"{split}-{position}", self._decode(columns[1], path, number))
-            relevant, pool = (_read_labels(column, path, number) for column in (*columns[2:], "")[:2])
+            relevant, pool = (tuple(column.split()) for column in (*columns[2:], "")[:2])
+            for labels, column in zip((relevant, pool), columns[2:], strict=False):
+                if not all(label.isdecimal() for label in labels) or len({*labels}) < len(labels):
+                    what = "answer labels: different numbers separated by blanks"
+                    raise FormatError(path, number, what, column)
             yield InsuranceQuestion(query, relevant, pool)
 
     def queries(self, split: str) -> Iterator[Query]:
@@ -110,13 +114,6 @@ class _Folder:
             if token not in self.words and _WORD.fullmatch(token):
                 raise FormatError(path, number, "words of the vocabulary", token)
         return " ".join(self.words.get(token, token) for token in tokens)
-
-
-def _read_labels(column: str, path: Path, number: int) -> tuple[str, ...]:
-    labels = tuple(column.split())
-    if not all(label.isdecimal() for label in labels) or len(set(labels)) != len(labels):
-        raise FormatError(path, number, "answer labels: different numbers separated by blanks", column)
-    return labels
 
 
 def _find_folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder | None:

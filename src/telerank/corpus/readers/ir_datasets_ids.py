@@ -17,7 +17,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from telerank.corpus.collection import Collection, Record
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import Record
 from telerank.errors import CollectionError, MissingExtra, shorten
 from telerank.types import Doc, Qrel, Query, Ranking
 

@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     bind,
     group_by_split,
@@ -34,14 +34,13 @@ from telerank.corpus.readers.reading import (
     read_all,
     read_beginning,
     read_first_keys,
-    read_lines,
     read_text,
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import describe_json, first_value, parse_json, parse_object
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import describe_json, first_value, numbered_lines, parse_json, parse_object
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc
 
 DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")
@@ -62,7 +61,7 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
                 raise FormatError(path, None, f"an object as item {position}", describe_json(record))
             yield _doc(path, None, record, f"that of item {position}")
         return
-    for number, line in read_lines(path, encoding):
+    for number, line in numbered_lines(path, encoding):
         yield _doc(path, number, parse_object(path, number, line), line)
 
 

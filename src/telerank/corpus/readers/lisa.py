@@ -22,22 +22,20 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     bind,
     choose_file,
-    decode,
     list_few,
     plain_name,
     read_all,
     read_first_lines,
-    read_lines,
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import open_bytes, raw_lines
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import numbered_lines
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc, Qrel, Query
 
 _BEGINS = re.compile(r"Document\s+0*([0-9]{1,18})\s*")
@@ -52,18 +50,17 @@ _NAMES = {"LISA.QUE": "queries", "LISA.REL": "lists", "LISARJ.NUM": "numbers"}
 def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     """Read the documents of one file."""
     docno, begun, lines = "", 0, list[str]()
-    with open_bytes(path) as file:
-        for number, raw in raw_lines(path, file):
-            line = decode(raw, path, encoding, number).strip()
-            if _ENDS.fullmatch(line) and docno:
-                yield _doc(docno, lines)
-                docno = ""
-            elif docno:
-                lines.append(line)
-            elif match := _BEGINS.fullmatch(line):
-                docno, begun, lines = match[1], number, []
-            elif line.strip("\x1a"):
-                raise FormatError(path, number, "Document and a number", line)
+    for number, raw in numbered_lines(path, encoding, blank=True):
+        line = raw.strip()
+        if _ENDS.fullmatch(line) and docno:
+            yield _doc(docno, lines)
+            docno = ""
+        elif docno:
+            lines.append(line)
+        elif match := _BEGINS.fullmatch(line):
+            docno, begun, lines = match[1], number, []
+        elif line.strip("\x1a"):
+            raise FormatError(path, number, "Document and a number", line)
     if docno:
         raise FormatError(path, begun, "a line of asterisks at the end of the document that begins here")
 
@@ -76,7 +73,7 @@ def _doc(docno: str, lines: list[str]) -> Doc:
 def read_queries(path: Path, encoding: str = "utf-8") -> Iterator[Query]:
     """Read the queries of ``LISA.QUE``."""
     qid, words = "", list[str]()
-    for number, line in read_lines(path, encoding):
+    for number, line in numbered_lines(path, encoding):
         match = None if qid else _NUMBER.fullmatch(line.strip())
         if not qid and not match:
             if line.strip("\x1a"):
@@ -95,7 +92,7 @@ def read_queries(path: Path, encoding: str = "utf-8") -> Iterator[Query]:
 def read_judgments(path: Path, encoding: str = "utf-8") -> Iterator[Qrel]:
     """Read ``LISA.REL``."""
     qid, count, docnos = "", -1, list[str]()
-    for number, line in read_lines(path, encoding):
+    for number, line in numbered_lines(path, encoding):
         query, refs = _QUERY.fullmatch(line.strip()), _REFS.fullmatch(line)
         if query and not qid:
             qid, count, docnos = query[1], -1, []
@@ -115,7 +112,7 @@ def read_judgments(path: Path, encoding: str = "utf-8") -> Iterator[Qrel]:
 def read_columns(path: Path, encoding: str = "utf-8") -> Iterator[Qrel]:
     """Read ``LISARJ.NUM``."""
     numbers: list[str] = []
-    for number, line in read_lines(path, encoding):
+    for number, line in numbered_lines(path, encoding):
         numbers += line.strip("\x1a").split()
         if not all(map(_COUNT.fullmatch, numbers[:2])):
             raise FormatError(path, number, "query, number of documents, docnos", line)

@@ -30,8 +30,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telerank.corpus.answers import read_answers
-from telerank.corpus.collection import Collection, Format, Stream, rank_in_order
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection, rank_in_order
+from telerank.corpus.reading import (
+    Stream,
     bind,
     find_file,
     list_few,
@@ -43,7 +44,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Answer, Doc, Query, Ranking
 
 _PASSAGES, _DOCUMENTS, _ANSWERS = "collection.tsv", "msmarco-docs.tsv", "answers.jsonl"

@@ -34,20 +34,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain, pairwise
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     choose_file,
     list_few,
     read_first_lines,
-    read_lines,
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.recognition import Conditions
-from telerank.trec.smart import NUMBER, SmartRecord, read_records, starts_smart
+from telerank.trec.files import numbered_lines
+from telerank.trec.recognition import Conditions, Format
+from telerank.trec.topics import NUMBER, SmartRecord, read_records, starts_smart
 from telerank.types import Doc, Qrel, Query
 
 _QUERIES = re.compile(r"qry|quer(?:y|ies)|(?<![a-z])que(?![a-z])", re.IGNORECASE)
@@ -86,10 +87,12 @@ class _SmartFiles:
         """Each document with its docno, and whether that is its position, since its number was wrong."""
         if self.docs is None:
             return
-        before, records = "0", read_records(self.docs, read_lines(self.docs, self.encoding))
-        for position, (record, following) in enumerate(_with_following(records), 1):
-            gap = before == str(position - 1) and following == str(position + 1)
-            wrong = gap and record.id != str(position)
+        before, records = "0", read_records(self.docs, numbered_lines(self.docs, self.encoding))
+        for position, (record, following) in enumerate(pairwise(chain(records, [None])), 1):
+            if record is None:
+                return
+            gap = before == str(position - 1) and following and following.id == str(position + 1)
+            wrong = bool(gap) and record.id != str(position)
             before = str(position) if wrong else record.id or ""
             yield record, str(position) if wrong else record.id, wrong
 
@@ -103,7 +106,7 @@ class _SmartFiles:
         texts: dict[str, str] = {}
         if self.queries is None:
             return texts
-        for record in read_records(self.queries, read_lines(self.queries, self.encoding)):
+        for record in read_records(self.queries, numbered_lines(self.queries, self.encoding)):
             text = " ".join((record.text("W") or record.text("T")).split())
             if record.id is None or record.id in texts or not text:
                 what = "a number after .I that no other query has, and a text after .W"
@@ -129,7 +132,7 @@ class _SmartFiles:
             return []
         return [
             (number, *_read_judgment(self.judgments, number, line))
-            for number, line in read_lines(self.judgments, self.encoding)
+            for number, line in numbered_lines(self.judgments, self.encoding)
         ]
 
     def read_qrels(self) -> Iterator[Qrel]:
@@ -139,15 +142,6 @@ class _SmartFiles:
                 raise FormatError(self.judgments or "", number, f"a grade from -1 to {_BEST}", str(grade))
             value = _BEST + 1 - grade if grade > 0 else 0
             yield Qrel(qid, docno, value if reverse else grade)
-
-
-def _with_following(records: Iterator[SmartRecord]) -> Iterator[tuple[SmartRecord, str | None]]:
-    """Each record, and the number of the one after it."""
-    record = next(records, None)
-    while record:
-        following = next(records, None)
-        yield record, following.id if following else None
-        record = following
 
 
 def _read_judgment(path: Path, number: int, line: str) -> tuple[str, str, int]:

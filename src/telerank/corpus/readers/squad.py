@@ -21,14 +21,14 @@ Such a file becomes a collection as follows:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from telerank.corpus.collection import Collection, Format, Record, Stream
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     list_few,
     name_splits,
@@ -39,7 +39,7 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import check_id, describe_json, parse_json
-from telerank.trec.recognition import Conditions, holds
+from telerank.trec.recognition import Conditions, Format, holds
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")
@@ -195,27 +195,24 @@ def _open(path: Path, encoding: str) -> Collection:
         split: cache(partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if several else ""))
         for split, file in files.items()
     }
+
+    def streams(part: Callable[[QASet], Kind]) -> dict[str, Callable[[], Kind]]:
+        """A part of the set of each split."""
+        return {split: partial(lambda read: part(read()), read) for split, read in load.items()}
+
     return Collection(
         name=path.name if path.is_dir() else plain_name(path).removesuffix(".json"),
         format=SQUAD.name,
         docs=lambda: (doc for read in load.values() for doc in read().docs.values()),
-        queries={split: _stream(read, lambda qa: qa.queries.values()) for split, read in load.items()},
-        qrels={split: _stream(read, lambda qa: qa.qrels) for split, read in load.items()},
-        answers={split: _stream(read, lambda qa: qa.answers) for split, read in load.items()},
-        contexts={split: _contexts(read) for split, read in load.items()},
-        unlocated={split: _stream(read, lambda qa: qa.unlocated) for split, read in load.items()},
-        moved={split: _stream(read, lambda qa: qa.moved) for split, read in load.items()},
+        queries=streams(lambda qa: iter(qa.queries.values())),
+        qrels=streams(lambda qa: qa.qrels),
+        answers=streams(lambda qa: iter(qa.answers)),
+        contexts=streams(lambda qa: qa.paragraphs),
+        unlocated=streams(lambda qa: iter(qa.unlocated)),
+        moved=streams(lambda qa: iter(qa.moved)),
         unread=unread_files(path, files.values()),
         notes=lambda: {name: sum(read().tally[name] for read in load.values()) for name in _COUNTED},
     )
-
-
-def _stream(read: Callable[[], QASet], records: Callable[[QASet], Iterable[Record]]) -> Stream[Record]:
-    return lambda: iter(records(read()))
-
-
-def _contexts(read: Callable[[], QASet]) -> Callable[[], Mapping[str, str]]:
-    return lambda: read().paragraphs
 
 
 def _files(path: Path) -> dict[str, Path]:

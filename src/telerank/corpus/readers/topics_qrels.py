@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import bind, group_by_split, list_files, plain_name
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import bind, group_by_split, list_files, plain_name
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 
@@ -41,7 +41,9 @@ def open_topics(
 
 def _conditions(path: Path) -> Conditions:
     files = list_files(path)
-    known = [file for file in files if any(n.fullmatch(plain_name(file)) for n in (_TOPICS, _QRELS))]
+    known = [
+        file for file in files if _TOPICS.fullmatch(plain_name(file)) or _QRELS.fullmatch(plain_name(file))
+    ]
     other = next((file.name for file in files if file not in known or not file.is_file()), "")
     yield known, ""
     yield known and not other, f"{other}: its name begins neither with topics (or queries) nor with qrels"

@@ -33,11 +33,10 @@ from html.entities import html5
 from itertools import islice
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
-from telerank.corpus.readers.reading import (
+from telerank.corpus.collection import Collection
+from telerank.corpus.reading import (
     WHOLE,
     bind,
-    decode,
     find_backups,
     find_file,
     group_by_split,
@@ -51,8 +50,8 @@ from telerank.corpus.readers.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import open_bytes, raw_lines
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import decode, open_bytes, raw_lines
+from telerank.trec.recognition import Conditions, Format
 from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")
@@ -173,9 +172,9 @@ def strip_markup(text: str) -> str:
 
 def _character(entity: re.Match[str]) -> str:
     name = entity[0]
-    if name in _FEDERAL:  # first: HTML's &blank; is the symbol for a blank
-        return _FEDERAL[name]
-    return html.unescape(name) if name.startswith("&#") or name[1:] in html5 else name
+    known = name.startswith("&#") or name[1:] in html5
+    # HTML's &blank; is the symbol for a blank
+    return _FEDERAL.get(name) or (html.unescape(name) if known else name)
 
 
 def _one_line(text: str) -> str:
@@ -217,13 +216,12 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _open(path: Path, encoding: str) -> Collection:
     files = [file for file in list_files(path) if path.is_dir() and file.is_file()]
-    topics = [file for file in files if _kind(file) == "top"]
-    qrels = [file for file in files if _kind(file) == "qrels"]
+    topics, qrels = ([file for file in files if _kind(file) == kind] for kind in ("top", "qrels"))
     questions, judgments = group_by_split(topics, qrels)
-    others = {*topics, *qrels}
 
     def docs() -> Iterator[Doc]:
-        return read_all(read_docs, (file for file in _files(path) if file not in others), encoding)
+        files = (file for file in _files(path) if file not in {*topics, *qrels})
+        return read_all(read_docs, files, encoding)
 
     return Collection(
         path.name,
@@ -295,9 +293,8 @@ ROBUST_FIELDS = {"title": "title", "description": "desc"}
 def _robust_files(path: Path) -> tuple[list[Path], list[Path]]:
     """The topics and the qrels of Robust04, by their names."""
     files = [file for file in list_files(path) if file.is_file() and "robust" in file.name.lower()]
-    return [file for file in files if _kind(file) == "top"], [
-        file for file in files if _kind(file) == "qrels"
-    ]
+    topics, qrels = ([file for file in files if _kind(file) == kind] for kind in ("top", "qrels"))
+    return topics, qrels
 
 
 def _robust_conditions(path: Path) -> Conditions:

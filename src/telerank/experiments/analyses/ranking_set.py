@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.lengths import SPECIALS, bin_inputs, token_counter
 from telerank.corpus.ranking_sets.qa import normalise
 from telerank.corpus.ranking_sets.splits import PARTS
-from telerank.corpus.statistics import (
-    OTHERS,
-    REACH,
-    SPECIALS,
-    CollectionStatistics,
-    bin_inputs,
-    describe,
-    read_pairs,
-    token_counter,
-)
+from telerank.corpus.statistics import OTHERS, REACH, CollectionStatistics, describe, draw_plots, read_pairs
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import RankingSetPart, RankingSetSpec
 from telerank.experiments.analysis_base import Published
@@ -144,8 +136,6 @@ def _format(column: str, value: float | None) -> str:
 
 
 def _draw(statistics: SetStatistics, spec: RankingSetSpec) -> dict[str, Figure]:
-    from telerank.corpus.statistics_plots import draw_plots
-
     plots = draw_plots(statistics.all_splits)
     return {name: plots[name] for part in spec.parts if (name := _PLOTS.get(part, "")) in plots}
 

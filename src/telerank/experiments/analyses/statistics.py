@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.statistics import Lengths
+from telerank.corpus.lengths import Lengths
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import StatisticsSpec
 from telerank.experiments.published import PAPER

@@ -7,9 +7,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
+from telerank.corpus.answers import is_predictions_file, read_no_answer, read_predictions
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.corpus.predictions import is_predictions_file, read_no_answer, read_predictions
 from telerank.errors import CollectionError
 from telerank.evaluation.answers.gold import GoldAnswers
 from telerank.evaluation.answers.measures import measure_answers

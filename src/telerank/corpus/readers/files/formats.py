@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from telerank.corpus.collection import Collection, Format
+from telerank.corpus.collection import Collection
 from telerank.corpus.readers.files.folder import FolderFiles, list_files
 from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
 from telerank.corpus.readers.files.passages import PASSAGE_WORDS
-from telerank.corpus.readers.reading import find_backups, is_note, read_first_lines
+from telerank.corpus.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
-from telerank.trec.recognition import Conditions
+from telerank.trec.recognition import Conditions, Format
 
 _QUERIES = re.compile(r"(?:topics|queries|query)\b", re.IGNORECASE)
 _QRELS = re.compile(r"(?:qrels?|judge?ments)\b", re.IGNORECASE)
@@ -65,17 +65,15 @@ def _document_conditions(path: Path) -> Conditions:
         return
     files = _first_files(path)
     documents = sum(map(_is_document, files))
-    others = (file.name for file in files if not (file_kind(file) or _is_beside(file)))
+    # a folder among the files is a link to one
+    unknown = (file for file in files if not file_kind(file) and file.suffix.lower() not in _BESIDE)
+    others = (file.name for file in unknown if not file.is_dir())
     yield documents, "no file in it is PDF, DOCX, HTML or Markdown by its name"
     yield 2 * documents >= len(files) > 0, ""
     if other := next(others, ""):
         yield False, f"{other}: neither a document by its name nor what stands beside documents"
     else:
         yield from _are_no_data([file for file in files if is_text(file)])
-
-
-def _whole_conditions(_: Path) -> Conditions:
-    yield False, "only if it is chosen by its name"
 
 
 def _are_no_data(files: Sequence[Path]) -> Conditions:
@@ -99,10 +97,6 @@ def _first_files(folder: Path) -> list[Path]:
 def _is_document(path: Path) -> bool:
     """Whether a file is of a kind that only ``documents`` reads; every folder may have a README."""
     return file_kind(path) not in ("", ".txt", ".text") and not is_note(path)
-
-
-def _is_beside(path: Path) -> bool:
-    return path.suffix.lower() in _BESIDE or path.is_dir()  # a link to a folder
 
 
 def _has_records(file: Path) -> bool:
@@ -139,6 +133,9 @@ DOCUMENTS = Format(
     partial(_open, "documents"),
     "folder of PDF, DOCX, HTML, Markdown and text files, cut into passages (extra: telerank[files])",
 )
-WHOLE_DOCUMENTS = Format(
-    "whole-documents", _whole_conditions, partial(_open, "whole-documents"), "the same, a document each"
+WHOLE_DOCUMENTS: Format[Path, Collection] = Format(
+    "whole-documents",
+    lambda _: [(False, "only if it is chosen by its name")],
+    partial(_open, "whole-documents"),
+    "the same, a document each",
 )

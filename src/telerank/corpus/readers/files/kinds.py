@@ -1,46 +1,57 @@
-"""The kinds of files by the ends of their names, and reading the text of each."""
+"""The kinds of files: the ends of their names, what must be installed to read them, and what reads them."""
 
 from __future__ import annotations
 
-import re
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
-from telerank.corpus.readers.files.limits import FileLimits
-from telerank.corpus.readers.files.text import FilePart, FileText, Problem, UnreadableFile
-from telerank.corpus.readers.reading import plain_name
+from telerank.corpus.readers.files.text import FileLimits, FileText, Problem, UnreadableFile
+from telerank.corpus.reading import plain_name
 from telerank.errors import FormatError, MissingExtra
 from telerank.trec.files import BOM, open_bytes
 
-TEXTS = frozenset([".txt", ".text", ".md"])
-"""Files that are texts as they are; they may be packed (``.gz``, ``.xz``)."""
-_MARKDOWN = frozenset([".md", ".markdown"])
-_HTML = frozenset([".html", ".htm", ".xhtml"])
-KINDS = frozenset([".pdf", ".docx", *_HTML, *_MARKDOWN, *TEXTS])
-"""The ends of all names that are read."""
-_PACKED_KINDS = _MARKDOWN | TEXTS
-_MODULES = {
-    ".pdf": ("pypdfium2",),
-    ".docx": ("docx",),
-    **dict.fromkeys(_HTML, ("trafilatura", "lxml")),
-    **dict.fromkeys(_MARKDOWN, ("markdown_it", "lxml")),
-}
-_PARAGRAPH = re.compile(r"\S.*?(?=\s*\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of files, by the ends of their names.
+
+    ``reader`` is the module beside this one, and the function in it that takes the content of a file, and its
+    name, and returns a :class:`~telerank.corpus.readers.files.text.FileText`. Files that are text are decoded
+    for it, and may be packed (``.gz``, ``.xz``).
+    """
+
+    ends: tuple[str, ...]
+    reader: tuple[str, str]
+    modules: tuple[str, ...] = ()
+    is_text: bool = False
+
+
+_KINDS = (
+    FileKind((".pdf",), ("pdf", "read_pdf"), ("pypdfium2",)),
+    FileKind((".docx",), ("word", "read_docx"), ("docx",)),
+    FileKind((".html", ".htm", ".xhtml"), ("web", "read_html"), ("trafilatura", "lxml")),
+    FileKind((".md", ".markdown"), ("web", "read_markdown"), ("markdown_it", "lxml"), is_text=True),
+    FileKind((".txt", ".text"), ("text", "read_plain"), is_text=True),
+)
+KINDS = {end: kind for kind in _KINDS for end in kind.ends}
+"""The kinds of files that are read, by the end of a name."""
 
 
 def file_kind(path: PurePath) -> str:
     """The end of a file's name in lower case; empty if the file is of no kind that is read."""
     packed = plain_name(Path(path))
-    kind = PurePath(packed).suffix.lower()
-    return kind if kind in KINDS and (packed == path.name or kind in _PACKED_KINDS) else ""
+    end = PurePath(packed).suffix.lower()
+    return end if end in KINDS and (packed == path.name or KINDS[end].is_text) else ""
 
 
 def is_text(path: PurePath) -> bool:
     """Whether a file is a text as it is, by its name."""
-    return PurePath(plain_name(Path(path))).suffix.lower() in TEXTS
+    return PurePath(plain_name(Path(path))).suffix.lower() in (".txt", ".text", ".md")
 
 
-def require_modules(kind: str) -> None:
+def require_modules(end: str) -> None:
     """Check that what reads a kind of files is installed.
 
     Raises
@@ -48,7 +59,7 @@ def require_modules(kind: str) -> None:
     MissingExtra
         If it is not; the message names the package and the extra ``files``.
     """
-    for module in _MODULES.get(kind, ()):
+    for module in KINDS[end].modules if end else ():
         if find_spec(module) is None:
             raise MissingExtra(module, "files")
 
@@ -61,38 +72,16 @@ def read_file(path: Path, encoding: str, limits: FileLimits) -> FileText:
     UnreadableFile
         If it cannot be read, or its text is beyond the limits.
     """
-    kind = file_kind(path)
-    if kind in _PACKED_KINDS:
-        text = _decode(path, encoding, limits)
-        file = _read_markdown(text) if kind in _MARKDOWN else read_plain(text)
-    else:
-        file = _read_bytes(kind, path)
+    kind = KINDS[file_kind(path)]
+    content = _decode(path, encoding, limits) if kind.is_text else path.read_bytes()
+    if not content:
+        raise UnreadableFile(Problem.empty)
+    module, function = kind.reader
+    read = getattr(import_module(f"telerank.corpus.readers.files.{module}"), function)
+    file: FileText = read(content, path.name)
     if len(file.text) > limits.characters:
         raise UnreadableFile(Problem.too_large, f"{len(file.text):,} characters of text")
     return file
-
-
-def _read_bytes(kind: str, path: Path) -> FileText:
-    content = path.read_bytes()
-    if not content:
-        raise UnreadableFile(Problem.empty)
-    if kind == ".pdf":
-        from telerank.corpus.readers.files.pdf.read import read_pdf
-
-        return read_pdf(content, path.name)
-    if kind == ".docx":
-        from telerank.corpus.readers.files.word import read_docx
-
-        return read_docx(content)
-    from telerank.corpus.readers.files.web import read_html
-
-    return read_html(content)
-
-
-def _read_markdown(text: str) -> FileText:
-    from telerank.corpus.readers.files.web import read_markdown
-
-    return read_markdown(text)
 
 
 def _decode(path: Path, encoding: str, limits: FileLimits) -> str:
@@ -108,17 +97,3 @@ def _decode(path: Path, encoding: str, limits: FileLimits) -> str:
     except UnicodeDecodeError as error:
         hint = "for another encoding: --encoding latin-1"
         raise UnreadableFile(Problem.broken, f"not text in {encoding} ({hint})") from error
-
-
-def read_plain(text: str) -> FileText:
-    """A text as it is, character for character; its parts are stretches between empty lines.
-
-    Raises
-    ------
-    UnreadableFile
-        If it is blank.
-    """
-    parts = tuple(FilePart(*match.span()) for match in _PARAGRAPH.finditer(text))
-    if not parts:
-        raise UnreadableFile(Problem.empty)
-    return FileText(text, parts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from operator import attrgetter
 from typing import NamedTuple
 
 from telerank.corpus.readers.files.text import FilePart, FileText
@@ -95,18 +97,14 @@ def _mark(headings: Sequence[_Heading], pages: Sequence[tuple[int, int]]) -> tup
 
 def _cut_marks(marks: Sequence[Mark], start: int, end: int) -> tuple[Mark, ...]:
     """The marks of the characters ``start`` to ``end``, as those of a text of their own."""
-    first = bisect_right(marks, start, key=_start) - 1
-    last = bisect_left(marks, end, key=_start)
+    first = bisect_right(marks, start, key=attrgetter("start")) - 1
+    last = bisect_left(marks, end, key=attrgetter("start"))
     return tuple(Mark(max(mark.start - start, 0), *mark[1:]) for mark in marks[max(first, 0) : last])
-
-
-def _start(span: Mark | _Heading) -> int:
-    return span.start
 
 
 def _title(title: str, headings: Sequence[_Heading], start: int) -> str:
     """The title of a passage: the file's, and the headings above its first character."""
-    number = bisect_right(headings, start, key=_start) - 1
+    number = bisect_right(headings, start, key=attrgetter("start")) - 1
     if number < 0:
         return title
     heading = headings[number]
@@ -137,25 +135,16 @@ def _group(units: Iterable[_Unit], words: int) -> Iterator[tuple[int, int]]:
     """The first and the last character of each passage."""
     held: list[_Unit] = []
     for unit in units:
-        count = _words(held)
+        count = sum(unit.words for unit in held)
         if held and (count + unit.words > words or (unit.begins and 2 * count >= words)):
-            moved = _last_headings(held)
-            if len(moved) == len(held) or _words(moved) + unit.words > words:
+            moved = [*takewhile(attrgetter("is_heading"), reversed(held))][::-1]
+            if len(moved) == len(held) or sum(unit.words for unit in moved) + unit.words > words:
                 moved = []
             yield held[0].start, held[len(held) - len(moved) - 1].end
             held = moved
         held.append(unit)
     if held:
         yield held[0].start, held[-1].end
-
-
-def _words(units: Iterable[_Unit]) -> int:
-    return sum(unit.words for unit in units)
-
-
-def _last_headings(units: Sequence[_Unit]) -> list[_Unit]:
-    count = next((n for n, unit in enumerate(reversed(units)) if not unit.is_heading), len(units))
-    return list(units[len(units) - count :])
 
 
 def _count(text: str) -> int:

@@ -1,21 +1,48 @@
-"""The text of a file with its parts, headings and pages, as the reader of each kind of file gives it."""
+"""The text of a file with its parts, headings and pages, which is read within limits."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from telerank.errors import TelerankError
 
+
+@dataclass(frozen=True)
+class FileLimits:
+    """Limits of one file; beyond them it is not read.
+
+    Raises
+    ------
+    ValueError
+        If a limit is not positive.
+    """
+
+    bytes: int = 256 << 20
+    """Bytes of a file."""
+    seconds: float = 120.0
+    """Seconds that reading it may take."""
+    memory: int = 4 << 30
+    """Bytes of memory of the process that reads it, where the system can limit them (not on macOS)."""
+    characters: int = 32 << 20
+    """Characters of its text."""
+
+    def __post_init__(self) -> None:
+        if min(self.bytes, self.seconds, self.memory, self.characters) <= 0:
+            raise ValueError(f"limits of a file must be positive, got {self}")
+
+
 _BETWEEN = "\n\n"
 _HEADING = 200  # characters; a longer "heading" is text
 _PRESENTED = re.compile("[\ufb00-\ufb06\ufb1d-\ufdff\ufe70-\ufefc]+")
 _REMOVED = re.compile("[\xad\u200b\u2060\ufeff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+_NOT_WORDS = re.compile(r"[\W_]+")
+_PARAGRAPH = re.compile(r"\S.*?(?=\s*\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -113,3 +140,28 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """:func:`clean`, on one line with single blanks."""
     return " ".join(clean(text).split())
+
+
+def letters(text: str) -> str:
+    """The letters and digits of a text, case-folded, by which texts are compared."""
+    return _NOT_WORDS.sub("", text).casefold()
+
+
+def top_heading(paragraphs: Sequence[Paragraph]) -> str:
+    """The heading of level 1 if there is but one."""
+    tops = [clean_line(paragraph.text) for paragraph in paragraphs if paragraph.level == 1]
+    return tops[0] if len(tops) == 1 else ""
+
+
+def read_plain(text: str, _name: str = "") -> FileText:
+    """A text as it is, character for character; its parts are stretches between empty lines.
+
+    Raises
+    ------
+    UnreadableFile
+        If it is blank.
+    """
+    parts = tuple(FilePart(*match.span()) for match in _PARAGRAPH.finditer(text))
+    if not parts:
+        raise UnreadableFile(Problem.empty)
+    return FileText(text, parts)

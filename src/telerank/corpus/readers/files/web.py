@@ -1,4 +1,4 @@
-"""HTML pages and Markdown: the main text, with its headings.
+"""HTML pages and Markdown: the main text, with its headings; a list or a table is a paragraph.
 
 Of a page with a ``main`` part that is read. Of another one with menus or the like, trafilatura decides which
 paragraphs are the main text; the headings above them stay, too.
@@ -8,20 +8,141 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
-from lxml.etree import ParserError, _Element
+from lxml.etree import ParserError, _Element, iterwalk
 from lxml.html import HTMLParser, document_fromstring
 
-from telerank.corpus.readers.files.elements import read_elements
 from telerank.corpus.readers.files.text import (
     FileText,
     Paragraph,
     Problem,
     UnreadableFile,
+    clean,
     clean_line,
     join_paragraphs,
+    letters,
+    top_heading,
 )
+
+_LEVELS = {f"h{level}": level for level in range(1, 7)}
+_SKIPPED_NAMES = """
+    script style noscript template head title svg math iframe object select button nav
+"""
+_SKIPPED = frozenset(_SKIPPED_NAMES.split())
+_BLOCKS_NAMES = """
+    address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hr li main ol p pre section summary table td th tr ul
+"""
+_BLOCKS = frozenset(_BLOCKS_NAMES.split())
+_LISTS, _CELLS = frozenset(["ul", "ol", "dl"]), frozenset(["td", "th"])
+_GROUPS = frozenset([*_LISTS, "table", "pre"])
+_IN_LAYOUT = "(.//table | .//h1 | .//h2 | .//h3 | .//h4 | .//ul | .//ol)[1]"
+_BLANKS = re.compile(r"[ \t\n\r\f\v]+")
+_SPACES = re.compile(" {2,}")
+_BREAK = "\x0b"  # of a line, among blanks that count for nothing
+_ITEM, _CELL = "- ", " | "
+_BEFORE_NOTE = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?»)])\Z")  # m2 is no note
+
+
+class _TextLine(NamedTuple):
+    text: str
+    level: int
+    group: int
+
+
+def read_elements(root: _Element) -> Iterator[Paragraph]:
+    """The paragraphs of an element, in its order, without scripts and menus.
+
+    Items of a list and rows of a table are lines of one paragraph. A table that holds headings, lists or
+    tables only places them on the page.
+    """
+    lines = _Lines()
+    for (level, _), own in groupby(lines.read(root), key=lambda line: (line.level, line.group)):
+        yield Paragraph("\n".join(line.text for line in own), level)
+
+
+class _Lines:
+    """Reads the lines of elements; those of a list, of a table and of preformatted text are a group."""
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        self._groups: list[tuple[_Element, int]] = []  # around the text that is read
+        self._count = 0
+        self._row: _Element | None = None
+        self._level = 0
+
+    def read(self, root: _Element) -> Iterator[_TextLine]:
+        walk = iterwalk(root, events=("start", "end"))
+        for event, element in walk:
+            tag = element.tag if isinstance(element.tag, str) else ""
+            if event == "start":
+                if tag in _SKIPPED or element.get("hidden") is not None:
+                    walk.skip_subtree()
+                    continue
+                yield from self._start(element, tag)
+                self._add(element.text)
+            else:
+                if not (tag in _SKIPPED or element.get("hidden") is not None):
+                    yield from self._end(element, tag)
+                if element is not root:
+                    self._add(element.tail)
+        yield from self._flush()
+
+    def _start(self, element: _Element, tag: str) -> Iterator[_TextLine]:
+        if tag == "br":
+            self._held.append(_BREAK)
+        if tag == "sup" and self._held and _BEFORE_NOTE.search(self._held[-1]):
+            self._held.append(" ")
+        if self._row is not None:  # all that is in a cell is part of its row's line
+            self._held.append(_CELL if tag in _CELLS and element.getprevious() is not None else " ")
+            return
+        if tag not in _BLOCKS:
+            return
+        yield from self._flush()
+        if tag in _GROUPS and not self._groups and not _is_layout(element, tag):
+            self._count += 1
+            self._groups.append((element, self._count))
+        if tag == "tr" and self._groups:
+            self._row = element
+        if tag == "li":
+            self._held.append(_ITEM)
+        self._level = _LEVELS.get(tag, 0)
+
+    def _end(self, element: _Element, tag: str) -> Iterator[_TextLine]:
+        if self._row is not None and element is not self._row:
+            return
+        if tag in _BLOCKS:
+            yield from self._flush()
+            self._row, self._level = None, 0
+        if self._groups and self._groups[-1][0] is element:
+            self._groups.pop()
+
+    def _add(self, text: str | None) -> None:
+        if text:
+            pre = self._groups and self._groups[-1][0].tag == "pre"
+            self._held.append(text.replace("\n", _BREAK) if pre else _BLANKS.sub(" ", text))
+
+    def _flush(self) -> Iterator[_TextLine]:
+        if "".join(self._held) in (_ITEM, f"{_ITEM} "):  # whose text is in an element of its own
+            return
+        text = "".join(self._held)
+        self._held.clear()
+        if not self._groups:
+            self._count += 1
+        for line in text.split(_BREAK):
+            pre = self._groups and self._groups[-1][0].tag == "pre"
+            plain = clean(line.rstrip() if pre else _SPACES.sub(" ", line).strip())
+            if plain.strip(" -|"):
+                group = self._groups[-1][1] if self._groups else self._count
+                yield _TextLine(plain, self._level, group)
+
+
+def _is_layout(element: _Element, tag: str) -> bool:
+    return tag == "table" and (element.get("role") == "presentation" or bool(element.xpath(_IN_LAYOUT)))
+
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 _HEAD = 4096  # bytes in which a page names its encoding
@@ -42,10 +163,9 @@ _AROUND = "//nav | //header | //footer | //aside"
 _MENUS = re.compile(r"\b(?:menu|nav|navbar|navigation|sidebar|footer|cookies?|breadcrumbs?)\b", re.IGNORECASE)
 _COMPARED = 60  # letters of a paragraph that tell whether it is part of the main text
 _LEAST = 80  # letters of a main part: one without text is filled by a script
-_NOT_WORDS = re.compile(r"[\W_]+")
 
 
-def read_html(content: bytes) -> FileText:
+def read_html(content: bytes, _name: str = "") -> FileText:
     """The main text of an HTML page.
 
     Raises
@@ -61,10 +181,10 @@ def read_html(content: bytes) -> FileText:
     left_out = len(paragraphs) - len(kept)
     counts = {"paragraphs beside the main text": left_out} if left_out else {}
     stated = clean_line(tree.findtext(".//title") or "")
-    return join_paragraphs(kept, _top_heading(kept) or stated, counts)
+    return join_paragraphs(kept, top_heading(kept) or stated, counts)
 
 
-def read_markdown(text: str) -> FileText:
+def read_markdown(text: str, _name: str = "") -> FileText:
     """The text of a Markdown file; its title is that of its front matter, or its only highest heading.
 
     Raises
@@ -84,7 +204,7 @@ def read_markdown(text: str) -> FileText:
         raise UnreadableFile(Problem.broken, "lists or quotations nested too deeply")  # whose text is lost
     rendered = markdown.renderer.render(tokens, markdown.options, {})
     paragraphs = list(read_elements(_parse(rendered)))
-    return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else _top_heading(paragraphs))
+    return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else top_heading(paragraphs))
 
 
 def decode_html(content: bytes) -> str:
@@ -125,7 +245,7 @@ def _parse(text: str) -> _Element:
 
 def _main_part(tree: _Element) -> _Element | None:
     parts = tree.xpath("//main | //*[@role='main']")
-    return parts[0] if len(parts) == 1 and len(_key("".join(parts[0].itertext()))) >= _LEAST else None
+    return parts[0] if len(parts) == 1 and len(letters("".join(parts[0].itertext()))) >= _LEAST else None
 
 
 def _has_menus(tree: _Element) -> bool:
@@ -138,21 +258,11 @@ def _has_menus(tree: _Element) -> bool:
 def _keep_main(paragraphs: Sequence[Paragraph], page: str) -> Sequence[Paragraph]:
     import trafilatura
 
-    main = _key(trafilatura.extract(page, favor_recall=True, include_comments=False) or "")
-    kept = [_key(paragraph.text)[:_COMPARED] in main for paragraph in paragraphs]
+    main = letters(trafilatura.extract(page, favor_recall=True, include_comments=False) or "")
+    kept = [letters(paragraph.text)[:_COMPARED] in main for paragraph in paragraphs]
     if not main or not any(kept):
         return paragraphs
     for number in range(len(paragraphs) - 2, -1, -1):
         if paragraphs[number].level:
             kept[number] = kept[number + 1]
     return [paragraph for paragraph, own in zip(paragraphs, kept, strict=True) if own]
-
-
-def _key(text: str) -> str:
-    return _NOT_WORDS.sub("", text).casefold()
-
-
-def _top_heading(paragraphs: Sequence[Paragraph]) -> str:
-    """The heading of level 1 if there is but one."""
-    tops = [clean_line(paragraph.text) for paragraph in paragraphs if paragraph.level == 1]
-    return tops[0] if len(tops) == 1 else ""

@@ -28,6 +28,7 @@ from telerank.corpus.readers.files.text import (
     clean,
     clean_line,
     join_paragraphs,
+    top_heading,
 )
 
 _UNPACKED = 256 << 20  # bytes of all parts together
@@ -70,7 +71,7 @@ class _Style(NamedTuple):
     is_title: bool = False
 
 
-def read_docx(content: bytes) -> FileText:
+def read_docx(content: bytes, _name: str = "") -> FileText:
     """The text of a DOCX file; its title is the one it states, a paragraph styled so, or its only heading 1.
 
     Raises
@@ -86,7 +87,7 @@ def read_docx(content: bytes) -> FileText:
     reader = _WordReader(document)
     paragraphs = [*reader.read(document.element.body), *reader.notes()]
     stated = clean_line(document.core_properties.title or "")
-    return join_paragraphs(paragraphs, stated or reader.title or _only_top(paragraphs))
+    return join_paragraphs(paragraphs, stated or reader.title or top_heading(paragraphs))
 
 
 def _check(content: bytes) -> None:
@@ -104,11 +105,6 @@ def _check(content: bytes) -> None:
     unpacked = sum(part.file_size for part in parts)
     if unpacked > _UNPACKED:
         raise UnreadableFile(Problem.too_large, f"{unpacked >> 20:,} MiB when unpacked")
-
-
-def _only_top(paragraphs: list[Paragraph]) -> str:
-    tops = [clean_line(paragraph.text) for paragraph in paragraphs if paragraph.level == 1]
-    return tops[0] if len(tops) == 1 else ""
 
 
 class _WordReader:

@@ -1,4 +1,4 @@
-"""Functions that the readers of collections share: finding files, decoding lines, reporting bad bytes."""
+"""What the readers of collections share: streams, finding files, decoding lines, reporting bad bytes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
-from telerank.corpus.collection import Record, Stream
 from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
 from telerank.expressions import call_text
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import BOM, numbered_bytes, open_bytes
+from telerank.trec.files import BOM, decode, numbered_lines, open_bytes
 from telerank.trec.recognition import Conditions
 from telerank.types import Query
 
+Record = TypeVar("Record")
+Stream: TypeAlias = Callable[[], Iterator[Record]]
+"""The records of a file or of several: each call starts again at the first one."""
 WHOLE = "all"
 """The name of the split of a collection whose files name none."""
 PACKED = (".gz", ".xz")
@@ -30,16 +33,11 @@ _NOTES = re.compile(r"readme|licen[sc]e|copying", re.IGNORECASE)
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\\?\Z)|[{}\[\]]', re.DOTALL)  # of JSON
 
 
-def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Read the lines that are not blank, with their numbers from 1, without line ends."""
-    return ((number, decode(line, path, encoding, number)) for number, line in numbered_bytes(path))
-
-
 def read_columns(path: Path, encoding: str, names: str) -> Iterator[tuple[int, list[str]]]:
     """Read the columns of each line, with its number; the last column may contain tabs."""
     count = len(names.split())
     tabs = "a tab" if count == 2 else "tabs"
-    for number, line in read_lines(path, encoding):
+    for number, line in numbered_lines(path, encoding):
         columns = line.split("\t", count - 1)
         if len(columns) != count:
             raise FormatError(path, number, f"{count} columns with {tabs} between: {names}", line)
@@ -50,18 +48,6 @@ def read_text(path: Path, encoding: str) -> str:
     """Read a whole file."""
     with open_bytes(path) as file:
         return decode(file.read().removeprefix(BOM), path, encoding)
-
-
-def decode(content: bytes, path: Path, encoding: str, line: int = 1) -> str:
-    """Decode a part of a file that begins at a line; an error names the line and the byte."""
-    try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        position = error.start - before.rfind(b"\n")
-        byte = f"byte 0x{content[error.start]:02x} at position {position} of the line"
-        hint = f"{encoding} text (for another encoding: --encoding latin-1)"
-        raise FormatError(path, line + before.count(b"\n"), hint, byte) from error
 
 
 def check_encoding(encoding: str) -> None:

@@ -1,0 +1,339 @@
+"""Questions with candidate sentences: TREC-QA, WikiQA, castorini's parallel files; :mod:`.selqa` is apart.
+
+Every candidate is a document, and those of a question are its pool ``SPLIT/candidates`` in the order of the
+file. Candidates that answer have grade 1, the others 0. A question without an answer keeps its grades of 0,
+so that it counts as 0 in every mean; notes count such questions. A folder has a file for each split, named
+after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import groupby, zip_longest
+from operator import itemgetter
+from pathlib import Path
+
+from telerank.corpus.collection import Collection, rank_in_order
+from telerank.corpus.reading import (
+    WHOLE,
+    find_file,
+    is_note,
+    list_few,
+    name_splits,
+    read_first_lines,
+    require_file,
+    unread_files,
+)
+from telerank.errors import CollectionError, FormatError
+from telerank.trec.files import check_id, numbered_lines
+from telerank.trec.recognition import Conditions, Format
+from telerank.types import Doc, Qrel, Query, Ranking
+
+_CANDIDATES = "candidates"
+LABELS = {"0": False, "1": True}
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateQuestion:
+    """A question and its candidates, each with whether it answers the question."""
+
+    query: Query
+    candidates: tuple[tuple[Doc, bool], ...]
+
+
+ReadQuestions = Callable[[Path, str, str], Iterator[CandidateQuestion]]
+"""Reads a file, with an encoding and the prefix of ids that the file does not state."""
+_Load = Callable[[], tuple[CandidateQuestion, ...]]
+
+
+def candidate_format(
+    form: Format[Path, dict[str, Path]],
+    read: ReadQuestions,
+    *,
+    missing: str,
+    source: str,
+    parts: tuple[str, ...] = (),
+) -> Format[Path, Collection]:
+    """The format of collections whose files, or folders of files named ``parts``, ``form`` finds by split.
+
+    Ids that the files do not state begin with the split if there are several. ``missing`` is said of a path
+    without such files; a file that is chosen by the format's name may begin otherwise.
+    """
+
+    def open_questions(path: Path, encoding: str) -> Collection:
+        files = form.read(path) or ({WHOLE: path} if path.is_file() and not parts else {})
+        if not files:
+            raise CollectionError(f"{path}: {missing}")
+        several = len(files) > 1
+        load = {
+            split: cache(partial(_read_split, read, file, encoding, f"{split}-" if several else ""))
+            for split, file in files.items()
+        }
+        return Collection(
+            path.name,
+            form.name,
+            lambda: _distinct_docs(load, files),
+            {split: partial(_queries, questions) for split, questions in load.items()},
+            {split: partial(_qrels, questions) for split, questions in load.items()},
+            pools={f"{split}/{_CANDIDATES}": partial(_pool, questions) for split, questions in load.items()},
+            candidates=_CANDIDATES,
+            source=source,
+            notes=lambda: {"questions_without_answer": sum(map(_unanswered, load.values()))},
+            unread=unread_files(path, [*files.values(), *(find_file(path, part) for part in parts)]),
+        )
+
+    return Format(form.name, form.conditions, open_questions, form.description)
+
+
+def _unanswered(questions: _Load) -> int:
+    return sum(not any(answers for _, answers in question.candidates) for question in questions())
+
+
+def _read_split(read: ReadQuestions, path: Path, encoding: str, prefix: str) -> tuple[CandidateQuestion, ...]:
+    questions = tuple(read(path, encoding, prefix))
+    seen = set[str]()
+    for question in questions:
+        qid, docnos = question.query.qid, [doc.docno for doc, _ in question.candidates]
+        if qid in seen:
+            raise FormatError(path, None, f"query {qid} once, with its candidates together")
+        if len({*docnos}) < len(docnos):
+            raise FormatError(path, None, f"each candidate of query {qid} once")
+        seen.add(qid)
+    return questions
+
+
+def _distinct_docs(load: Mapping[str, _Load], files: Mapping[str, Path]) -> Iterator[Doc]:
+    """The candidates of all splits; one with the docno of an earlier one must have its text."""
+    known: dict[str, Doc] = {}
+    for split, questions in load.items():
+        for doc in (doc for question in questions() for doc, _ in question.candidates):
+            if known.setdefault(doc.docno, doc) is doc:
+                yield doc
+            elif known[doc.docno] != doc:
+                raise FormatError(files[split], None, f"one text for the candidate {doc.docno}", doc.text)
+
+
+def _queries(questions: _Load) -> Iterator[Query]:
+    return (question.query for question in questions())
+
+
+def _qrels(questions: _Load) -> Iterator[Qrel]:
+    for question in questions():
+        for doc, answers in question.candidates:
+            yield Qrel(question.query.qid, doc.docno, int(answers))
+
+
+def _pool(questions: _Load) -> Iterator[Ranking]:
+    for question in questions():
+        yield rank_in_order(question.query, (doc.docno for doc, _ in question.candidates))
+
+
+def _group(rows: Iterable[tuple[Query, Doc, bool]]) -> Iterator[CandidateQuestion]:
+    """The questions of lines that each have a question and a candidate; those of a question are together."""
+    for query, own in groupby(rows, itemgetter(0)):
+        yield CandidateQuestion(query, tuple((doc, answers) for _, doc, answers in own))
+
+
+def split_files(files: Iterable[Path]) -> dict[str, Path]:
+    """Files by split; one without a split in its name beside others that have one is the sum of them."""
+    splits = name_splits([*files])
+    return {split: file for split, file in splits.items() if split != WHOLE} or splits
+
+
+def first_line(file: Path) -> str:
+    return next(iter(read_first_lines(file)), "")
+
+
+def is_named(path: Path, name: str) -> bool:
+    return any(name in file.name.lower() for file in list_few(path))
+
+
+_WIKIQA = ["QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label"]
+
+
+def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Query, Doc, bool]]:
+    for number, line in numbered_lines(path, encoding):
+        columns = line.split("\t")
+        if number == 1 and columns == _WIKIQA:
+            continue
+        if len(columns) != len(_WIKIQA) or columns[-1] not in LABELS:
+            names = ", ".join(_WIKIQA)
+            what = f"{len(_WIKIQA)} columns with tabs between, {names}, of which the last is 0 or 1"
+            raise FormatError(path, number, what, line)
+        qid, question, _, title, docno, sentence, label = columns
+        doc = Doc(check_id(docno, "SentenceID", path, number), sentence, title)
+        yield Query(check_id(qid, "QuestionID", path, number), question), doc, LABELS[label]
+
+
+def _wikiqa_files(path: Path) -> dict[str, Path]:
+    return split_files(file for file in list_few(path) if first_line(file).rstrip().split("\t") == _WIKIQA)
+
+
+def _wikiqa_conditions(path: Path) -> Conditions:
+    yield is_named(path, "wikiqa"), ""
+    where = "no file in it has a first line that begins" if path.is_dir() else "its first line does not begin"
+    yield _wikiqa_files(path), f"{where} with QuestionID and Question"
+
+
+WIKIQA = candidate_format(
+    Format(
+        "wikiqa", _wikiqa_conditions, _wikiqa_files, "WikiQA: TSV of QuestionID, Question, …, Sentence, Label"
+    ),
+    lambda *file: _group(_read_wikiqa(*file)),
+    missing=f"no file with the columns {', '.join(_WIKIQA)}",
+    source="microsoft.com/download, id 52419",
+)
+"""Questions of Bing with the sentences of a Wikipedia page.
+
+A line has question, document and sentence, each with its id, and the label; sentences are the documents,
+with the page as title. ``WikiQA.tsv`` beside the files of splits has the same questions again, and is not
+read.
+
+Source: Yang et al., WikiQA: A Challenge Dataset for Open-Domain Question Answering, EMNLP 2015
+(microsoft.com/download, id 52419). Licence: Microsoft Research Data License.
+"""
+
+_QA_PAIRS = re.compile(r"""<QApairs\s++id\s*+=\s*+['"]([^'"<>]*+)['"]\s*+>""", re.IGNORECASE)
+_QA_ELEMENTS = ("<question>", "<positive>", "<negative>")
+_QA_BEGINS = re.compile(r"<QApairs\b", re.IGNORECASE)
+
+
+def _read_trecqa(path: Path, encoding: str, prefix: str) -> Iterator[CandidateQuestion]:
+    qid, texts = "", list[tuple[str, str]]()
+    lines = numbered_lines(path, encoding)
+    for number, line in lines:
+        name = line.strip().lower()
+        if (match := _QA_PAIRS.fullmatch(line.strip())) and not qid:
+            qid, texts = prefix + check_id(match[1], "id", path, number), []
+        elif name == "</qapairs>" and qid:
+            questions = [text for tag, text in texts if tag == "<question>"]
+            if len(questions) != 1:
+                raise FormatError(path, number, f"one <question> in {qid}", str(len(questions)))
+            candidates = [(text, tag == "<positive>") for tag, text in texts if tag != "<question>"]
+            yield number_candidates(qid, questions[0], candidates)
+            qid = ""
+        elif name in _QA_ELEMENTS and qid:
+            texts.append((name, _read_element(path, number, name, lines)))
+        else:
+            what = f"{', '.join(_QA_ELEMENTS)} or </QApairs>" if qid else "<QApairs id='…'>"
+            raise FormatError(path, number, what, line)
+    if qid:
+        raise FormatError(path, None, f"</QApairs> of {qid} before the file ends")
+
+
+def _read_element(path: Path, begun: int, name: str, lines: Iterator[tuple[int, str]]) -> str:
+    """The first line of an element; those up to its end tag are consumed."""
+    end, text = name.replace("<", "</"), ""
+    for number, line in lines:
+        tag = line.strip().lower()
+        if tag == end:
+            break
+        if tag in _QA_ELEMENTS or _QA_BEGINS.match(tag):
+            raise FormatError(path, number, f"{end} of line {begun}", line)
+        text = text or " ".join(line.split())
+    if not text:
+        raise FormatError(path, begun, f"a line of text in {name}")
+    return text
+
+
+def number_candidates(qid: str, question: str, candidates: Iterable[tuple[str, bool]]) -> CandidateQuestion:
+    """A question whose sentences have no ids: they are its own and their positions, ``1-0``."""
+    docs = ((Doc(f"{qid}-{n}", text), answers) for n, (text, answers) in enumerate(candidates))
+    return CandidateQuestion(Query(qid, question), tuple(docs))
+
+
+def _trecqa_files(path: Path) -> dict[str, Path]:
+    return split_files(file for file in list_few(path) if _QA_BEGINS.match(first_line(file).strip()))
+
+
+def _trecqa_conditions(path: Path) -> Conditions:
+    where = "no file in it begins" if path.is_dir() else "it does not begin"
+    yield _trecqa_files(path), f"{where} with <QApairs id='…'>"
+
+
+TRECQA = candidate_format(
+    Format(
+        "trecqa",
+        _trecqa_conditions,
+        _trecqa_files,
+        "TREC-QA: pseudo-XML of <QApairs>, tokens separated by tabs",
+    ),
+    _read_trecqa,
+    missing="no file that begins with <QApairs id='…'>",
+    source="code.google.com/p/jacana",
+)
+"""Questions of TREC with sentences, as pseudo-XML with a line of tokens for each text.
+
+``<QApairs id='1'>`` has a ``<question>``, and any number of ``<positive>`` and ``<negative>``, in each of
+which the first line is the text, tokens separated by tabs. Further lines (parts of speech, entities) are
+left out. A sentence's docno is its query's id and its position, ``1-0``.
+
+Source: Wang, Smith and Mitamura, What is the Jeopardy Model?, EMNLP-CoNLL 2007, in the edition of Yao et
+al. 2013 (code.google.com/p/jacana). Licence: none stated.
+"""
+
+_PARALLEL = ("id.txt", "a.toks", "b.toks", "sim.txt")
+
+
+def _read_parallel(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Query, Doc, bool]]:
+    # blank lines, too: the files are parallel
+    files = [numbered_lines(require_file(path, name), encoding, blank=True) for name in _PARALLEL]
+    for number, lines in enumerate(zip_longest(*files), 1):
+        if None in lines:
+            short = path / _PARALLEL[lines.index(None)]
+            raise FormatError(short, number, f"as many lines as the longest of {', '.join(_PARALLEL)}")
+        qid, question, sentence, label = (line.strip() for _, line in lines)
+        if label not in LABELS:
+            raise FormatError(path / _PARALLEL[-1], number, "0 or 1", label)
+        query = Query(check_id(qid, "id", path / _PARALLEL[0], number), question)
+        yield query, Doc(f"{prefix}{number}", sentence), LABELS[label]
+
+
+def _missing(path: Path) -> list[str]:
+    return [name for name in _PARALLEL if not find_file(path, name)]
+
+
+def _parallel_folders(path: Path) -> dict[str, Path]:
+    """The folders with all four files, by split; all entries of a folder of splits are such folders."""
+    if not _missing(path):
+        return {WHOLE: path}
+    entries = [entry for entry in list_few(path) if not is_note(entry)] if path.is_dir() else []
+    return {} if any(map(_missing, entries)) else {entry.name: entry for entry in entries}
+
+
+def _parallel_conditions(path: Path) -> Conditions:
+    missing = _missing(path)
+    yield from ((name not in missing, "") for name in _PARALLEL[1:])
+    problem = f"no {', '.join(missing)} in it" if path.is_dir() else "no folder"
+    yield path.is_dir() and _parallel_folders(path), problem
+
+
+PARALLEL = candidate_format(
+    Format(
+        "parallel",
+        _parallel_conditions,
+        _parallel_folders,
+        f"castorini's parallel files: {', '.join(_PARALLEL)}",
+    ),
+    lambda *folder: _group(_read_parallel(*folder)),
+    missing=f"expected {', '.join(_PARALLEL)} in it, or in folders in it",
+    source="github.com/castorini/data",
+    parts=_PARALLEL,
+)
+"""Questions and sentences in four parallel files, as castorini distributes WikiQA and TREC-QA.
+
+==========  ===========================================
+``a.toks``  the question, once for each of its sentences
+``b.toks``  the sentence
+``id.txt``  the question's id
+``sim.txt`` the label, 0 or 1
+==========  ===========================================
+
+A collection is a folder with these files, or of such folders, each a split named as the folder. A
+sentence's docno is its line in the files, after the split if there are several (``test-12``).
+
+Source: github.com/castorini/data (Rao, He and Lin, CIKM 2016). Licence: that of each set.
+"""

@@ -1,1 +1,0 @@
-"""Sets of questions, each with its own candidate sentences, some of which answer it."""

@@ -1,1 +1,0 @@
-"""PDF files: lines of pages, and paragraphs and headings made of them."""
