@@ -24,7 +24,7 @@ from telerank.experiments.data import Sources
 from telerank.experiments.packaged import find_experiment
 from telerank.experiments.schema import Experiment, GivenModel, read_experiment
 from telerank.experiments.trained import describe_choices, resolve_models
-from telerank.models.e5.folder import WEIGHTS, convert
+from telerank.models.e5 import WEIGHTS, convert
 from telerank.models.encoders.bi_encoder import Side
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
 from telerank.models.loading import locate, read_tokenizer

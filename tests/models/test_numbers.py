@@ -12,10 +12,9 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from telerank.errors import ModelError
-from telerank.models.dropout import QuickDropout, drop
 from telerank.models.encoders.folders import fresh_bi_encoder
 from telerank.models.encoders.grad_cache import backward
-from telerank.models.memory import FreeMemory
+from telerank.models.on_processor import FreeMemory, QuickDropout, drop
 from telerank.models.precision import (
     NAMES,
     fast_error,

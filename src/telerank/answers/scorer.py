@@ -23,8 +23,7 @@ from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.inference import batch_widths, pin, switch_often
 from telerank.models.pairs.pair import Pair, PairBatch, batch_of
-from telerank.models.readers.reader import Reader, load_reader
-from telerank.models.readers.span_model import SpanModel
+from telerank.models.readers.reader import Reader, SpanModel, load_reader
 from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel

@@ -8,10 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from telerank.answers.combine import AnswerRules, ReadText, choose_answers, weighs_texts
-from telerank.answers.explain import explain_answer
+from telerank.answers.combine import (
+    MU,
+    AnswerRules,
+    ReadText,
+    check_mu,
+    choose_answers,
+    explain_answer,
+    weighs_texts,
+)
 from telerank.answers.scorer import SpanReader
-from telerank.answers.weight import MU, check_mu
 from telerank.errors import CollectionError, ModelError
 from telerank.expressions import call_text, quote
 from telerank.models.readers.reader import Reader

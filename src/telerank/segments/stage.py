@@ -10,16 +10,94 @@ from functools import cached_property
 from itertools import tee
 from typing import Any
 
+import numpy as np
+
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
+from telerank.reranking.explain import explain_score
 from telerank.reranking.stage import CrossReranker, read_doc
 from telerank.segments.aggregate import Aggregate, Unit, convert
-from telerank.segments.explain import SegmentMatch, explain_document, match_segments
 from telerank.segments.scorer import Candidate, SegmentScorer
 from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
-from telerank.types import Explanation, Query, Ranking
+from telerank.text.sentences import Span
+from telerank.types import Explanation, Query, Ranking, Scores
+
+_SHOWN = 10  # segments of a document that an explanation names
+_WIDTH = 80  # characters of a segment that it shows
+
+
+@dataclass(frozen=True)
+class SegmentMatch:
+    """Segment ``number`` (from 0) of ``count``, its characters in the document's text, and its score."""
+
+    number: int
+    count: int
+    span: Span
+    text: str
+    score: float
+    weight: float
+
+    def __str__(self) -> str:
+        where = f"segment {self.number + 1} of {self.count}"
+        return f"{where}, characters {self.span.start:,} to {self.span.end:,}"
+
+
+def match_segments(aggregate: Aggregate, segments: Segments, scores: Scores) -> list[SegmentMatch]:
+    """The segments of a document, by their weight in its score, then their own score, then position."""
+    weights = aggregate.weigh(scores)
+    order = np.lexsort((np.arange(len(scores)), -scores, -np.abs(weights)))
+    return [
+        SegmentMatch(
+            number,
+            len(segments),
+            segments.span(number),
+            segments.text(number),
+            scores[number].item(),
+            weights[number].item(),
+        )
+        for number in order.tolist()
+    ]
+
+
+def explain_document(
+    reranker: CrossReranker, aggregate: Aggregate, query: str, segments: Segments, scores: Scores
+) -> Explanation:
+    """The score of a document, its winning segment with what each sentence of that adds, and the others."""
+    scorer = reranker.scorer
+    matches = match_segments(aggregate, segments, scores)
+    title = segments.kept_title
+    winner = matches[0]
+    inner = explain_score(scorer, query, f"{title} {winner.text}" if title else winner.text)
+    parts = [Explanation(winner.score, f"{_describe(winner)}, which counts most", inner.parts)]
+    parts += [Explanation(match.score, _describe(match)) for match in matches[1:_SHOWN]]
+    if rest := matches[_SHOWN:]:
+        best = max(match.score for match in rest)
+        parts.append(Explanation(best, f"the best of {len(rest)} more segments"))
+    count = f"{len(matches)} segment{'s' if len(matches) != 1 else ''}"
+    chosen = _NAMES[aggregate.kind].format(k=aggregate.k, n=len(aggregate.weights))
+    what = f"{chosen} {count} by {reranker.name or scorer.name}"
+    return Explanation(aggregate(scores), what, tuple(parts))
+
+
+def _describe(match: SegmentMatch) -> str:
+    line = " ".join(match.text[: 4 * _WIDTH].split())
+    shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
+    weight = "" if match.weight in (0, 1) else f", times {match.weight:.4g}"
+    return f"{match}{weight}: “{shown}”"
+
+
+_NAMES = {
+    "first": "the first of",
+    "max": "the greatest of",
+    "mean": "the mean of",
+    "sum": "the sum of",
+    "kmax": "the mean of the {k} best of",
+    "best": "the weighted sum of the {n} best of",
+}
+
 
 FUNCTION_NAMES: Mapping[str, str] = {
     "first": "firstp",

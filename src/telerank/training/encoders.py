@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from telerank.errors import ModelError
-from telerank.models.dropout import QuickDropout
+from telerank.models.on_processor import QuickDropout
 
 
 def trained_transformers(module: nn.Module) -> list[PreTrainedModel]:

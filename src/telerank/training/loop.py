@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.inference import mask_always
-from telerank.models.memory import FreeMemory
+from telerank.models.on_processor import FreeMemory
 from telerank.models.precision import train_plainly
 from telerank.models.random_numbers import RandomNumbers
 from telerank.training import checkpoint, log

@@ -132,7 +132,7 @@ def build(model: Callable[..., Any], size: Any, shape: Shape, part: str = "") ->
 
     Raises ModelError if they are no settings of it, or describe one that is too large.
     """
-    from telerank.models.sizes import bounded_by_memory, check_sizes
+    from telerank.models.loading import bounded_by_memory, check_sizes
 
     check_sizes(dict(shape.head), f"the settings of a {part}{shape.kind}")
     try:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from telerank.errors import ModelError
 from telerank.models.inference import batch_width, pin
 from telerank.models.pairs.pair import PASSAGE, PairBatch, batch_of
-from telerank.models.readers.reader import Reader, save_reader
-from telerank.models.readers.span_model import SpanModel
+from telerank.models.readers.reader import Reader, SpanModel, save_reader
 from telerank.training.ahead import pin_all
 from telerank.training.reader.config import ReaderTraining
 from telerank.training.reader.dev import ReaderDevSet
