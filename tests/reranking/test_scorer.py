@@ -108,7 +108,7 @@ def test_other_precisions_of_torch_are_close(mono, precision):
 def test_graphs_score_as_the_model_does(folder, backend, kind, architecture):
     pytest.importorskip({"onnx": "onnxruntime"}.get(backend, backend))
     reranker = small_reranker(folder, kind, architecture)
-    exact, scores = Scorer(reranker).score(PAIRS), Scorer(reranker, backend, threads=1).score(PAIRS)
+    exact, scores = Scorer(reranker).score(PAIRS), Scorer(reranker, backend=backend, threads=1).score(PAIRS)
     assert np.abs(scores - exact).max() < 1e-5
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from telerank.errors import CollectionError, ExpressionError
+from telerank.errors import ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.reranking.explain import explain_score
-from telerank.reranking.stage import CrossReranker, read_doc
+from telerank.reranking.stage import CrossReranker, read_candidates, read_doc
 from telerank.segments.aggregate import Aggregate, Unit, convert
 from telerank.segments.scorer import Candidate, SegmentScorer
 from telerank.segments.settings import NAMED, SegmentSettings
@@ -150,20 +150,12 @@ class SegmentReranker(Stage):
         def groups() -> Iterator[Iterator[Candidate]]:
             for ranking in stream:
                 waiting.append(ranking)
-                yield self._candidates(ranking)
+                yield ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
 
         for logits in self.scorer.stream(groups()):
             ranking = waiting.popleft()
             scores = [self.aggregate(convert(own, self.of)) for own in logits]
             yield Ranking.ranked(ranking.query, ranking.docnos, scores)
-
-    def _candidates(self, ranking: Ranking) -> Iterator[Candidate]:
-        for docno in ranking.docnos:
-            try:
-                yield ranking.query.text, read_doc(self.reranker.docs, docno)
-            except KeyError as error:
-                message = f"document {docno!r} is not among the documents"
-                raise CollectionError(f"query {ranking.query.qid}: {message}") from error
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, the winning segment with what its sentences add, and the scores of the others."""

@@ -7,18 +7,18 @@ from typing import Any
 
 import torch
 
-from telerank.reranking.backends import BackEndSettings, Computable, Compute, Samples, graphs
+from telerank.reranking.backends import Computable, Compute, Samples, graphs
 from telerank.reranking.backends.graphs import INPUTS
 
 _OPSET = 17
 _FILE = "model.onnx"
 
 
-def compute(computable: Computable, setting: BackEndSettings, _samples: Samples) -> Compute:
+def compute(computable: Computable, _precision: str, count: int | None, _samples: Samples) -> Compute:
     """Compute with a graph, which holds the model's weights, too: they are in memory twice."""
     what = {"backend": "onnx", "opset": _OPSET}
     folder = graphs.cache_graph(computable, what, ("onnx",), lambda into: _export(computable, into))
-    return graphs.compute_with(computable, _open(folder, setting.threads), setting.threads)
+    return graphs.compute_with(computable, _open(folder, count), count)
 
 
 def _export(computable: Computable, folder: Path) -> None:

@@ -33,7 +33,7 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
-from telerank.reranking.backends import BackEndSettings, Computable, Compute, Samples, graphs
+from telerank.reranking.backends import Computable, Compute, Samples, graphs
 
 _ELEMENTWISE = {"Add", "Multiply", "Subtract", "Divide", "SquaredDifference", "Power"}
 _UNARY = {"Gelu", "Tanh", "Relu", "Erf", "Sqrt", "Sigmoid", "Swish", "Convert"}
@@ -174,7 +174,7 @@ _PACKAGES = ("openvino",)
 _NO_REPORTS = "NNCF_CI"  # read when NNCF is imported
 
 
-def compute(computable: Computable, setting: BackEndSettings, samples: Samples) -> Compute:
+def compute(computable: Computable, precision: str, count: int | None, samples: Samples) -> Compute:
     """Compute with a graph, whose weights are mapped from the disk.
 
     Raises ModelError if the processor has no bfloat16, the graph gives other outputs than the model, or int8
@@ -182,15 +182,15 @@ def compute(computable: Computable, setting: BackEndSettings, samples: Samples) 
     """
     core = openvino.Core()
     has_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    if setting.precision == "bfloat16" and not has_bfloat16:
+    if precision == "bfloat16" and not has_bfloat16:
         raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
     what = {"backend": "openvino", "precision": "float32"}
     folder = graphs.cache_graph(computable, what, _PACKAGES, lambda into: _export(core, computable, into))
-    if setting.precision == "int8":
+    if precision == "int8":
         folder = _quantised_graph(core, computable, folder, samples)
-    hint = "bf16" if setting.precision != "float32" and has_bfloat16 else "f32"
-    run = _compile(core, core.read_model(folder / _FILE), hint, setting.threads)
-    return graphs.compute_with(computable, run, setting.threads)
+    hint = "bf16" if precision != "float32" and has_bfloat16 else "f32"
+    run = _compile(core, core.read_model(folder / _FILE), hint, count)
+    return graphs.compute_with(computable, run, count)
 
 
 def _compile(core: Any, graph: Any, hint: str, count: int | None) -> graphs.RunGraph:
