@@ -29,7 +29,8 @@ from telerank.models.encoders.bi_encoder import Side
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
 from telerank.models.loading import locate, read_tokenizer
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairTokenizer, batch_of
-from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reranker, save_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, save_reranker
 from telerank.training.bi_encoder.config import BiEncoderStart
 from telerank.training.bi_encoder.train import start_model, train_bi_encoder
 

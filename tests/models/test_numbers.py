@@ -24,7 +24,8 @@ from telerank.models.precision import (
 )
 from telerank.models.random_numbers import RandomNumbers, seeded
 from telerank.models.readers.reader import ReaderSettings, fresh_reader
-from telerank.models.rerankers.reranker import Shape, fresh_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.training.loop import seed_of
 
 SHAPE = (37, 41, 129)  # not a multiple of four

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -18,11 +18,16 @@ from telerank.models.loading import read_encoder
 from telerank.models.pairs.features import PairFeatures, pair_features
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
+from telerank.models.rerankers.kinds import (
+    Dropout,
+    Loaded,
+    ModelParts,
+    RerankerKind,
+    Shape,
+    Vocabulary,
+    build,
+)
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
-
-if TYPE_CHECKING:
-    from telerank.models.rerankers.reranker import Shape
 
 HEAD = "head.safetensors"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +23,16 @@ from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
 from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTokenizer
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.encoder_ranker import read_head
-from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
+from telerank.models.rerankers.kinds import (
+    Dropout,
+    Loaded,
+    ModelParts,
+    RerankerKind,
+    Shape,
+    Vocabulary,
+    build,
+)
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, inputs_of
-
-if TYPE_CHECKING:
-    from telerank.models.rerankers.reranker import Shape
 
 HEAD = "head.safetensors"
 AGGREGATES = ("avg", "max", "attn", "transformer")
