@@ -222,7 +222,7 @@ def test_every_cut_and_every_wrong_count_of_the_file_is_an_error_that_names_it(t
 def test_other_numbers_than_finite_ones_and_other_texts_than_utf_8_are_refused(tmp_path):
     whole = packed_file()
     at = whole.index("▁q0".encode())
-    check_refused(whole[:at] + b"\xff" + whole[at + 1 :], tmp_path, "expected pieces in UTF-8")
+    check_refused(whole[:at] + b"\xff" + whole[at + 1 :], tmp_path, "cannot be read: 'utf-8' codec")
     check_refused(whole[:-4] + struct.pack("<f", float("nan")), tmp_path, r"finite numbers in l1\.oln\.b")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from telerank.answers.combine import (
 from telerank.answers.scorer import SpanReader
 from telerank.errors import ModelError
 from telerank.expressions import call_text, quote
+from telerank.models.inference import compute_each
 from telerank.models.readers.reader import Reader
 from telerank.reranking.stage import Docs, identify_docs, read_candidates
 from telerank.reranking.texts import TextPair
@@ -87,16 +87,8 @@ class ReadAnswers:
     def read_texts(self, stream: Iterable[Ranking]) -> Iterator[tuple[Query, list[ReadText]]]:
         """Each query with the texts that were read for it, from which other settings choose anew."""
         rankings = stream if self.first is None else self.first(stream)
-        waiting: deque[tuple[Ranking, list[Doc]]] = deque()
-
-        def groups() -> Iterator[list[TextPair]]:
-            for ranking in rankings:
-                docs = list(read_candidates(ranking, self.docs))
-                waiting.append((ranking, docs))
-                yield [(ranking.query.text, doc.text) for doc in docs]
-
-        for readings in self.reader.stream(groups()):
-            ranking, docs = waiting.popleft()
+        candidates = ((ranking, list(read_candidates(ranking, self.docs))) for ranking in rankings)
+        for (ranking, docs), readings in compute_each(candidates, _text_pairs, self.reader.stream):
             parts = zip(docs, readings, ranking.scores.tolist(), strict=True)
             yield (
                 ranking.query,
@@ -181,3 +173,8 @@ class ReadAnswers:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def _text_pairs(candidates: tuple[Ranking, list[Doc]]) -> list[TextPair]:
+    ranking, docs = candidates
+    return [(ranking.query.text, doc.text) for doc in docs]

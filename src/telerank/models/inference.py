@@ -32,6 +32,7 @@ from telerank.errors import ModelError
 
 M = TypeVar("M", bound=nn.Module)
 P = TypeVar("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 MULTIPLE = 8
@@ -198,6 +199,21 @@ def stream_groups(
             yield [*parts, results[begin:end]]
             parts, begin = [], end
         parts.append(results[begin:])
+
+
+def compute_each(
+    items: Iterable[T], group_of: Callable[[T], P], stream: Callable[[Iterator[P]], Iterable[R]]
+) -> Iterator[tuple[T, R]]:
+    """Each item with what ``stream`` computes of its group, lazily; ``stream`` reads groups ahead."""
+    waiting: deque[T] = deque()
+
+    def groups() -> Iterator[P]:
+        for item in items:
+            waiting.append(item)
+            yield group_of(item)
+
+    for result in stream(groups()):
+        yield waiting.popleft(), result
 
 
 def _launch_windows(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from telerank.errors import CollectionError
 from telerank.expressions import call_text, quote
+from telerank.models.inference import compute_each
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
@@ -91,17 +91,12 @@ class CrossReranker(Stage):
         return self.model if isinstance(self.model, Scorer) else Scorer(self.model)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        waiting: deque[Ranking] = deque()
-
-        def groups() -> Iterator[Iterator[TextPair]]:
-            for ranking in stream:
-                waiting.append(ranking)
-                yield ((ranking.query.text, doc.full_text) for doc in read_candidates(ranking, self.docs))
-
-        for scores in self.scorer.stream(groups()):
-            candidates = waiting.popleft()
+        for candidates, scores in compute_each(stream, self._texts, self.scorer.stream):
             ranking = Ranking.ranked(candidates.query, candidates.docnos, scores)
             yield ranking if self.k is None else ranking.cut(self.k)
+
+    def _texts(self, ranking: Ranking) -> Iterator[TextPair]:
+        return ((ranking.query.text, doc.full_text) for doc in read_candidates(ranking, self.docs))
 
     def limit(self, k: int) -> CrossReranker:
         return replace(self, k=k if self.k is None else min(self.k, k))

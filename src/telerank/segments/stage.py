@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -15,6 +14,7 @@ import numpy as np
 from telerank.errors import ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
+from telerank.models.inference import compute_each
 from telerank.reranking.explain import explain_score
 from telerank.reranking.stage import CrossReranker, read_candidates, read_doc
 from telerank.segments.aggregate import Aggregate, Unit, convert
@@ -145,17 +145,12 @@ class SegmentReranker(Stage):
         return SegmentScorer(self.reranker.scorer, self.settings)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        waiting: deque[Ranking] = deque()
-
-        def groups() -> Iterator[Iterator[Candidate]]:
-            for ranking in stream:
-                waiting.append(ranking)
-                yield ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
-
-        for logits in self.scorer.stream(groups()):
-            ranking = waiting.popleft()
-            scores = [self.aggregate(convert(own, self.of)) for own in logits]
+        for ranking, logits in compute_each(stream, self._candidates, self.scorer.stream):
+            scores = [self.aggregate(convert(of_document, self.of)) for of_document in logits]
             yield Ranking.ranked(ranking.query, ranking.docnos, scores)
+
+    def _candidates(self, ranking: Ranking) -> Iterator[Candidate]:
+        return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, the winning segment with what its sentences add, and the scores of the others."""

@@ -33,7 +33,18 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
-from telerank.reranking.backends import Computable, Compute, Samples, graphs
+from telerank.reranking.backends import (
+    Computable,
+    Compute,
+    RunGraph,
+    Samples,
+    TraceableTransformer,
+    cache_graph,
+    check_graph,
+    compute_with_graph,
+    example_inputs,
+    tracing,
+)
 
 _ELEMENTWISE = {"Add", "Multiply", "Subtract", "Divide", "SquaredDifference", "Power"}
 _UNARY = {"Gelu", "Tanh", "Relu", "Erf", "Sqrt", "Sigmoid", "Swish", "Convert"}
@@ -185,15 +196,15 @@ def compute(computable: Computable, precision: str, count: int | None, samples: 
     if precision == "bfloat16" and not has_bfloat16:
         raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
     what = {"backend": "openvino", "precision": "float32"}
-    folder = graphs.cache_graph(computable, what, _PACKAGES, lambda into: _export(core, computable, into))
+    folder = cache_graph(computable, what, _PACKAGES, lambda into: _export(core, computable, into))
     if precision == "int8":
         folder = _quantised_graph(core, computable, folder, samples)
     hint = "bf16" if precision != "float32" and has_bfloat16 else "f32"
     run = _compile(core, core.read_model(folder / _FILE), hint, count)
-    return graphs.compute_with(computable, run, count)
+    return compute_with_graph(computable, run, count)
 
 
-def _compile(core: Any, graph: Any, hint: str, count: int | None) -> graphs.RunGraph:
+def _compile(core: Any, graph: Any, hint: str, count: int | None) -> RunGraph:
     options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": hint, "NUM_STREAMS": 1}
     if count is not None:
         options["INFERENCE_NUM_THREADS"] = count
@@ -205,16 +216,16 @@ def _compile(core: Any, graph: Any, hint: str, count: int | None) -> graphs.RunG
 def _export(core: Any, computable: Computable, folder: Path) -> None:
     graph = _graph(computable)
     narrow_to_first_token(graph)
-    graphs.check(computable, _compile(core, graph, "f32", None))
+    check_graph(computable, _compile(core, graph, "f32", None))
     openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
 
 
 def _graph(computable: Computable) -> Any:
     """The same as ``openvino.convert_model``, which reports each call to its authors."""
     frontend = FrontEndManager().load_by_framework("pytorch")
-    with graphs.tracing():
-        inputs = graphs.example(computable.pad_id)
-        decoder = TorchScriptPythonDecoder(graphs.TraceableTransformer(computable), example_input=inputs)
+    with tracing():
+        inputs = example_inputs(computable.pad_id)
+        decoder = TorchScriptPythonDecoder(TraceableTransformer(computable), example_input=inputs)
         graph = frontend.convert(frontend.load(decoder))
         apply_moc_transformations(graph, cf=False, smart_reshape=True)
     return graph
@@ -232,7 +243,7 @@ def _quantised_graph(core: Any, computable: Computable, exact: Path, samples: Sa
     for batch in batches:
         digest.update(batch.input_ids.numpy().tobytes())
     what = {"backend": "openvino", "precision": "int8", "calibrated on": digest.hexdigest()}
-    return graphs.cache_graph(
+    return cache_graph(
         computable, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into)
     )
 
