@@ -230,15 +230,12 @@ def explain_answer(
     """
     candidates = SpanTable.of(texts, rules.mu)
     for group, confidence in merge(candidates, texts, rules):
-        if (texts[group.number].docno, group.span.start, group.span.end) == _where(answer):
+        span = texts[group.number].docno, group.span.start, group.span.end
+        if span == (answer.docno, answer.start, answer.end):
             return _explanation(candidates, texts, rules, group, confidence)
     raise KeyError(
         f"query {query.qid}: no such answer in {len(texts)} texts: {answer.text!r} of {answer.docno}"
     )
-
-
-def _where(answer: Answer) -> tuple[str, int, int]:
-    return answer.docno, answer.start, answer.end
 
 
 def _explanation(
@@ -251,7 +248,11 @@ def _explanation(
     row = group.members[0]
     text = texts[group.number]
     shown = text.text[group.span.start : group.span.end]
-    span = _explain_span(group.span)
+    ends = (
+        Explanation(group.span.start_logit, "logit of its start"),
+        Explanation(group.span.end_logit, "logit of its end"),
+    )
+    span = Explanation(group.span.score, "score of the span, the sum of", ends)
     score: tuple[Explanation, ...] = (span,)
     if weighs_texts(texts, rules.mu):
         scaled, retrieved = float(candidates.scaled[row]), float(candidates.retrieved[row])
@@ -269,14 +270,6 @@ def _explanation(
     return Explanation(
         float(candidates.totals[row]), f"“{shown}”, {text.docno} at {group.span.start}", (*score, *more)
     )
-
-
-def _explain_span(span: AnswerSpan) -> Explanation:
-    ends = (
-        Explanation(span.start_logit, "logit of its start"),
-        Explanation(span.end_logit, "logit of its end"),
-    )
-    return Explanation(span.score, "score of the span, the sum of", ends)
 
 
 def _explain_confidence(

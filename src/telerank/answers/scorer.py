@@ -149,7 +149,9 @@ class SpanReader(ComputedModel, SpanComputing):
         """The windows of pairs; each distinct text is tokenised once."""
         texts, stride = self.reader.texts, self.reader.settings.stride
         names = list(dict.fromkeys(question for question, _ in pairs))
-        _check_characters(text for pair in pairs for text in pair)
+        for half in filter(None, map(_HALF.search, chain.from_iterable(pairs))):
+            # UTF-8 cannot encode it, and no tokenizer reads it
+            raise ModelError(f"a text has half of a surrogate pair, U+{ord(half[0]):04X}: it is damaged")
         questions = dict(zip(names, texts.queries(names), strict=True))
         contexts: dict[str, tuple[Context, TokenBounds]] = {}
         for context in tokenize_contexts(texts, list(dict.fromkeys(text for _, text in pairs))):
@@ -242,10 +244,3 @@ def _as_docs(texts: Texts) -> list[Doc]:
     if len({doc.docno for doc in docs}) < len(docs):
         raise ValueError("two documents have the same docno")
     return docs
-
-
-def _check_characters(texts: Iterable[str]) -> None:
-    """Raise ModelError for what UTF-8 cannot encode, and no tokenizer reads."""
-    for text in texts:
-        if half := _HALF.search(text):
-            raise ModelError(f"a text has half of a surrogate pair, U+{ord(half[0]):04X}: it is damaged")

@@ -189,7 +189,16 @@ class SegmentReranker(Stage):
 
     @property
     def remarks(self) -> Sequence[str]:
-        return describe_cut(self)
+        counts, lines = self.scorer.counts, []
+        if counts.cut_titles:
+            titles = f"{counts.cut_titles:,} title{'s' if counts.cut_titles != 1 else ''}"
+            lines.append(f"{self.text}: {titles} longer than half of a segment: cut there")
+        if counts.left_out:
+            kept = f"{self.settings.first} segment{'s' if self.settings.first != 1 else ''}"
+            documents = f"{counts.left_out:,} of {counts.documents:,} documents longer than {kept}"
+            unread = f"{counts.left_out_tokens:,} tokens were not read"
+            lines.append(f"{self.text}: {documents}: cut there, {unread}")
+        return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
@@ -311,17 +320,3 @@ def find_segments(stage: Stage) -> SegmentReranker:
         if isinstance(part, SegmentReranker):
             return part
     raise ExpressionError(f"{stage.text}: no stage of it scores segments, such as maxp(rerank(MODEL))")
-
-
-def describe_cut(stage: SegmentReranker) -> list[str]:
-    """A line for each kind of text that was cut or left out so far; none if everything was read."""
-    counts, name = stage.scorer.counts, stage.text
-    lines = []
-    if counts.cut_titles:
-        titles = f"{counts.cut_titles:,} title{'s' if counts.cut_titles != 1 else ''}"
-        lines.append(f"{name}: {titles} longer than half of a segment: cut there")
-    if counts.left_out:
-        kept = f"{stage.settings.first} segment{'s' if stage.settings.first != 1 else ''}"
-        documents = f"{counts.left_out:,} of {counts.documents:,} documents longer than {kept}"
-        lines.append(f"{name}: {documents}: cut there, {counts.left_out_tokens:,} tokens were not read")
-    return lines

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -254,18 +253,13 @@ def _reader_of(folder: Path, model: Any, settings: ReaderSettings) -> Reader:
     with naming(folder):
         check_length(model, settings.max_length)
         tokenizer = read_tokenizer(folder)
-        check_encodes(folder, tokenizer, _compute(model.eval()))
+        two_step = SpanModel(model.eval())
+        check_encodes(
+            folder, tokenizer, lambda ids, mask: two_step.transformer(ids, mask, torch.zeros_like(ids))
+        )
         texts = PairTokenizer(tokenizer, max_query=settings.max_question, max_length=settings.max_length)
         _check_room(texts, settings)
     return Reader(model, texts, settings)
-
-
-def _compute(model: Any) -> Callable[[Tensor, Tensor], object]:
-    def compute(ids: Tensor, mask: Tensor) -> object:
-        outputs = model(**inputs_of(model, ids, mask, torch.zeros_like(ids)))
-        return outputs.start_logits + outputs.end_logits
-
-    return compute
 
 
 def _check_room(texts: PairTokenizer, settings: ReaderSettings) -> None:
