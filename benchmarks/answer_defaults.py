@@ -23,9 +23,8 @@ from results_page import write
 
 import telerank as tr
 from telerank.answers.calibration import fit_threshold
-from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers
+from telerank.answers.combine import MU, AnswerRules, ReadText, SpanTable, choose_answers
 from telerank.answers.scorer import SpanReader
-from telerank.answers.weight import MU
 from telerank.corpus.article_parts import ArticleParts, article_name, write_parts
 from telerank.evaluation.answers.gold import GoldAnswers
 from telerank.evaluation.answers.measures import measure_answers

@@ -35,10 +35,10 @@ import numba
 import numpy as np
 from results_page import write
 
+from telerank.dense.encode import VectorWriter
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import search
 from telerank.dense.vectors import Encoded, Vectors
-from telerank.dense.writer import VectorWriter
 from telerank.show.tables import Cell, Table, render_markdown
 
 MODEL = "synthetic"

@@ -36,7 +36,8 @@ from telerank.inspect.drawn_pairs import CandidateLists
 from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.loading import locate, quiet, read_tokenizer
 from telerank.models.pairs.pair import batch_of
-from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import Reranker, fresh_reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Table, render_markdown
 from telerank.training.features.filling import FrozenEncoder

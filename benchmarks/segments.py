@@ -35,7 +35,8 @@ import numpy as np
 import torch
 from results_page import write
 
-from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
 from telerank.segments.aggregate import Aggregate

@@ -9,7 +9,8 @@ import numpy as np
 
 from small_models import WORDS, small_encoder
 from telerank.models.pairs.pair import PairTokenizer, Passage
-from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import Reranker, fresh_reranker
 
 
 def small_reranker(folder: Path, kind: str = "monobert", architecture: str = "bert", **shape) -> Reranker:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from telerank.dense.encode import VectorWriter
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import Hits
 from telerank.dense.vectors import Encoded, Vectors
-from telerank.dense.writer import VectorWriter
 from telerank.types import Doc, silent
 
 MODEL = "letters"

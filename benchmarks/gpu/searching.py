@@ -8,10 +8,10 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from telerank.dense.encode import VectorWriter
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.torch_search import DeviceVectors
 from telerank.dense.vectors import Encoded, Vectors
-from telerank.dense.writer import VectorWriter
 
 from .inputs import Inputs
 from .measuring import Amount, Probe

@@ -34,11 +34,15 @@ def batch_by_length(
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """How many items are in memory together at most: ``size`` in all, items, and groups."""
+    """How many items are in memory together at most: ``size`` in all, items, and groups.
 
-    size: int
+    Windows of ``items`` double up to ``most_items``, if that is more, so that the first results come early.
+    """
+
+    size: float
     items: int
     groups: int
+    most_items: int = 0
 
     def cut(
         self, groups: Iterable[Iterable[T]], size_of: Callable[[T], int]
@@ -46,14 +50,15 @@ class WindowLimits:
         """Items in windows, and the ends of the groups in each; a group may continue in the next window."""
         items: list[T] = []
         ends: list[int] = []
-        size = 0
+        size, most = 0, self.items
         for group in groups:
             for item in group:
                 items.append(item)
                 size += size_of(item)
-                if size >= self.size or len(items) == self.items:
+                if size >= self.size or len(items) == most:
                     yield items, ends
                     items, ends, size = [], [], 0
+                    most = max(most, min(2 * most, self.most_items))
             ends.append(len(items))
             if len(ends) == self.groups:
                 yield items, ends

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from telerank.answers.combine import AnswerRules, ReadText, choose_answers, scale
-from telerank.answers.explain import explain_answer
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers, explain_answer, scale
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
 from telerank.types import Answer, Answers, Query

@@ -124,7 +124,7 @@ def test_groups_come_back_as_they_went_in_however_chunks_cut_them(loaded):
 def test_graphs_read_as_the_model_does(loaded, backend):
     pytest.importorskip({"onnx": "onnxruntime"}.get(backend, backend))
     few = PAIRS[:8]
-    same(SpanReader(loaded, backend, threads=1).read(few), SpanReader(loaded).read(few))
+    same(SpanReader(loaded, backend=backend, threads=1).read(few), SpanReader(loaded).read(few))
 
 
 def test_bfloat16_rounds_the_encoder_and_not_the_last_layer(loaded):

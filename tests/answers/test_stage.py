@@ -14,9 +14,9 @@ pytest.importorskip("transformers")
 import telerank as tr
 from small_readers import small_reader
 from small_rerankers import small_reranker
+from telerank.answers.combine import MU
 from telerank.answers.scorer import SpanReader
 from telerank.answers.stage import ReadAnswers
-from telerank.answers.weight import MU
 from telerank.errors import CollectionError, ExpressionError, ModelError
 from telerank.models.readers.reader import save_reader
 from telerank.models.rerankers.reranker import save_reranker

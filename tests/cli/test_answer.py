@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 import telerank as tr
 from commands import ok, refusal
 from small_readers import small_reader
-from telerank.answers.weight import MU
+from telerank.answers.combine import MU
 from telerank.errors import CollectionError, ExpressionError
 from telerank.models.readers.reader import read_settings, save_reader, write_settings
 from telerank.sparse.writer import build_index

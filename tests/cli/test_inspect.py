@@ -24,7 +24,8 @@ TEXT = f"'{' '.join(SENTENCES)}'"
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """An encoder ``start``, two re-rankers that have it, a BEIR folder ``set`` and a run of it."""
-    from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker
+    from telerank.models.rerankers.kinds import Shape
+    from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
 
     folder = tmp_path_factory.mktemp("prepared")
     start = small_encoder(folder / "start")

@@ -15,10 +15,9 @@ import pytest
 from filelock import FileLock
 
 from small_vectors import FINGERPRINT, Letters, docs, made, stored, write_vectors
-from telerank.dense.encode import Encoding, encode_documents
+from telerank.dense.encode import Encoding, VectorWriter, encode_documents
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.vectors import Vectors
-from telerank.dense.writer import VectorWriter
 from telerank.errors import DocumentError, IndexDamaged, IndexFault, IndexLocked, ModelError
 from telerank.retrieval.index import Index
 from telerank.sparse.writer import build_index

@@ -119,8 +119,8 @@ def test_vectors_leave_the_device_with_the_last_who_uses_them(tmp_path):
     stored(tmp_path / "v", made(900, 32), shard=250)
     opened = Vectors(tmp_path / "v")
     device = load_on_device(opened, "cpu", memory=LARGE)
-    assert load_on_device(opened, "cpu").blocks is device.blocks  # they are copied once
-    block = ref(device.blocks[0].vectors)
+    assert load_on_device(opened, "cpu").kept is device.kept  # they are copied once
+    block = ref(device.kept.blocks[0].vectors)
     del device
     assert block() is not None
     del opened

@@ -25,8 +25,8 @@ from telerank.dense.encoder import TorchEncoder
 from telerank.dense.search import rank_exhaustively
 from telerank.dense.torch_search import DeviceVectors
 from telerank.errors import ModelError
-from telerank.models.rerankers.kinds import KINDS, find_kind
-from telerank.models.rerankers.reranker import Shape, fresh_reranker
+from telerank.models.rerankers.kinds import KINDS, Shape, find_kind
+from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder

@@ -13,7 +13,8 @@ def tiny_dmn(folder, kind="bert-dmn", *, max_length=48, **settings):
     """Weights as far from zero as a trained model's, so that gates differ."""
     import torch
 
-    from telerank.models.rerankers.reranker import Shape, fresh_reranker
+    from telerank.models.rerankers.kinds import Shape
+    from telerank.models.rerankers.reranker import fresh_reranker
 
     if kind == "dmn":
         words = [f"{letter}{number}" for letter in "qd" for number in range(40)]

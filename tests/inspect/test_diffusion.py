@@ -17,7 +17,8 @@ from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.inspect.diffusion import KINDS, measure_diffusion  # noqa: E402
 from telerank.inspect.token_outputs import iterate_batches, open_checkpoint  # noqa: E402
-from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker  # noqa: E402
+from telerank.models.rerankers.kinds import Shape  # noqa: E402
+from telerank.models.rerankers.reranker import fresh_reranker, save_reranker  # noqa: E402
 
 TEXTS = [
     ("q1 q2", "d1 d2 d3 d4"),

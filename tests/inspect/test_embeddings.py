@@ -14,7 +14,8 @@ from gated_models import pairs_without_sentences  # noqa: E402
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError  # noqa: E402
 from telerank.inspect.embeddings import compute_cls_vectors, compute_tsne, measure_separation  # noqa: E402
-from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.models.rerankers.kinds import Shape  # noqa: E402
+from telerank.models.rerankers.reranker import fresh_reranker  # noqa: E402
 
 SMALL = {"max_query": 8, "max_length": 32}
 RANDOM = np.random.default_rng(5)

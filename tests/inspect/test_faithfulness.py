@@ -22,7 +22,8 @@ from telerank.inspect.faithfulness import (  # noqa: E402
     measure_faithfulness,
 )
 from telerank.models.pairs.pair import PASSAGE, batch_of  # noqa: E402
-from telerank.models.rerankers.reranker import Shape, fresh_reranker  # noqa: E402
+from telerank.models.rerankers.kinds import Shape  # noqa: E402
+from telerank.models.rerankers.reranker import fresh_reranker  # noqa: E402
 
 
 def score(reranker, pair):

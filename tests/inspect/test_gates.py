@@ -16,9 +16,9 @@ from small_rerankers import with_a_shared_token  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
 from telerank.inspect.gates import read_gates  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
+from telerank.models.rerankers.kinds import Shape  # noqa: E402
 from telerank.models.rerankers.reranker import (  # noqa: E402
     SETTINGS,
-    Shape,
     fresh_reranker,
     load_reranker,
     save_reranker,

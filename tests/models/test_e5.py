@@ -24,12 +24,13 @@ from telerank.experiments.data import Sources
 from telerank.experiments.packaged import find_experiment
 from telerank.experiments.schema import Experiment, GivenModel, read_experiment
 from telerank.experiments.trained import describe_choices, resolve_models
-from telerank.models.e5.folder import WEIGHTS, convert
+from telerank.models.e5 import WEIGHTS, convert
 from telerank.models.encoders.bi_encoder import Side
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
 from telerank.models.loading import locate, read_tokenizer
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairTokenizer, batch_of
-from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reranker, save_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, save_reranker
 from telerank.training.bi_encoder.config import BiEncoderStart
 from telerank.training.bi_encoder.train import start_model, train_bi_encoder
 
@@ -221,7 +222,7 @@ def test_every_cut_and_every_wrong_count_of_the_file_is_an_error_that_names_it(t
 def test_other_numbers_than_finite_ones_and_other_texts_than_utf_8_are_refused(tmp_path):
     whole = packed_file()
     at = whole.index("▁q0".encode())
-    check_refused(whole[:at] + b"\xff" + whole[at + 1 :], tmp_path, "expected pieces in UTF-8")
+    check_refused(whole[:at] + b"\xff" + whole[at + 1 :], tmp_path, "cannot be read: 'utf-8' codec")
     check_refused(whole[:-4] + struct.pack("<f", float("nan")), tmp_path, r"finite numbers in l1\.oln\.b")
 
 

@@ -10,13 +10,8 @@ from telerank.errors import ModelError
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
 from telerank.models.precision import in_float32
 from telerank.models.rerankers import kinds
-from telerank.models.rerankers.kinds import ModelExplanation
-from telerank.models.rerankers.reranker import (
-    Shape,
-    fresh_reranker,
-    load_reranker,
-    save_reranker,
-)
+from telerank.models.rerankers.kinds import ModelExplanation, Shape
+from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, save_reranker
 from telerank.models.rerankers.word_ranker import (
     WordKind,
     make_embedding,

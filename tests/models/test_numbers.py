@@ -12,10 +12,9 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from telerank.errors import ModelError
-from telerank.models.dropout import QuickDropout, drop
 from telerank.models.encoders.folders import fresh_bi_encoder
 from telerank.models.encoders.grad_cache import backward
-from telerank.models.memory import FreeMemory
+from telerank.models.on_processor import FreeMemory, QuickDropout, drop
 from telerank.models.precision import (
     NAMES,
     fast_error,
@@ -25,7 +24,8 @@ from telerank.models.precision import (
 )
 from telerank.models.random_numbers import RandomNumbers, seeded
 from telerank.models.readers.reader import ReaderSettings, fresh_reader
-from telerank.models.rerankers.reranker import Shape, fresh_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.training.loop import seed_of
 
 SHAPE = (37, 41, 129)  # not a multiple of four

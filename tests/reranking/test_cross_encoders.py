@@ -13,7 +13,8 @@ pytest.importorskip("transformers")
 from small_models import ARCHITECTURES, save_vectors, small_encoder  # noqa: E402
 from small_rerankers import pairs, small_reranker  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
-from telerank.models.rerankers.reranker import Shape, fresh_reranker, load_reranker, save_reranker  # noqa: E402
+from telerank.models.rerankers.kinds import Shape  # noqa: E402
+from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, save_reranker  # noqa: E402
 from telerank.reranking.scorer import Scorer  # noqa: E402
 
 PAIRS = pairs(30, longest=20)

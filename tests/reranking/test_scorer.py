@@ -15,7 +15,7 @@ from small_rerankers import pairs, small_reranker, with_passages
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.models.pairs.pair import batch_of
 from telerank.reranking import backends
-from telerank.reranking.backends.graphs import cache_graph
+from telerank.reranking.backends import cache_graph
 from telerank.reranking.calibration import calibrate
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs
@@ -108,7 +108,7 @@ def test_other_precisions_of_torch_are_close(mono, precision):
 def test_graphs_score_as_the_model_does(folder, backend, kind, architecture):
     pytest.importorskip({"onnx": "onnxruntime"}.get(backend, backend))
     reranker = small_reranker(folder, kind, architecture)
-    exact, scores = Scorer(reranker).score(PAIRS), Scorer(reranker, backend, threads=1).score(PAIRS)
+    exact, scores = Scorer(reranker).score(PAIRS), Scorer(reranker, backend=backend, threads=1).score(PAIRS)
     assert np.abs(scores - exact).max() < 1e-5
 
 

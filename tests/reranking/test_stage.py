@@ -10,7 +10,8 @@ from small_models import WORDS, save_vectors
 from small_rerankers import pairs, small_reranker, with_a_shared_token
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.errors import CollectionError, ModelError
-from telerank.models.rerankers.reranker import Shape, fresh_reranker, save_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
 from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker

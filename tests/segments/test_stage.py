@@ -22,11 +22,17 @@ from telerank.reranking.stage import CrossReranker
 from telerank.reranking.texts import TokenizedPairs
 from telerank.retrieval.index import Index
 from telerank.segments.aggregate import Aggregate, convert
-from telerank.segments.explain import explain_document, match_segments
 from telerank.segments.scorer import SegmentScorer
 from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segmenter
-from telerank.segments.stage import SegmentReranker, SegmentSum, birch, passages
+from telerank.segments.stage import (
+    SegmentReranker,
+    SegmentSum,
+    birch,
+    explain_document,
+    match_segments,
+    passages,
+)
 from telerank.sparse.writer import build_index
 from telerank.stage import walk_stages
 from telerank.testing import check_stage

@@ -13,12 +13,11 @@ from small import MODELS, build, docs, retriever
 import telerank as tr
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.matches import count_matches
+from telerank.sparse.query_words import count_matches, find_spellings, respell
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.segment import Terms, write_terms
 from telerank.sparse.similarities.dfr import DFR
 from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
-from telerank.sparse.spellings import find_spellings, respell
 from telerank.sparse.writer import IndexWriter
 from telerank.testing import check_stage
 from telerank.text.steps import fold_accents
@@ -218,3 +217,19 @@ def test_terms_that_differ_in_accents_are_all_found(tmp_path):
         assert sorted(terms.find_accented(bare)) == expected
     write_terms(tmp_path, [])
     assert Terms(tmp_path).find_accented("cote") == []
+
+
+def weigh_by_rank(index, queries):
+    """Each term counts more than the one before; ``h`` is a term of every query, the last."""
+    return [{term: rank for rank, term in enumerate((*query.split(), "h"), 1)} for query in queries]
+
+
+def test_a_stage_may_weigh_the_terms_of_queries_by_itself(index):
+    stage = SparseRetriever(index, BM25(), weigh=weigh_by_rank)
+    repeated = SparseRetriever(index, BM25())
+    assert list(stage.search("a b")) == list(repeated.search("a b b h h h"))
+    assert stage != repeated
+    assert stage.text.startswith("<bm25(")  # it cannot be read back
+    ranking = stage.search("a b")
+    assert stage.explain("a b", ranking.docnos[0]).value == ranking.scores[0]
+    check_stage(stage, [Ranking(query) for query in QUERIES])

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from small_models import small_encoder
-from telerank.models.rerankers.reranker import Shape, fresh_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.show.tables import render_markdown
 
 PAIRS = [(f"q{n}", f"d{n} d{n % 7}. d5 d{n} d7.") for n in range(24)]

@@ -12,7 +12,8 @@ from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import Side
 from telerank.models.encoders.tokens import SideTokenizer
 from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin
-from telerank.models.rerankers.reranker import Shape, fresh_reranker
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.training.ahead import BatchesAhead
 from telerank.training.bi_encoder.dev import encode_side
 from telerank.training.reranker.config import RerankerLoss

@@ -12,7 +12,7 @@ import torch
 from small_line import Line, line_training, train_line
 
 from telerank.errors import MissingExtra, ModelError
-from telerank.models.memory import FreeMemory
+from telerank.models.on_processor import FreeMemory
 from telerank.training.log import (
     LossCurves,
     Record,

@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 
 from telerank.answers.spans import AnswerSpan, TextReading
-from telerank.answers.weight import check_mu
+from telerank.errors import ModelError
 from telerank.evaluation.answers.words import answer_words
 from telerank.models.readers.reader import ReaderSettings
-from telerank.types import Answer, Answers, Query, Scores
+from telerank.types import Answer, Answers, Explanation, Query, Scores
+
+MU = 0.8
+"""The reader's weight over several ranked texts by default; ``benchmarks/answer_defaults.py`` chose it."""
+
+
+def check_mu(mu: float) -> None:
+    """Raise ModelError if mu is not between 0 and 1."""
+    if not 0 <= mu <= 1:
+        raise ModelError(f"mu must be between 0 and 1, got {mu}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +216,86 @@ def answer_record(answer: Answer) -> dict[str, Any]:
         "confidence": answer.confidence,
         "sources": [{"corpus-id": docno, "start": start} for docno, start in answer.sources],
     }
+
+
+def explain_answer(
+    query: Query, texts: Sequence[ReadText], rules: AnswerRules, answer: Answer
+) -> Explanation:
+    """The parts of an answer's score, its confidence, and the score of no answer.
+
+    Raises
+    ------
+    KeyError
+        If the texts do not have that answer.
+    """
+    candidates = SpanTable.of(texts, rules.mu)
+    for group, confidence in merge(candidates, texts, rules):
+        span = texts[group.number].docno, group.span.start, group.span.end
+        if span == (answer.docno, answer.start, answer.end):
+            return _explanation(candidates, texts, rules, group, confidence)
+    raise KeyError(
+        f"query {query.qid}: no such answer in {len(texts)} texts: {answer.text!r} of {answer.docno}"
+    )
+
+
+def _explanation(
+    candidates: SpanTable,
+    texts: Sequence[ReadText],
+    rules: AnswerRules,
+    group: SpanGroup,
+    confidence: float,
+) -> Explanation:
+    row = group.members[0]
+    text = texts[group.number]
+    shown = text.text[group.span.start : group.span.end]
+    ends = (
+        Explanation(group.span.start_logit, "logit of its start"),
+        Explanation(group.span.end_logit, "logit of its end"),
+    )
+    span = Explanation(group.span.score, "score of the span, the sum of", ends)
+    score: tuple[Explanation, ...] = (span,)
+    if weighs_texts(texts, rules.mu):
+        scaled, retrieved = float(candidates.scaled[row]), float(candidates.retrieved[row])
+        score = (
+            Explanation(
+                rules.mu * scaled, f"{rules.mu:g} times {scaled:.6g}, scaled over all spans", (span,)
+            ),
+            Explanation(
+                (1 - rules.mu) * retrieved,
+                f"{1 - rules.mu:g} times {retrieved:.6g}, the score of {text.docno}, {text.score:.6g}, "
+                f"scaled over {len(texts)} texts",
+            ),
+        )
+    more = _explain_confidence(candidates, texts, rules, group, confidence)
+    return Explanation(
+        float(candidates.totals[row]), f"“{shown}”, {text.docno} at {group.span.start}", (*score, *more)
+    )
+
+
+def _explain_confidence(
+    candidates: SpanTable,
+    texts: Sequence[ReadText],
+    rules: AnswerRules,
+    group: SpanGroup,
+    confidence: float,
+) -> tuple[Explanation, Explanation]:
+    probabilities = candidates.probabilities(rules.temperature)
+    parts = []
+    for row in group.members:
+        number, span = candidates.spans[row]
+        words = texts[number].text[span.start : span.end]
+        where = f"{texts[number].docno} at {span.start}"
+        parts.append(Explanation(float(probabilities[row]), f"“{words}”, {where}, score {span.score:.6g}"))
+    of_spans = (
+        f"confidence: of {len(candidates.spans)} spans and no answer, at temperature {rules.temperature:g}"
+    )
+    always = rules.threshold is None or math.isinf(rules.threshold)
+    limit = "an answer is always given" if always else f"none above {rules.threshold:g}"
+    where = texts[candidates.decides].docno
+    return (
+        Explanation(confidence, of_spans, tuple(parts)),
+        Explanation(
+            candidates.no_answer,
+            f"score of no answer in {where}, which decides, minus that of its best span; {limit}",
+        ),
+    )

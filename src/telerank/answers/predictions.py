@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,9 +107,3 @@ def write_predictions(
     """Write a value for each query as one JSON object, as SQuAD's script reads it."""
     with open_to_write(path, record) as file:
         file.write(f"{json.dumps(values, ensure_ascii=False, indent=0)}\n")
-
-
-def predictions_of(answers: Iterable[Answers]) -> tuple[dict[str, str], dict[str, float]]:
-    """The best text of each query, empty if it has no answer, and its score of no answer."""
-    pairs = [(run.query.qid, run) for run in answers]
-    return {qid: run.text for qid, run in pairs}, {qid: run.no_answer for qid, run in pairs}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,20 +17,18 @@ from torch import Tensor
 
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
-from telerank.batches import WindowLimits, batch_by_length
+from telerank.batches import WindowLimits
 from telerank.computing import SpanComputing
 from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
-from telerank.models.inference import batch_widths, pin, switch_often
-from telerank.models.pairs.pair import Pair, PairBatch, batch_of
-from telerank.models.readers.reader import Reader, load_reader
-from telerank.models.readers.span_model import SpanModel
+from telerank.models.inference import Batching, pin, stream_groups
+from telerank.models.pairs.pair import PairBatch, batch_of
+from telerank.models.readers.reader import Reader, SpanModel, load_reader
 from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
 from telerank.stage import as_query
-from telerank.stored import folder_checksum
 from telerank.types import Answers, Doc, Progress, Query, silent
 
 Texts: TypeAlias = str | Doc | Iterable[str | Doc] | Mapping[str, str]
@@ -103,11 +101,11 @@ class SpanReader(ComputedModel, SpanComputing):
         return rules if self.threshold is None else replace(rules, threshold=self.threshold)
 
     @property
-    def checksum(self) -> str:
-        """A hash of the reader: of the files in its folder, or of its weights."""
-        if not isinstance(self.model, Reader) and Path(self.model).is_dir():
-            return folder_checksum(Path(self.model))
-        return reader_fingerprint(self.reader)
+    def loaded(self) -> Reader:
+        return self.reader
+
+    def _identify(self, model: Reader) -> tuple[str, str]:
+        return "reader", reader_fingerprint(model)
 
     def answer(self, question: Query | str, texts: Texts, *, k: int | None = None) -> Answers:
         """The answers to a question in one text or several, best first, at most ``k``.
@@ -140,29 +138,20 @@ class SpanReader(ComputedModel, SpanComputing):
         About half a million characters are in memory, for any number of groups and of pairs in a group. While
         pairs are computed, the next pairs are read and tokenised.
         """
-        parts: list[TextReading] = []
-        with (
-            switch_often(self._device),
-            ThreadPoolExecutor(1, thread_name_prefix="tokenising") as pool,
-        ):
-            chunks = (
-                (ends, pool.submit(self.prepare, items))
-                for items, ends in _WINDOW.cut(groups, lambda pair: len(pair[1]))
-            )
-            waiting = next(chunks, None)
-            while waiting is not None:
-                (ends, prepared), waiting = waiting, next(chunks, None)
-                readings, begin = self.read_prepared(prepared.result(), progress), 0
-                for end in ends:
-                    yield [*parts, *readings[begin:end]]
-                    parts, begin = [], end
-                parts += readings[begin:]
+        parts = stream_groups(
+            _WINDOW.cut(groups, lambda pair: len(pair[1])),
+            self.prepare,
+            lambda prepared: partial(self.read_prepared, prepared, progress),
+        )
+        yield from map(list[TextReading], map(chain.from_iterable, parts))
 
     def prepare(self, pairs: Sequence[TextPair]) -> list[PreparedPair]:
         """The windows of pairs; each distinct text is tokenised once."""
         texts, stride = self.reader.texts, self.reader.settings.stride
         names = list(dict.fromkeys(question for question, _ in pairs))
-        _check_characters(text for pair in pairs for text in pair)
+        for half in filter(None, map(_HALF.search, chain.from_iterable(pairs))):
+            # UTF-8 cannot encode it, and no tokenizer reads it
+            raise ModelError(f"a text has half of a surrogate pair, U+{ord(half[0]):04X}: it is damaged")
         questions = dict(zip(names, texts.queries(names), strict=True))
         contexts: dict[str, tuple[Context, TokenBounds]] = {}
         for context in tokenize_contexts(texts, list(dict.fromkeys(text for _, text in pairs))):
@@ -195,41 +184,29 @@ class SpanReader(ComputedModel, SpanComputing):
         self, windows: Sequence[ContextWindow], progress: Progress
     ) -> tuple[list[Logits], list[float]]:
         """The logits of each window's context tokens, (n, 2), and its score of no answer."""
-        flat, starts = self._compute_pairs([window.pair for window in windows], progress)
-        logits, nulls = list[Logits](), list[float]()
-        for window, start in zip(windows, starts, strict=True):
-            own = flat[start : start + len(window.pair)]
-            if not np.isfinite(own).all():
+        pairs, before = [window.pair for window in windows], self.counts.windows
+
+        def compute(rows: Sequence[int], width: int) -> Tensor:
+            """The logits of some pairs, each in ``width`` tokens, (tokens, 2), on the device."""
+            batch = batch_of([pairs[row] for row in rows], self.reader.texts.pad_id, width)
+            read = torch.stack((batch.input_ids, batch.attention_mask, batch.token_type_ids))
+            return self._compute(PairBatch.of_block(pin(read, self._device))).flatten(0, 1)
+
+        batching = Batching(self._device, self.reader.settings.max_length, self.budget, self.room)
+        lengths = np.array([len(pair) for pair in pairs], np.int64)
+        outputs = batching.compute(lengths, compute, lambda done: progress("reading", before + done, None))
+        logits, nulls = [np.empty((0, 2), np.float32)] * len(pairs), [math.inf] * len(pairs)
+        # a GPU is asked for the logits of all batches at once
+        flat = torch.cat(outputs.batches).cpu().numpy() if pairs else np.empty((0, 2), np.float32)
+        ends = np.cumsum(outputs.widths).tolist()
+        for row, width, end in zip(outputs.rows, outputs.widths, ends, strict=True):
+            window, of_pair = windows[row], flat[end - width : end][: len(pairs[row])]
+            if not np.isfinite(of_pair).all():
                 raise ModelError(f"{self.name}: a logit is not a finite number")
-            logits.append(own[window.begin : window.begin + window.count])
-            nulls.append(float(own[0].astype(np.float64).sum()))
+            logits[row] = of_pair[window.begin : window.begin + window.count]
+            nulls[row] = float(of_pair[0].astype(np.float64).sum())
         self.counts.windows += len(windows)
         return logits, nulls
-
-    def _compute_pairs(self, pairs: Sequence[Pair], progress: Progress) -> tuple[Logits, list[int]]:
-        """The logits of the tokens of all pairs, (n, 2), and where those of each pair begin.
-
-        A GPU is asked for all of them at once, at the end.
-        """
-        lengths = np.array([len(pair) for pair in pairs], np.int64)
-        widths = batch_widths(lengths, self._device, self.reader.settings.max_length)
-        starts, end, done = [0] * len(pairs), 0, self.counts.windows
-        outputs: list[Tensor] = []
-        for rows in batch_by_length(widths, self.budget):
-            width = int(widths[rows[0]])
-            compute = partial(self._compute_rows, pairs, width=width)
-            outputs += self.room.compute(rows, width, compute)
-            for row in rows:
-                starts[row], end = end, end + width
-            done += len(rows)
-            progress("reading", done, None)
-        return torch.cat(outputs).cpu().numpy() if outputs else np.empty((0, 2), np.float32), starts
-
-    def _compute_rows(self, pairs: Sequence[Pair], rows: Sequence[int], width: int) -> Tensor:
-        """The logits of some pairs, each in ``width`` tokens, (tokens, 2), on the device."""
-        batch = batch_of([pairs[row] for row in rows], self.reader.texts.pad_id, width)
-        read = torch.stack((batch.input_ids, batch.attention_mask, batch.token_type_ids))
-        return self._compute(PairBatch.of_block(pin(read, self._device))).flatten(0, 1)
 
     def describe_cut(self) -> str:
         """How many questions were cut, and where; empty if none was."""
@@ -251,16 +228,12 @@ class SpanReader(ComputedModel, SpanComputing):
             lambda: reader_fingerprint(reader),
             not_compiled="is not compiled",
         )
-        return compute(computable, self._setting, self._sample_batches)
+        return compute(computable, self, self._sample_batches)
 
     def _sample_batches(self) -> list[PairBatch]:
         windows = [window for pair in self.prepare(self.samples) for window in pair.windows]
         pairs = [window.pair for window in windows]
         return [batch for _, batch in batch_pairs(pairs, self.reader.texts.pad_id, CPU_TOKENS // 2)]
-
-    def _describe_loaded(self) -> str:
-        given = self.model if isinstance(self.model, Reader) else self.reader
-        return f"reader {reader_fingerprint(given)[:12]}"
 
 
 def _as_docs(texts: Texts) -> list[Doc]:
@@ -271,10 +244,3 @@ def _as_docs(texts: Texts) -> list[Doc]:
     if len({doc.docno for doc in docs}) < len(docs):
         raise ValueError("two documents have the same docno")
     return docs
-
-
-def _check_characters(texts: Iterable[str]) -> None:
-    """Raise ModelError for what UTF-8 cannot encode, and no tokenizer reads."""
-    for text in texts:
-        if half := _HALF.search(text):
-            raise ModelError(f"a text has half of a surrogate pair, U+{ord(half[0]):04X}: it is damaged")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from telerank.answers.combine import AnswerRules, ReadText, choose_answers, weighs_texts
-from telerank.answers.explain import explain_answer
+from telerank.answers.combine import (
+    MU,
+    AnswerRules,
+    ReadText,
+    check_mu,
+    choose_answers,
+    explain_answer,
+    weighs_texts,
+)
 from telerank.answers.scorer import SpanReader
-from telerank.answers.weight import MU, check_mu
-from telerank.errors import CollectionError, ModelError
+from telerank.errors import ModelError
 from telerank.expressions import call_text, quote
+from telerank.models.inference import compute_each
 from telerank.models.readers.reader import Reader
-from telerank.reranking.stage import Docs, identify_docs, read_doc
+from telerank.reranking.stage import Docs, identify_docs, read_candidates
 from telerank.reranking.texts import TextPair
 from telerank.stage import SUM, Chain, Stage, as_query, check_depth, depth_text, operand_text, walk_stages
 from telerank.types import Answer, Answers, Doc, Explanation, Query, Ranking
@@ -81,16 +87,8 @@ class ReadAnswers:
     def read_texts(self, stream: Iterable[Ranking]) -> Iterator[tuple[Query, list[ReadText]]]:
         """Each query with the texts that were read for it, from which other settings choose anew."""
         rankings = stream if self.first is None else self.first(stream)
-        waiting: deque[tuple[Ranking, list[Doc]]] = deque()
-
-        def groups() -> Iterator[list[TextPair]]:
-            for ranking in rankings:
-                docs = self._docs_of(ranking)
-                waiting.append((ranking, docs))
-                yield [(ranking.query.text, doc.text) for doc in docs]
-
-        for readings in self.reader.stream(groups()):
-            ranking, docs = waiting.popleft()
+        candidates = ((ranking, list(read_candidates(ranking, self.docs))) for ranking in rankings)
+        for (ranking, docs), readings in compute_each(candidates, _text_pairs, self.reader.stream):
             parts = zip(docs, readings, ranking.scores.tolist(), strict=True)
             yield (
                 ranking.query,
@@ -145,9 +143,7 @@ class ReadAnswers:
     @property
     def sources(self) -> Mapping[str, object]:
         """What the pipeline reads, by name: the reader, the documents, what the stages before read."""
-        source: dict[str, object] = {"model": self.reader.name, "sha256": self.reader.checksum}
-        if self.reader.computes_in not in ("float32", self.reader.precision):  # chosen by the device
-            source["precision"] = self.reader.computes_in
+        source = self.reader.source
         if not self.name:  # of an index, which has its own checksums
             source["documents"] = identify_docs(self.docs)
         stages = () if self.first is None else walk_stages(self.first)
@@ -159,8 +155,7 @@ class ReadAnswers:
         """What a reader must know of what was done so far: what was cut, or did not fit, each line once."""
         stages = () if self.first is None else walk_stages(self.first)
         lines = [line for stage in stages for line in stage.remarks]
-        said = (self.reader.describe_cut(), self.reader.describe_memory())
-        lines += [f"read({self.name or self.reader.name}): {line}" for line in said if line]
+        lines += [f"read({self.name or self.reader.name}): {line}" for line in self.reader.remarks]
         return list(dict.fromkeys(lines))
 
     def __mod__(self, k: int) -> ReadAnswers:
@@ -179,12 +174,7 @@ class ReadAnswers:
     def __repr__(self) -> str:
         return self.text
 
-    def _docs_of(self, ranking: Ranking) -> list[Doc]:
-        docs = []
-        for docno in ranking.docnos:
-            try:
-                docs.append(read_doc(self.docs, docno))
-            except KeyError as error:
-                message = f"document {docno!r} is not among the documents"
-                raise CollectionError(f"query {ranking.query.qid}: {message}") from error
-        return docs
+
+def _text_pairs(candidates: tuple[Ranking, list[Doc]]) -> list[TextPair]:
+    ranking, docs = candidates
+    return [(ranking.query.text, doc.text) for doc in docs]

@@ -18,8 +18,7 @@ from telerank.show.tables import plain
 
 if TYPE_CHECKING:
     from telerank import Doc, Index, Ranking, Stage
-    from telerank.segments.explain import SegmentMatch
-    from telerank.segments.stage import SegmentReranker
+    from telerank.segments.stage import SegmentMatch, SegmentReranker
 
 _FIRST, _ALL = 10, 1000  # documents kept by default: for a reader, for a run
 _SNIPPET = 200  # characters of a document that are shown

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from telerank.batches import batch_by_length
 from telerank.dense.kinds import Floats
 from telerank.models.encoders.bi_encoder import BiEncoder
 from telerank.models.encoders.tokens import SideTokenizer
-from telerank.models.inference import Room, batch_widths, pin, prepare_inference, switch_often
+from telerank.models.inference import Batching, Room, pin, prepare_inference
 from telerank.models.precision import Precision, device_of, resolve_precision
 from telerank.models.precision import precision as open_precision
 from telerank.types import Progress, silent
@@ -60,34 +58,16 @@ class ComputedEncoder:
         """
         if not tokens:
             return np.empty((0, self.model.width), np.float32)
-        lengths = np.array([len(ids) for ids in tokens], np.int64)
-        lengths = batch_widths(lengths, self.device, side.side.max_length)
-        batches = [list(range(len(tokens)))] if budget is None else batch_by_length(lengths, budget)
-        order: list[int] = []
-        parts: list[Tensor] = []
-        with switch_often(self.device):
-            for rows in batches:
-                width = int(lengths[rows].max())
-                compute = partial(self._compute, encode, side, tokens, width)
-                parts += self.room.compute(rows, width, compute)
-                order += rows
-                progress("encoding", len(order), None)
-        vectors = np.empty((len(tokens), self.model.width), np.float32)
-        vectors[order] = torch.cat(parts).cpu().numpy()
-        return vectors
 
-    def _compute(
-        self,
-        encode: Encode,
-        side: SideTokenizer,
-        tokens: Sequence[Sequence[int]],
-        width: int,
-        rows: Sequence[int],
-    ) -> Tensor:
-        padded = side.pad([tokens[row] for row in rows], width)
-        batch = {
-            name: pin(tensor, self.device).to(self.device, non_blocking=True)
-            for name, tensor in padded.items()
-        }
-        with torch.inference_mode(), self.context():
-            return encode(batch).float()
+        def compute(rows: Sequence[int], width: int) -> Tensor:
+            padded = side.pad([tokens[row] for row in rows], width)
+            batch = {
+                name: pin(tensor, self.device).to(self.device, non_blocking=True)
+                for name, tensor in padded.items()
+            }
+            with torch.inference_mode(), self.context():
+                return encode(batch).float()
+
+        lengths = np.array([len(ids) for ids in tokens], np.int64)
+        batching = Batching(self.device, side.side.max_length, budget, self.room)
+        return batching.compute(lengths, compute, lambda done: progress("encoding", done, None)).fetch()

@@ -1,21 +1,208 @@
-"""Encoding documents into a folder: batches of similar lengths in a shard, rows in the documents' order."""
+"""Encoding documents into a folder: batches of similar lengths in a shard, rows in the documents' order.
+
+Shard after shard is written into ``OUT.writing``, which gets the name ``OUT`` at the end. It grows by whole
+shards; after a crash the next writer resumes after the last of them. Beside a complete ``OUT`` it is of no
+use: then the next writer removes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+import filelock
+import numpy as np
+
+from telerank.corpus.docnos import FILES, DocnosWriter
+from telerank.dense import kernel
 from telerank.dense.encoder import Encoder
-from telerank.dense.kinds import check_kind
-from telerank.dense.manifest import VectorManifest, is_vectors
-from telerank.dense.vectors import Vectors
-from telerank.dense.writer import VectorWriter, compute_texts_checksum, sweep_vectors
-from telerank.errors import DocumentError, IndexFault, ModelError
+from telerank.dense.kinds import Floats, check_kind, check_vectors, narrow, pad_width, rotate, widen
+from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
+from telerank.dense.vectors import Vectors, shard_files
+from telerank.drafts import DRAFT, remove, replace_folder, sweep, sweep_replaced, sync_folder
+from telerank.errors import DocumentError, IndexFault, IndexLocked, ModelError
+from telerank.stored import MANIFEST, StoredFile, verify_files
 from telerank.types import Doc, Progress, silent
+
+
+class VectorWriter:
+    """The only writer of a folder of vectors; a context manager that renames the folder at the end.
+
+    ``manifest`` describes the vectors. If there is an unfinished folder with the same description, its shards
+    are :attr:`kept`: pass their documents to :meth:`skip`. Raises IndexFault if the folder exists and
+    ``overwrite`` is not set, or an unfinished one has another description; IndexLocked if another process
+    writes to it.
+    """
+
+    def __init__(self, folder: str | Path, manifest: VectorManifest, *, overwrite: bool = False) -> None:
+        check_kind(manifest.dtype)
+        self.folder = Path(folder).resolve()
+        self._draft = _draft(self.folder)
+        self._lock = _lock(self.folder)
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+            self._check_target(overwrite=overwrite)
+            self._draft.mkdir(exist_ok=True)
+            self.manifest = self._resume(manifest, overwrite=overwrite)
+            shards = self.manifest.shards  # other files are those of a killed writer
+            named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
+            sweep(self._draft.iterdir(), named)
+            self._docnos = DocnosWriter(self._draft)
+        except BaseException as error:
+            self._release()
+            if isinstance(error, filelock.Timeout):
+                raise IndexLocked(f"{self.folder}: another process encodes into it") from None
+            if isinstance(error, OSError):
+                raise IndexFault(f"{self.folder}: cannot be written to: {error}") from error
+            raise
+        self._kept = self.manifest.shards
+        self._number = 0  # of the next shard
+
+    @property
+    def kept(self) -> tuple[VectorShardEntry, ...]:
+        """The finished shards that are still to be skipped."""
+        return self._kept[self._number :]
+
+    def skip(self, docnos: Sequence[str], texts: Iterable[str]) -> None:
+        """Skip a finished shard; raises IndexFault if it was made from other documents."""
+        entry = self._kept[self._number]
+        if len(docnos) != entry.rows or compute_texts_checksum(docnos, texts) != entry.texts:
+            raise IndexFault(
+                f"{self._draft}: its shard {self._number} was made from other documents; "
+                "begin anew (--overwrite)"
+            )
+        self._add(docnos)
+
+    def add(self, docnos: Sequence[str], texts: Iterable[str], vectors: Floats, *, cut: int = 0) -> None:
+        """Write a shard of float32 vectors (rows, D); ``cut`` of their documents were cut."""
+        if vectors.shape != (len(docnos), self.manifest.dimension):
+            expected = f"{len(docnos)} vectors of {self.manifest.dimension} dimensions"
+            raise DocumentError(f"expected {expected}, got an array of shape {vectors.shape}")
+        check_vectors(vectors, f"shard {self._number}: document")
+        arrays = _arrays(vectors, self.manifest.dtype)
+        names = shard_files(self._number, self.manifest.dtype)
+        files = {}
+        for name, array in zip(names, arrays, strict=True):
+            with (self._draft / name).open("wb") as file:
+                np.save(file, array)
+            files[name] = StoredFile.record(self._draft / name)
+        entry = VectorShardEntry(len(docnos), compute_texts_checksum(docnos, texts), files)
+        sync_folder(self._draft)
+        self._add(docnos)
+        kept = (*self.manifest.shards, entry)
+        self.manifest = replace(self.manifest, shards=kept, cut=self.manifest.cut + cut)
+        self.manifest.write(self._draft)
+
+    def finish(self) -> None:
+        """Write the docnos and rename the folder; raises DocumentError if a docno occurs twice."""
+        if self.kept:
+            raise IndexFault(f"{self._draft}: was made from more documents; begin anew (--overwrite)")
+        self._docnos.close()
+        docnos = {name: StoredFile.record(self._draft / name) for name in FILES}
+        self.manifest = replace(self.manifest, docnos=docnos, finished=True)
+        self.manifest.write(self._draft)
+        replace_folder(self.folder, self._draft)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        try:
+            if error is None:
+                self.finish()
+        finally:
+            self._docnos.discard()
+            self._release()
+
+    def _add(self, docnos: Sequence[str]) -> None:
+        for docno in docnos:
+            self._docnos.add(docno)
+        self._number += 1
+
+    def _release(self) -> None:
+        if self._lock.is_locked:
+            remove(Path(self._lock.lock_file))
+            self._lock.release()
+
+    def _check_target(self, *, overwrite: bool) -> None:
+        """Refuse to replace other things, or vectors unless that is intended."""
+        if self.folder.exists() and not is_vectors(self.folder):
+            raise IndexFault(f"{self.folder}: holds other things; vectors need a folder of their own")
+        _sweep(self.folder)
+        if self.folder.exists() and not overwrite:
+            raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (--overwrite)")
+
+    def _resume(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
+        """The manifest of the unfinished folder, or one without shards."""
+        manifest = replace(manifest, shards=(), docnos={}, cut=0, finished=False)
+        if overwrite or not (self._draft / MANIFEST).is_file():
+            return manifest
+        unfinished = VectorManifest.read(self._draft)
+        empty = replace(unfinished, shards=(), docnos={}, cut=0, finished=False)
+        if empty != manifest:
+            difference = _describe_difference(empty, manifest)
+            raise IndexFault(f"{self._draft}: was begun {difference}; begin anew (--overwrite)")
+        for entry in unfinished.shards:
+            verify_files(self._draft, entry.files, "verifying vectors")
+        return replace(unfinished, docnos={}, finished=False)
+
+
+def sweep_vectors(folder: Path) -> None:
+    """Remove what a killed writer has left beside complete vectors, unless a writer is at work."""
+    lock = _lock(folder)
+    with suppress(OSError), lock:  # also if nothing can be written here
+        _sweep(folder)
+        remove(Path(lock.lock_file))
+
+
+def compute_texts_checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
+    """The crc32 of docnos and texts."""
+    value = 0
+    for text in (*docnos, *texts):
+        value = zlib.crc32(text.encode("utf-8", "surrogatepass") + b"\0", value)
+    return value
+
+
+def _draft(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}{DRAFT}")
+
+
+def _lock(folder: Path) -> filelock.BaseFileLock:
+    return filelock.FileLock(f"{_draft(folder)}.lock", timeout=0, thread_local=False)
+
+
+def _sweep(folder: Path) -> None:
+    sweep_replaced(folder)
+    if folder.exists():
+        remove(_draft(folder))
+
+
+def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
+    """The arrays of a shard's files (see :mod:`.vectors`)."""
+    stored = None if dtype == "int8" else narrow(vectors, dtype)
+    exact = np.ascontiguousarray(vectors, np.float32) if stored is None else rotate(widen(stored, dtype))
+    codes = np.empty((len(exact), pad_width(exact.shape[1])), np.int8)
+    bounds = np.empty((len(exact), 4), np.float32)
+    kernel.quantise(exact, codes, bounds)
+    if stored is None:
+        bounds[:, 1] = 0  # the codes are the vectors: there is no rounding error
+        return codes, bounds
+    return stored, codes, bounds
+
+
+def _describe_difference(unfinished: VectorManifest, new: VectorManifest) -> str:
+    for name in ("model", "fingerprint", "dtype", "dimension", "collection", "source", "settings"):
+        before, now = getattr(unfinished, name), getattr(new, name)
+        if before != now:
+            return f"with {name} {before!r}, not {now!r}"
+    return "otherwise"
 
 
 @dataclass(frozen=True)
@@ -54,7 +241,7 @@ def encode_documents(
 
     A run that was killed is resumed with the same settings after its last whole shard; the files are the
     same, byte for byte, as those of an uninterrupted run on the same machine. Raises IndexFault
-    if other vectors are there, and as :class:`~telerank.dense.writer.VectorWriter`; DocumentError if there is
+    if other vectors are there, and as :class:`~telerank.dense.encode.VectorWriter`; DocumentError if there is
     no document.
     """
     how = encoding or Encoding()

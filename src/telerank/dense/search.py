@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.dense import kernel, tile
-from telerank.dense.kinds import Floats
-from telerank.dense.rotate import ERROR, pad_width, rotate
+from telerank.dense.kinds import ERROR, Floats, pad_width, rotate
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
 
 Rows = npt.NDArray[np.int64]

@@ -98,13 +98,8 @@ class DeviceVectors:
             torch.cuda.empty_cache()  # outside of the handler, whose error keeps the blocks
 
     @property
-    def blocks(self) -> list[_Block]:
-        """Those that stay on the device; none if they are copied for each search."""
-        return self.kept.blocks
-
-    @property
     def is_resident(self) -> bool:
-        return bool(self.blocks)
+        return bool(self.kept.blocks)
 
     def search(self, queries: Encoded, k: int) -> list[Hits]:
         """The ``k`` best rows for each query, as :func:`telerank.dense.search.search` gives them.
@@ -127,7 +122,7 @@ class DeviceVectors:
             try:
                 best_rows = self._select(queries, k, step)
             except torch.OutOfMemoryError as error:
-                if step <= _LEAST and not self.blocks:
+                if step <= _LEAST and not self.kept.blocks:
                     what = f"searching {step:,} rows for {len(queries):,} queries does not fit into memory"
                     advice = "search on the processor (CUDA_VISIBLE_DEVICES=)"
                     raise ModelError(f"{what}: {advice}: {str(error).splitlines()[0]}") from error
@@ -156,7 +151,7 @@ class DeviceVectors:
         best = torch.full((len(queries), 0), -torch.inf, device=self.device)
         candidates: list[tuple[Tensor, Tensor, Tensor]] = []  # of each block: queries, rows, greatest scores
         with torch.inference_mode():
-            for block in (part for whole in self.blocks or self._copy() for part in whole.divide(step)):
+            for block in (part for whole in self.kept.blocks or self._copy() for part in whole.divide(step)):
                 products = targets @ block.vectors.float().T  # (Q, n)
                 margins = lengths[:, None] * block.lengths + 1e-36
                 best = torch.cat((best, products - margins), dim=1)

@@ -23,9 +23,8 @@ import numpy.typing as npt
 
 from telerank.corpus.docnos import Docnos
 from telerank.dense import kernel
-from telerank.dense.kinds import KINDS, Floats, check_vectors, widen
+from telerank.dense.kinds import KINDS, Floats, check_vectors, pad_width, widen
 from telerank.dense.manifest import VectorManifest
-from telerank.dense.rotate import pad_width
 from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.stored import MANIFEST, FolderReader, check_files, map_npy, verify_files
 from telerank.types import Progress, silent

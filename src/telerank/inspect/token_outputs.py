@@ -17,9 +17,9 @@ from torch import Tensor
 
 from telerank.errors import ModelError
 from telerank.models.pairs.pair import Pair, PairBatch
+from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import (
     Reranker,
-    Shape,
     fresh_reranker,
     load_reranker,
     locate_reranker,

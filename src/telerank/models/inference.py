@@ -3,15 +3,20 @@
 Weights are rounded to bfloat16 once, instead of in every product (autocast); the layers that score stay in
 float32. Attention gets its mask without a look at it: transformers leave out the mask of a batch without
 padding, for which each batch would wait for the one before.
+
+Items of any number are computed in :class:`Batching`, groups of them by :func:`stream_groups`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,9 +27,12 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
 
+from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 
 M = TypeVar("M", bound=nn.Module)
+P = TypeVar("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 MULTIPLE = 8
@@ -40,7 +48,7 @@ class Room:
 
     tokens: int | None = None
 
-    def compute(self, rows: Sequence[int], width: int, compute: Callable[[Sequence[int]], T]) -> list[T]:
+    def compute(self, rows: Sequence[int], width: int, compute: Callable[[Sequence[int], int], T]) -> list[T]:
         """What ``compute`` gives for rows of ``width`` tokens; for halves of them, if they do not fit.
 
         Raises ModelError if a single row does not fit.
@@ -50,7 +58,7 @@ class Room:
             parts = (rows[first : first + size] for first in range(0, len(rows), size))
             return [result for part in parts for result in self.compute(part, width, compute)]
         try:
-            return [compute(rows)]
+            return [compute(rows, width)]
         except torch.OutOfMemoryError as error:
             if len(rows) == 1:
                 reason = str(error).splitlines()[0]
@@ -104,6 +112,128 @@ def batch_widths(lengths: npt.NDArray[np.int64], device: torch.device, longest: 
     if device.type == "cpu":
         return lengths
     return np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, np.maximum(lengths, longest))
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a model gave for rows, batch by batch, which a GPU may still be computing.
+
+    ``rows`` are in the order of the batches, ``widths`` are those of their batches.
+    """
+
+    rows: list[int]
+    widths: list[int]
+    batches: list[Tensor]
+
+    def fetch(self) -> npt.NDArray[np.float32]:
+        """The outputs in the order of the rows, when all of them are computed."""
+        if not self.batches:
+            return np.empty(0, np.float32)
+        outputs = torch.cat(self.batches).cpu().numpy()
+        ordered = np.empty_like(outputs)
+        ordered[self.rows] = outputs
+        return ordered
+
+
+@dataclass(frozen=True, eq=False)
+class Batching:
+    """How rows of tokens become batches on a ``device``, for a model that reads the ``longest`` at most.
+
+    A batch has at most ``budget`` tokens, padding included; without one all rows are a batch. If there is no
+    ``room`` for a batch it is computed in parts.
+    """
+
+    device: torch.device
+    longest: int
+    budget: int | None
+    room: Room
+
+    def compute(
+        self,
+        lengths: npt.NDArray[np.int64],
+        compute: Callable[[Sequence[int], int], Tensor],
+        report: Callable[[int], object],
+    ) -> Outputs:
+        """Compute rows of these lengths, the longest first; ``report`` is told how many are computed.
+
+        ``compute`` maps rows, and the tokens to which they are padded, to a tensor. A GPU is given one batch
+        after the other, and waited for when the outputs are fetched.
+        """
+        widths, outputs = batch_widths(lengths, self.device, self.longest), Outputs([], [], [])
+        whole = [list(range(len(lengths)))] if len(lengths) else []
+        with switch_often(self.device):
+            for rows in whole if self.budget is None else batch_by_length(widths, self.budget):
+                width = int(widths[rows].max())
+                outputs.batches.extend(self.room.compute(rows, width, compute))
+                outputs.rows.extend(rows)
+                outputs.widths.extend([width] * len(rows))
+                report(len(outputs.rows))
+        return outputs
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """How many ``windows`` are prepared ahead, by how many ``threads``; windows that a GPU is ``behind``."""
+
+    windows: int = 1
+    threads: int = 1
+    behind: int = 0
+
+
+def stream_groups(
+    windows: Iterable[tuple[T, list[int]]],
+    prepare: Callable[[T], P],
+    launch: Callable[[P], Callable[[], Any]],
+    ahead: Ahead = Ahead(),
+) -> Iterator[list[Any]]:
+    """The results of each group of items, lazily and in order, in parts: slices of those of the windows.
+
+    ``windows`` are items, and the ends of the groups among them (:meth:`telerank.batches.WindowLimits.cut`).
+    While a window is computed, threads ``prepare`` the next. ``launch`` begins to compute what was prepared,
+    and gives what waits for the results of its items, a list or an array.
+    """
+    parts: list[Any] = []
+    for ends, fetch in _launch_windows(windows, prepare, launch, ahead):
+        results, begin = fetch(), 0
+        for end in ends:
+            yield [*parts, results[begin:end]]
+            parts, begin = [], end
+        parts.append(results[begin:])
+
+
+def compute_each(
+    items: Iterable[T], group_of: Callable[[T], P], stream: Callable[[Iterator[P]], Iterable[R]]
+) -> Iterator[tuple[T, R]]:
+    """Each item with what ``stream`` computes of its group, lazily; ``stream`` reads groups ahead."""
+    waiting: deque[T] = deque()
+
+    def groups() -> Iterator[P]:
+        for item in items:
+            waiting.append(item)
+            yield group_of(item)
+
+    for result in stream(groups()):
+        yield waiting.popleft(), result
+
+
+def _launch_windows(
+    windows: Iterable[tuple[T, list[int]]],
+    prepare: Callable[[T], P],
+    launch: Callable[[P], Callable[[], Any]],
+    ahead: Ahead,
+) -> Iterator[tuple[list[int], Callable[[], Any]]]:
+    """The ends of the groups of each window, and what waits for its results."""
+    running: deque[tuple[list[int], Callable[[], Any]]] = deque()
+    with ThreadPoolExecutor(ahead.threads, "preparing") as pool:
+        submitted = ((ends, pool.submit(prepare, items)) for items, ends in windows)
+        waiting = deque(islice(submitted, 1))
+        while waiting:
+            ends, prepared = waiting.popleft()
+            waiting.extend(islice(submitted, min(2, ahead.windows - len(waiting))))
+            running.append((ends, launch(prepared.result())))
+            if len(running) > ahead.behind:
+                yield running.popleft()
+    yield from running
 
 
 def batch_width(items: Iterable[Sized], device: torch.device, longest: int) -> int:

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.stage import CrossReranker, Docs, read_text
+from telerank.reranking.stage import CrossReranker, Docs, read_doc
 from telerank.reranking.texts import TextPair
 from telerank.types import Qrels, Ranking
 
@@ -73,7 +73,7 @@ def _samples(rankings: Sequence[Ranking], docs: Docs) -> tuple[TextPair, ...]:
     """A few candidates of each query, from all ranks."""
     each = max(1, _CALIBRATION_PAIRS // len(rankings))
     return tuple(
-        (ranking.query.text, read_text(docs, docno))
+        (ranking.query.text, read_doc(docs, docno).full_text)
         for ranking in rankings[:_CALIBRATION_PAIRS]
         for docno in ranking.docnos[:: max(1, len(ranking) // each)][:each]
     )

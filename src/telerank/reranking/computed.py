@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any
 import torch
 
 from telerank.computing import Computing
-from telerank.errors import ModelError
 from telerank.models.inference import Room
-from telerank.reranking.backends import BackEndSettings
+from telerank.models.precision import resolve_precision
+from telerank.reranking.backends import check_computing, device_for
 from telerank.reranking.texts import TextPair
+from telerank.stored import folder_checksum
 
 CPU_TOKENS, GPU_TOKENS = 2048, 65_536  # of a batch; larger ones do not fit a processor's cache
 
@@ -40,14 +40,15 @@ class ComputedModel(Computing, ABC):
     """How large batches may be, if one did not fit into memory."""
 
     def __post_init__(self) -> None:
-        if self.tokens is not None and self.tokens < 1:
-            raise ModelError(f"tokens of a batch must be at least 1, got {self.tokens}")
-        _ = self._setting
+        check_computing(self)
 
     @cached_property
     def name(self) -> str:
         """The given name of the model, or its kind and fingerprint."""
-        return str(self.model) if self._is_named else self._describe_loaded()
+        if self._is_named:
+            return str(self.model)
+        kind, fingerprint = self._identify(self.model)
+        return f"{kind} {fingerprint[:12]}"
 
     @cached_property
     def budget(self) -> int:
@@ -59,50 +60,71 @@ class ComputedModel(Computing, ABC):
     @property
     def computes_in(self) -> str:
         """The precision, which is never ``auto``; raises ModelError if there is no such device."""
-        return self._setting.resolved
+        return resolve_precision(self.precision, device_for(self))
 
     @property
     def changed(self) -> dict[str, Any]:
         """The settings that differ from their defaults, by name, without ``samples``."""
-        settings = [setting for setting in self._settings if setting.name not in ("model", "samples")]
         values = self._arguments
+        settings = [setting for setting in fields(self) if setting.name in values]
         return {
             setting.name: values[setting.name]
             for setting in settings
-            if values[setting.name] != setting.default
+            if setting.name not in ("model", "samples") and values[setting.name] != setting.default
         }
+
+    @property
+    def checksum(self) -> str:
+        """A hash of the model: of the files in its folder, or of its weights."""
+        if self._is_named and Path(self.model).is_dir():
+            return folder_checksum(Path(self.model))
+        return self._identify(self.loaded)[1]
+
+    @property
+    def source(self) -> dict[str, object]:
+        """What was computed, for the record of a run."""
+        source: dict[str, object] = {"model": self.name, "sha256": self.checksum}
+        if self.computes_in not in ("float32", self.precision):  # chosen by the device
+            source["precision"] = self.computes_in
+        return source
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was cut, or did not fit into memory, so far."""
+        return [line for line in (self.describe_cut(), self.describe_memory()) if line]
+
+    @abstractmethod
+    def describe_cut(self) -> str:
+        """How much was cut, and where; empty if nothing was."""
 
     def describe_memory(self) -> str:
         """How large batches are, if a larger one did not fit into memory; else empty."""
         return self.room.describe()
 
+    @property
     @abstractmethod
-    def _describe_loaded(self) -> str:
-        """The kind and the fingerprint of a model that was given loaded."""
+    def loaded(self) -> Any:
+        """The model, with the settings that are given here; it is loaded when it is first used."""
+
+    @abstractmethod
+    def _identify(self, model: Any) -> tuple[str, str]:
+        """The kind and the fingerprint of a loaded model."""
 
     @property
     def _is_named(self) -> bool:
         return isinstance(self.model, str | Path)
 
     @cached_property
-    def _setting(self) -> BackEndSettings:
-        return BackEndSettings(self.backend, self.precision, self.threads, self.device)
-
-    @cached_property
     def _device(self) -> torch.device:
-        return self._setting.where
+        return device_for(self)
 
     @property
     def _on_gpu(self) -> bool:
         return self._device.type != "cpu"
 
     @property
-    def _settings(self) -> Sequence[Any]:
-        return [setting for setting in fields(self) if setting.init]
-
-    @property
     def _arguments(self) -> dict[str, Any]:
-        return {setting.name: getattr(self, setting.name) for setting in self._settings}
+        return {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.init}
 
     @property
     def _identity(self) -> tuple[object, ...]:

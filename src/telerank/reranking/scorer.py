@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from telerank.batches import batch_by_length
+from telerank.batches import WindowLimits
 from telerank.computing import PairComputing
 from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.inference import batch_widths, pin, switch_often
+from telerank.models.inference import Ahead, Batching, batch_widths, pin, stream_groups
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.rerankers.reranker import Reranker, load_reranker, locate_reranker
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
-from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
 
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
@@ -32,16 +28,7 @@ _GROUPS = 1024  # of a window at most, so that the first results come early
 _TOKENS_OF_PAIR = 4  # of a batch, for each pair of its window: a batch of 65,536 has windows of 16,384 pairs
 
 
-@dataclass(frozen=True)
-class _Ahead:
-    """How many ``windows`` are tokenised ahead, by how many ``threads``; windows that a GPU is ``behind``."""
-
-    windows: int = 1
-    threads: int = 1
-    behind: int = 0
-
-
-_OF_PROCESSOR, _OF_GPU = _Ahead(), _Ahead(windows=3, threads=2, behind=1)
+_OF_PROCESSOR, _OF_GPU = Ahead(), Ahead(windows=3, threads=2, behind=1)
 
 
 @dataclass
@@ -57,21 +44,6 @@ class ScoringCounts:
         self.pairs += len(pairs)
         self.cut += int(cut.sum())
         self.cut_pairs += int((cut > 0).sum())
-
-
-@dataclass(frozen=True, eq=False)
-class _Launched:
-    """The logits of a window by batches, which a GPU may still be computing, and the rows of each batch."""
-
-    rows: list[list[int]]
-    logits: list[Tensor]
-
-    def fetch(self) -> Scores:
-        """The logits in the order of the pairs, when all of them are computed."""
-        scores = np.empty(sum(map(len, self.rows)))
-        if self.rows:
-            scores[np.concatenate(self.rows)] = torch.cat(self.logits).cpu().numpy()
-        return scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,15 +82,11 @@ class Scorer(ComputedModel, PairComputing):
         return model.with_lengths(self.max_query, self.max_length)
 
     @property
-    def checksum(self) -> str:
-        """A hash of the model: of the files in its folder, or of its weights."""
-        if not isinstance(self.model, Reranker) and Path(self.model).is_dir():
-            return folder_checksum(Path(self.model))
-        return reranker_fingerprint(self.reranker)
+    def loaded(self) -> Reranker:
+        return self.reranker
 
-    def _describe_loaded(self) -> str:
-        given = self.model if isinstance(self.model, Reranker) else self.reranker
-        return f"{given.shape.kind} {reranker_fingerprint(given)[:12]}"
+    def _identify(self, model: Reranker) -> tuple[str, str]:
+        return model.shape.kind, reranker_fingerprint(model)
 
     def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
         """The logits of pairs, in their order."""
@@ -137,75 +105,46 @@ class Scorer(ComputedModel, PairComputing):
         groups and of pairs in a group. While pairs are computed, the next pairs are read and tokenised.
         ``window`` pairs are sorted together, 4,096 if it is None; a GPU begins with them.
         """
-        parts: list[Scores] = []
-        for ends, scores in self._windows(groups, progress, window or _WINDOW):
-            begin = 0
-            for end in ends:
-                yield np.concatenate([*parts, scores[begin:end]])
-                parts, begin = [], end
-            parts.append(scores[begin:])
-
-    def _windows(
-        self, groups: Iterable[Iterable[TextPair]], progress: Progress, window: int
-    ) -> Iterator[tuple[list[int], Scores]]:
-        """The scores of each window, and the ends of the groups in it."""
-        ahead = _OF_GPU if self._on_gpu else _OF_PROCESSOR
-        most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else window
-        running: deque[tuple[list[int], _Launched]] = deque()
-        with (
-            switch_often(self._device),
-            ThreadPoolExecutor(ahead.threads, thread_name_prefix="tokenising") as pool,
-        ):
-            windows = (
-                (ends, pool.submit(tokenize_for, self.reranker, texts))
-                for texts, ends in _windows(groups, window, most)
-            )
-            waiting = deque(islice(windows, 1))
-            while waiting:
-                ends, pairs = waiting.popleft()
-                waiting.extend(islice(windows, min(2, ahead.windows - len(waiting))))
-                running.append((ends, self._launch(pairs.result(), progress)))
-                if len(running) > ahead.behind:
-                    ends, launched = running.popleft()
-                    yield ends, launched.fetch()
-        for ends, launched in running:
-            yield ends, launched.fetch()
+        first = window or _WINDOW
+        most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else first
+        parts = stream_groups(
+            WindowLimits(math.inf, first, _GROUPS, most).cut(groups, lambda _: 0),
+            partial(tokenize_for, self.reranker),
+            lambda pairs: self._launch(pairs, progress),
+            _OF_GPU if self._on_gpu else _OF_PROCESSOR,
+        )
+        yield from map(np.concatenate, parts)
 
     def score_pairs(self, pairs: TokenizedPairs, progress: Progress = silent) -> Scores:
         """The logits of pairs of tokens in their order; all of them are in memory."""
-        return self._launch(pairs, progress).fetch()
+        return self._launch(pairs, progress)()
 
     def score_batch(self, parts: Sequence[tuple[TokenizedPairs, Sequence[int]]]) -> Scores:
         """The logits of one batch: of the rows of each of several lists of pairs, one list after the other.
 
         It is computed in smaller batches if it does not fit into memory. Nothing is counted.
         """
-        width = int(max(self._widths(pairs.lengths[list(rows)]).max(initial=0) for pairs, rows in parts))
+        lengths = np.concatenate([pairs.lengths[list(rows)] for pairs, rows in parts])
+        width = int(batch_widths(lengths, self._device, self.reranker.shape.max_length).max(initial=0))
         blocks = [pairs.join(rows, width, self._fields) for pairs, rows in parts]
         block = torch.cat(blocks, 1)  # (fields, B, width)
         rows = range(block.shape[1])
-        logits = self.room.compute(rows, width, lambda some: self._compute_block(block[:, list(some)]))
+        logits = self.room.compute(rows, width, lambda some, _: self._compute_block(block[:, list(some)]))
         return torch.cat(logits).double().cpu().numpy()
 
-    def _launch(self, pairs: TokenizedPairs, progress: Progress) -> _Launched:
-        lengths, done = self._widths(pairs.lengths), self.counts.pairs
-        launched = _Launched([], [])
-        for rows in batch_by_length(lengths, self.budget):
-            launched.rows.append(rows)
-            width = int(lengths[rows[0]])
-            compute = partial(self._compute_rows, pairs, width=width)
-            launched.logits.extend(self.room.compute(rows, width, compute))
-            done += len(rows)
-            progress("scoring", done, None)
+    def _launch(self, pairs: TokenizedPairs, progress: Progress) -> Callable[[], Scores]:
+        """Begin to compute pairs; the function waits for their logits, in their order."""
+
+        def compute(rows: Sequence[int], width: int) -> Tensor:
+            return self._compute_block(pairs.join(rows, width, self._fields))
+
+        before = self.counts.pairs
+        batching = Batching(self._device, self.reranker.shape.max_length, self.budget, self.room)
+        outputs = batching.compute(
+            pairs.lengths, compute, lambda done: progress("scoring", before + done, None)
+        )
         self.counts.add(pairs)
-        return launched
-
-    def _widths(self, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """How wide batches of pairs of these lengths are; a GPU prefers multiples."""
-        return batch_widths(lengths, self._device, self.reranker.shape.max_length)
-
-    def _compute_rows(self, pairs: TokenizedPairs, rows: Sequence[int], width: int) -> Tensor:
-        return self._compute_block(pairs.join(rows, width, self._fields))
+        return lambda: outputs.fetch().astype(np.float64)
 
     def _compute_block(self, block: Tensor) -> Tensor:
         return self._compute(PairBatch.of_block(pin(block, self._device)))
@@ -234,31 +173,8 @@ class Scorer(ComputedModel, PairComputing):
 
     @cached_property
     def _compute(self) -> Compute:
-        return compute(Computable.of(self.reranker), self._setting, self._sample_batches)
+        return compute(Computable.of(self.reranker), self, self._sample_batches)
 
     def _sample_batches(self) -> list[PairBatch]:
         pairs = make_pairs(self.reranker, self.samples)
         return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, CPU_TOKENS // 2)]
-
-
-def _windows(
-    groups: Iterable[Iterable[TextPair]], size: int, most: int
-) -> Iterator[tuple[list[TextPair], list[int]]]:
-    """Pairs in windows, and the ends of the groups in each; a group may continue in the next window.
-
-    Windows of ``size`` pairs double up to ``most``, so that the first results come early.
-    """
-    texts: list[TextPair] = []
-    ends: list[int] = []
-    for group in groups:
-        for pair in group:
-            texts.append(pair)
-            if len(texts) == size:
-                yield texts, ends
-                texts, ends, size = [], [], max(size, min(2 * size, most))
-        ends.append(len(texts))
-        if len(ends) == _GROUPS:
-            yield texts, ends
-            texts, ends = [], []
-    if ends:
-        yield texts, ends

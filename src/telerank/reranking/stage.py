@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from telerank.errors import CollectionError
 from telerank.expressions import call_text, quote
+from telerank.models.inference import compute_each
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
@@ -30,16 +30,23 @@ class Docs(Protocol):
     def __contains__(self, docno: str, /) -> bool: ...
 
 
-def read_text(docs: Docs, docno: str) -> str:
-    """The full text of a document, title and text. Raises KeyError if there is no such document."""
-    doc = docs[docno]
-    return doc if isinstance(doc, str) else doc.full_text
-
-
 def read_doc(docs: Docs, docno: str) -> Doc:
     """The document of a docno; a full text has no title. Raises KeyError if there is no such document."""
     doc = docs[docno]
     return Doc(docno, doc) if isinstance(doc, str) else doc
+
+
+def read_candidates(ranking: Ranking, docs: Docs) -> Iterator[Doc]:
+    """The documents of a ranking, lazily; raises CollectionError if one is not among them."""
+    for docno in ranking.docnos:
+        try:
+            yield read_doc(docs, docno)
+        except KeyError as error:
+            missing = sum(candidate not in docs for candidate in ranking.docnos)
+            many = f" ({missing} of its {len(ranking)} candidates are not)" if missing > 1 else ""
+            raise CollectionError(
+                f"query {ranking.query.qid}: document {docno!r} is not among the documents{many}"
+            ) from error
 
 
 def identify_docs(docs: Docs) -> str:
@@ -48,7 +55,7 @@ def identify_docs(docs: Docs) -> str:
         return repr(docs)
     digest = hashlib.sha256()
     for docno in docs:
-        digest.update(repr((docno, read_text(docs, docno))).encode())
+        digest.update(repr((docno, read_doc(docs, docno).full_text)).encode())
     return digest.hexdigest()
 
 
@@ -84,17 +91,12 @@ class CrossReranker(Stage):
         return self.model if isinstance(self.model, Scorer) else Scorer(self.model)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        waiting: deque[Ranking] = deque()
-
-        def groups() -> Iterator[Iterator[TextPair]]:
-            for ranking in stream:
-                waiting.append(ranking)
-                yield self._texts(ranking)
-
-        for scores in self.scorer.stream(groups()):
-            candidates = waiting.popleft()
+        for candidates, scores in compute_each(stream, self._texts, self.scorer.stream):
             ranking = Ranking.ranked(candidates.query, candidates.docnos, scores)
             yield ranking if self.k is None else ranking.cut(self.k)
+
+    def _texts(self, ranking: Ranking) -> Iterator[TextPair]:
+        return ((ranking.query.text, doc.full_text) for doc in read_candidates(ranking, self.docs))
 
     def limit(self, k: int) -> CrossReranker:
         return replace(self, k=k if self.k is None else min(self.k, k))
@@ -111,29 +113,15 @@ class CrossReranker(Stage):
 
     @property
     def sources(self) -> Mapping[str, object]:
-        source: dict[str, object] = {"model": self.scorer.name, "sha256": self.scorer.checksum}
-        if self.scorer.computes_in not in ("float32", self.scorer.precision):  # chosen by the device
-            source["precision"] = self.scorer.computes_in
+        source = self.scorer.source
         if not self.name:  # of an index, which has its own checksums
             source["documents"] = identify_docs(self.docs)
         return {f"rerank({self.name or self.scorer.name})": source}
 
     @property
     def remarks(self) -> Sequence[str]:
-        said = (self.scorer.describe_cut(), self.scorer.describe_memory())
-        return [f"rerank({self.name or self.scorer.name}): {line}" for line in said if line]
+        return [f"rerank({self.name or self.scorer.name}): {line}" for line in self.scorer.remarks]
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""
-        return explain_score(self.scorer, query.text, read_text(self.docs, docno), self.name)
-
-    def _texts(self, ranking: Ranking) -> Iterator[TextPair]:
-        for docno in ranking.docnos:
-            try:
-                yield ranking.query.text, read_text(self.docs, docno)
-            except KeyError as error:
-                missing = sum(candidate not in self.docs for candidate in ranking.docnos)
-                many = f" ({missing} of its {len(ranking)} candidates are not)" if missing > 1 else ""
-                raise CollectionError(
-                    f"query {ranking.query.qid}: document {docno!r} is not among the documents{many}"
-                ) from error
+        return explain_score(self.scorer, query.text, read_doc(self.docs, docno).full_text, self.name)

@@ -89,19 +89,20 @@ class TokenizedPairs:
         mask[:] = columns < ends[-1]
         ids[:] = self.texts.pad_id
         ids[:, : len(frame.before)] = frame.before
-        for end, tokens in ((middle, frame.between), (after, frame.after)):
-            np.put_along_axis(ids, end + np.arange(len(tokens)), np.array([tokens], np.int64), 1)
-        chosen = _ranges(self._query_starts[numbers[:, 0]], kept[:, 0])
-        ids[query_at] = self._query_tokens[chosen]
-        chosen = _ranges(self._passage_starts[numbers[:, 1]], kept[:, 1])
-        ids[passage_at] = self._passage_tokens[chosen]
+        for end, special in ((middle, frame.between), (after, frame.after)):
+            np.put_along_axis(ids, end + np.arange(len(special)), np.array([special], np.int64), 1)
+        tokens, starts = self._query_tokens
+        ids[query_at] = tokens[_ranges(starts[numbers[:, 0]], kept[:, 0])]
+        tokens, sentences, starts = self._passage_tokens
+        chosen = _ranges(starts[numbers[:, 1]], kept[:, 1])
+        ids[passage_at] = tokens[chosen]
         for start, end, kind in zip((0 * begin, *ends[:-1]), ends, frame.types, strict=True):
             if kind:
                 types[(columns >= start) & (columns < end)] = kind
         if fields > 3:
             block[3] = QUERY * query_at + PASSAGE * passage_at
             block[4] = -1
-            block[4][passage_at] = self._sentences[chosen]
+            block[4][passage_at] = sentences[chosen]
         return torch.from_numpy(block)
 
     @cached_property
@@ -118,24 +119,16 @@ class TokenizedPairs:
         return np.stack([queries, np.minimum(self._whole[:, 1], room)], 1)
 
     @cached_property
-    def _query_tokens(self) -> _Tokens:
-        return _concatenate(self.queries)
+    def _query_tokens(self) -> tuple[_Tokens, npt.NDArray[np.int64]]:
+        """The tokens of all queries, and where those of each begin."""
+        return _concatenate(self.queries), np.cumsum([0, *map(len, self.queries)])
 
     @cached_property
-    def _passage_tokens(self) -> _Tokens:
-        return _concatenate([passage.ids for passage in self.passages])
-
-    @cached_property
-    def _sentences(self) -> _Tokens:
-        return _concatenate([passage.sentences for passage in self.passages])
-
-    @cached_property
-    def _query_starts(self) -> npt.NDArray[np.int64]:
-        return np.cumsum([0, *map(len, self.queries)])
-
-    @cached_property
-    def _passage_starts(self) -> npt.NDArray[np.int64]:
-        return np.cumsum([0, *(len(passage.ids) for passage in self.passages)])
+    def _passage_tokens(self) -> tuple[_Tokens, _Tokens, npt.NDArray[np.int64]]:
+        """The tokens of all passages, their sentences, and where those of each begin."""
+        ids = [passage.ids for passage in self.passages]
+        sentences = _concatenate([passage.sentences for passage in self.passages])
+        return _concatenate(ids), sentences, np.cumsum([0, *map(len, ids)])
 
 
 def tokenize_pairs(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import chain, pairwise
 from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
 
 from telerank.batches import WindowLimits
+from telerank.models.inference import stream_groups
 from telerank.models.pairs.pair import Passage
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TokenizedPairs
@@ -82,22 +82,12 @@ class SegmentScorer:
         documents in a group. While segments are scored, the next documents are cut. A document that comes
         again, for another query, is not tokenised again as long as it is among the last ``most_tokens``.
         """
-        parts: list[Scores] = []
-        with ThreadPoolExecutor(1, thread_name_prefix="cutting") as pool:
-            windows = (
-                (ends, pool.submit(self._make_pairs, items, self.counts))
-                for items, ends in self.window.cut(groups, lambda item: len(item[1].text))
-            )
-            waiting = next(windows, None)
-            while waiting is not None:
-                (ends, made_pairs), waiting = waiting, next(windows, None)
-                pairs, sizes = made_pairs.result()
-                scores = self._score(pairs, sizes, progress)
-                begin = 0
-                for end in ends:
-                    yield [*parts, *scores[begin:end]]
-                    parts, begin = [], end
-                parts += scores[begin:]
+        parts = stream_groups(
+            self.window.cut(groups, lambda item: len(item[1].text)),
+            lambda items: self._make_pairs(items, self.counts),
+            lambda prepared: partial(self._score, *prepared, progress),
+        )
+        yield from map(list[Scores], map(chain.from_iterable, parts))
 
     def _score(self, pairs: TokenizedPairs, sizes: Sequence[int], progress: Progress) -> list[Scores]:
         logits = self.scorer.score_pairs(pairs, progress)

@@ -3,23 +3,101 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import tee
 from typing import Any
 
-from telerank.errors import CollectionError, ExpressionError
+import numpy as np
+
+from telerank.errors import ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
-from telerank.reranking.stage import CrossReranker, read_doc
+from telerank.models.inference import compute_each
+from telerank.reranking.explain import explain_score
+from telerank.reranking.stage import CrossReranker, read_candidates, read_doc
 from telerank.segments.aggregate import Aggregate, Unit, convert
-from telerank.segments.explain import SegmentMatch, explain_document, match_segments
 from telerank.segments.scorer import Candidate, SegmentScorer
 from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
-from telerank.types import Explanation, Query, Ranking
+from telerank.text.sentences import Span
+from telerank.types import Explanation, Query, Ranking, Scores
+
+_SHOWN = 10  # segments of a document that an explanation names
+_WIDTH = 80  # characters of a segment that it shows
+
+
+@dataclass(frozen=True)
+class SegmentMatch:
+    """Segment ``number`` (from 0) of ``count``, its characters in the document's text, and its score."""
+
+    number: int
+    count: int
+    span: Span
+    text: str
+    score: float
+    weight: float
+
+    def __str__(self) -> str:
+        where = f"segment {self.number + 1} of {self.count}"
+        return f"{where}, characters {self.span.start:,} to {self.span.end:,}"
+
+
+def match_segments(aggregate: Aggregate, segments: Segments, scores: Scores) -> list[SegmentMatch]:
+    """The segments of a document, by their weight in its score, then their own score, then position."""
+    weights = aggregate.weigh(scores)
+    order = np.lexsort((np.arange(len(scores)), -scores, -np.abs(weights)))
+    return [
+        SegmentMatch(
+            number,
+            len(segments),
+            segments.span(number),
+            segments.text(number),
+            scores[number].item(),
+            weights[number].item(),
+        )
+        for number in order.tolist()
+    ]
+
+
+def explain_document(
+    reranker: CrossReranker, aggregate: Aggregate, query: str, segments: Segments, scores: Scores
+) -> Explanation:
+    """The score of a document, its winning segment with what each sentence of that adds, and the others."""
+    scorer = reranker.scorer
+    matches = match_segments(aggregate, segments, scores)
+    title = segments.kept_title
+    winner = matches[0]
+    inner = explain_score(scorer, query, f"{title} {winner.text}" if title else winner.text)
+    parts = [Explanation(winner.score, f"{_describe(winner)}, which counts most", inner.parts)]
+    parts += [Explanation(match.score, _describe(match)) for match in matches[1:_SHOWN]]
+    if rest := matches[_SHOWN:]:
+        best = max(match.score for match in rest)
+        parts.append(Explanation(best, f"the best of {len(rest)} more segments"))
+    count = f"{len(matches)} segment{'s' if len(matches) != 1 else ''}"
+    chosen = _NAMES[aggregate.kind].format(k=aggregate.k, n=len(aggregate.weights))
+    what = f"{chosen} {count} by {reranker.name or scorer.name}"
+    return Explanation(aggregate(scores), what, tuple(parts))
+
+
+def _describe(match: SegmentMatch) -> str:
+    line = " ".join(match.text[: 4 * _WIDTH].split())
+    shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
+    weight = "" if match.weight in (0, 1) else f", times {match.weight:.4g}"
+    return f"{match}{weight}: “{shown}”"
+
+
+_NAMES = {
+    "first": "the first of",
+    "max": "the greatest of",
+    "mean": "the mean of",
+    "sum": "the sum of",
+    "kmax": "the mean of the {k} best of",
+    "best": "the weighted sum of the {n} best of",
+}
+
 
 FUNCTION_NAMES: Mapping[str, str] = {
     "first": "firstp",
@@ -67,25 +145,12 @@ class SegmentReranker(Stage):
         return SegmentScorer(self.reranker.scorer, self.settings)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        waiting: deque[Ranking] = deque()
-
-        def groups() -> Iterator[Iterator[Candidate]]:
-            for ranking in stream:
-                waiting.append(ranking)
-                yield self._candidates(ranking)
-
-        for logits in self.scorer.stream(groups()):
-            ranking = waiting.popleft()
-            scores = [self.aggregate(convert(own, self.of)) for own in logits]
+        for ranking, logits in compute_each(stream, self._candidates, self.scorer.stream):
+            scores = [self.aggregate(convert(of_document, self.of)) for of_document in logits]
             yield Ranking.ranked(ranking.query, ranking.docnos, scores)
 
     def _candidates(self, ranking: Ranking) -> Iterator[Candidate]:
-        for docno in ranking.docnos:
-            try:
-                yield ranking.query.text, read_doc(self.reranker.docs, docno)
-            except KeyError as error:
-                message = f"document {docno!r} is not among the documents"
-                raise CollectionError(f"query {ranking.query.qid}: {message}") from error
+        return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, the winning segment with what its sentences add, and the scores of the others."""
@@ -124,7 +189,16 @@ class SegmentReranker(Stage):
 
     @property
     def remarks(self) -> Sequence[str]:
-        return describe_cut(self)
+        counts, lines = self.scorer.counts, []
+        if counts.cut_titles:
+            titles = f"{counts.cut_titles:,} title{'s' if counts.cut_titles != 1 else ''}"
+            lines.append(f"{self.text}: {titles} longer than half of a segment: cut there")
+        if counts.left_out:
+            kept = f"{self.settings.first} segment{'s' if self.settings.first != 1 else ''}"
+            documents = f"{counts.left_out:,} of {counts.documents:,} documents longer than {kept}"
+            unread = f"{counts.left_out_tokens:,} tokens were not read"
+            lines.append(f"{self.text}: {documents}: cut there, {unread}")
+        return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
@@ -246,17 +320,3 @@ def find_segments(stage: Stage) -> SegmentReranker:
         if isinstance(part, SegmentReranker):
             return part
     raise ExpressionError(f"{stage.text}: no stage of it scores segments, such as maxp(rerank(MODEL))")
-
-
-def describe_cut(stage: SegmentReranker) -> list[str]:
-    """A line for each kind of text that was cut or left out so far; none if everything was read."""
-    counts, name = stage.scorer.counts, stage.text
-    lines = []
-    if counts.cut_titles:
-        titles = f"{counts.cut_titles:,} title{'s' if counts.cut_titles != 1 else ''}"
-        lines.append(f"{name}: {titles} longer than half of a segment: cut there")
-    if counts.left_out:
-        kept = f"{stage.settings.first} segment{'s' if stage.settings.first != 1 else ''}"
-        documents = f"{counts.left_out:,} of {counts.documents:,} documents longer than {kept}"
-        lines.append(f"{name}: {documents}: cut there, {counts.left_out_tokens:,} tokens were not read")
-    return lines

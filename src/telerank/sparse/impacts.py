@@ -86,7 +86,13 @@ class Impacts:
         if cold_start.covers(postings + len(queries) * (len(self.segment) // 16)):
             return [self.rank_by_numpy(weights, k) for weights in queries]
         answers: dict[int, RowScores] = {}
-        prunable = [number for number, weights in enumerate(queries) if self._can_prune(weights, k)]
+        prunable = [
+            number
+            for number, weights in enumerate(queries)
+            if k <= len(self.segment) // 8
+            and len(weights) <= kernel.MOST_TERMS
+            and self._largest_sum(weights) <= kernel.LARGEST_SUM
+        ]
         for number, keys in zip(prunable, self._prune([queries[i] for i in prunable], k), strict=True):
             # documents that hold a term, yet score 0, come last: pruning cannot see them
             if len(keys) == k or all(self._extremes[term][1] > 0 for term in queries[number]):
@@ -140,10 +146,6 @@ class Impacts:
         rows, half = (keys & _ROW).astype(np.uint32), np.uint64(32)
         order = np.argsort((keys & ~_ROW) | self.segment.docnos.rank[rows])[::-1]
         return rows[order], (keys[order] >> half).astype(np.float32) * np.float32(kernel.STEP)
-
-    def _can_prune(self, weights: Weights, k: int) -> bool:
-        few = len(weights) <= kernel.MOST_TERMS and k <= len(self.segment) // 8
-        return few and self._largest_sum(weights) <= kernel.LARGEST_SUM
 
     def _largest_sum(self, weights: Weights) -> int:
         """An upper bound of any document's sum, in steps."""

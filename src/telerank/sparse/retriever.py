@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
+from telerank.sparse.impacts import RowScores
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Query, Ranking
 
-if TYPE_CHECKING:
-    from telerank.sparse.impacts import RowScores
+QueryWeights: TypeAlias = Callable[[SparseIndex, Sequence[str]], Sequence[Mapping[str, int]]]
+"""The terms of each query, and the whole numbers that their contributions are multiplied by."""
 
 _BATCH = 16  # queries given to a thread at a time
+
+
+def count_terms(index: SparseIndex, queries: Sequence[str]) -> list[Mapping[str, int]]:
+    """How often each query holds each of its terms."""
+    return [Counter(index.analyzer(query)) for query in queries]
 
 
 @dataclass(frozen=True, repr=False)
 class SparseRetriever(Retriever):
     """Ranks the documents that hold at least one term of the query; ``depth`` None keeps all of them.
 
-    A repeated term counts once for each occurrence. ``batch`` queries are read and answered at a time; a
-    larger batch pays off when many similarities are tried, because contributions of many terms are then
-    computed together. With several ``threads``, each answers a batch of at least 16 queries. Rankings are the
-    same.
+    ``weigh`` gives the terms of queries and their weights; by default a repeated term counts once for each
+    occurrence. Weights of a model are rounded to whole steps, so that sums are exact. ``batch`` queries are
+    read and answered at a time; a larger batch pays off when many similarities are tried, because
+    contributions of many terms are then computed together. With several ``threads``, each answers a batch of
+    at least 16 queries. Rankings are the same.
     """
 
     index: SparseIndex
@@ -36,6 +43,7 @@ class SparseRetriever(Retriever):
     depth: int | None = None
     threads: int = field(default=1, compare=False)
     batch: int = field(default=1, compare=False)
+    weigh: QueryWeights = count_terms
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,7 +56,8 @@ class SparseRetriever(Retriever):
 
     @property
     def call(self) -> str:
-        return repr(self.similarity)
+        text = repr(self.similarity)
+        return text if self.weigh is count_terms else f"<{text} of {self.weigh!r}>"
 
     @property
     def sources(self) -> Mapping[str, object]:
@@ -60,7 +69,8 @@ class SparseRetriever(Retriever):
         segment = self.index.segments[segment_number]
         impacts = self.index.impacts(self.similarity)[segment_number]
         parts, total = [], 0.0
-        for text, weight in Counter(self.index.analyzer(query.text)).items():
+        [weights] = self.weigh(self.index, [query.text])
+        for text, weight in weights.items():
             term = self.index.term(text)
             number = term.numbers[segment_number]
             posting = segment.find_posting(number, row) if number >= 0 else None
@@ -81,8 +91,8 @@ class SparseRetriever(Retriever):
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""
-        counts = [Counter(self.index.analyzer(query.text)) for query in queries]
-        terms = [{self.index.term(text): weight for text, weight in texts.items()} for texts in counts]
+        weighed = self.weigh(self.index, [query.text for query in queries])
+        terms = [{self.index.term(text): weight for text, weight in texts.items()} for texts in weighed]
         answers = []
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
             known = [{t: weight for t, weight in query.items() if t.numbers[number] >= 0} for query in terms]

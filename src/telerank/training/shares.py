@@ -11,11 +11,10 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from telerank.dense.encode import Encoding, describe_vectors, find_vectors
+from telerank.dense.encode import Encoding, VectorWriter, describe_vectors, find_vectors, sweep_vectors
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats
 from telerank.dense.vectors import Vectors
-from telerank.dense.writer import VectorWriter, sweep_vectors
 from telerank.errors import DocumentError
 from telerank.reranking.stage import CrossReranker
 from telerank.training.launched import working_together

@@ -13,7 +13,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from telerank.errors import ModelError
-from telerank.models.dropout import with_quick_dropout
+from telerank.models.on_processor import with_quick_dropout
 from telerank.models.precision import Precision, device_of
 from telerank.models.precision import precision as open_precision
 from telerank.training import checkpoint, log

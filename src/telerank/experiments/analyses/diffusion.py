@@ -18,7 +18,7 @@ def analyse_diffusion(bench: Bench, spec: DiffusionSpec) -> AnalysisResult:
     from telerank.inspect.diffusion import DiffusionReport, measure_diffusion
     from telerank.inspect.drawn_pairs import draw_pairs, open_candidates, tokenize_drawn
     from telerank.inspect.token_outputs import move, open_checkpoint
-    from telerank.models.rerankers.reranker import Shape
+    from telerank.models.rerankers.kinds import Shape
 
     data, progress = bench.data, bench.data.progress
     folders = {name: bench.runner.find_checkpoint(name) for name in spec.models}

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from telerank.answers.calibration import DevQuestion, MuTuning, tune_mu
-from telerank.answers.combine import AnswerRules, ReadText, choose_answers
+from telerank.answers.combine import MU, AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.answers.spans import TextReading
-from telerank.answers.weight import MU
 from telerank.corpus.collection import split_parts
 from telerank.evaluation.answers.end_to_end import SystemAnswers, answer_recall, measure_system
 from telerank.evaluation.answers.gold import GoldAnswers

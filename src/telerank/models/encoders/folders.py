@@ -29,7 +29,7 @@ from transformers import PreTrainedTokenizerFast
 
 from telerank.drafts import share_weights
 from telerank.errors import ModelError
-from telerank.models.e5.folder import E5_DOCUMENT, E5_NAMES, E5_QUERY
+from telerank.models.e5 import E5_DOCUMENT, E5_NAMES, E5_QUERY
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.loading import (
@@ -91,7 +91,7 @@ def load_bi_encoder(
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
     The settings are those of the folder, if :func:`save_bi_encoder` or sentence-transformers wrote it. One of
-    the names :data:`~telerank.models.e5.folder.E5_NAMES` has E5's, as far as its folder does not say them:
+    the names :data:`~telerank.models.e5.E5_NAMES` has E5's, as far as its folder does not say them:
     mean, cosine, ``query: `` and ``passage: `` before the texts. Any other encoder gets RepBERT's: mean,
     inner product, 20 and 256 tokens, token types 0 and 1. ``settings`` overrides them, and ``dropout`` every
     probability of dropout in the encoder.

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from pydantic import with_config
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoModelForQuestionAnswering
 
 from telerank.drafts import share_weights
@@ -35,11 +34,64 @@ from telerank.models.loading import (
     read_tokenizer,
     read_weights,
 )
-from telerank.models.pairs.pair import PairTokenizer
+from telerank.models.pairs.pair import PairBatch, PairTokenizer
+from telerank.models.precision import in_float32
 from telerank.models.random_numbers import seeded
 from telerank.models.rerankers.reranker import readable_lengths
-from telerank.models.rerankers.transformer_ranker import check_length, inputs_of
+from telerank.models.rerankers.transformer_ranker import TwoStepModel, check_length, inputs_of
 from telerank.records import read_record
+
+_LAYER = "qa_outputs"
+"""The name of the layer that gives the logits, in most architectures."""
+
+
+class SpanModel(TwoStepModel):
+    """The logits of starts and ends, (B, L, 2), from transformers' model ``reader``.
+
+    Its last layer computes in float32, within ``bfloat16``, too.
+    """
+
+    pooled = False
+
+    def __init__(self, reader: Any) -> None:
+        super().__init__()
+        self.reader = reader
+
+    @property
+    def last_layers(self) -> nn.Linear | None:
+        layer = getattr(self.reader, _LAYER, None)
+        return layer if isinstance(layer, nn.Linear) and layer.out_features == 2 else None
+
+    def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        """Tokens of windows, each (B, L) -> what the last layer reads, (B, L, H).
+
+        If an architecture names that layer otherwise: its logits, (B, L, 2).
+        """
+        inputs = inputs_of(self.reader, input_ids, attention_mask, token_type_ids)
+        layer, read = self.last_layers, list[Tensor]()
+        if layer is None:
+            outputs = self.reader(**inputs)
+            return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
+
+        exact = layer.weight.dtype  # which may be more exact than what comes before
+
+        def take(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
+            read.append(given[0])
+            return (given[0].to(exact),)
+
+        hook = layer.register_forward_pre_hook(take)
+        try:
+            self.reader(**inputs)
+        finally:
+            hook.remove()
+        return read[0]
+
+    @in_float32
+    def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every model
+        layer = self.last_layers
+        logits: Tensor = outputs.float() if layer is None else layer(outputs.float())
+        return logits
+
 
 SETTINGS = "reader.json"
 _HEAD = "ForQuestionAnswering"
@@ -201,18 +253,13 @@ def _reader_of(folder: Path, model: Any, settings: ReaderSettings) -> Reader:
     with naming(folder):
         check_length(model, settings.max_length)
         tokenizer = read_tokenizer(folder)
-        check_encodes(folder, tokenizer, _compute(model.eval()))
+        two_step = SpanModel(model.eval())
+        check_encodes(
+            folder, tokenizer, lambda ids, mask: two_step.transformer(ids, mask, torch.zeros_like(ids))
+        )
         texts = PairTokenizer(tokenizer, max_query=settings.max_question, max_length=settings.max_length)
         _check_room(texts, settings)
     return Reader(model, texts, settings)
-
-
-def _compute(model: Any) -> Callable[[Tensor, Tensor], object]:
-    def compute(ids: Tensor, mask: Tensor) -> object:
-        outputs = model(**inputs_of(model, ids, mask, torch.zeros_like(ids)))
-        return outputs.start_logits + outputs.end_logits
-
-    return compute
 
 
 def _check_room(texts: PairTokenizer, settings: ReaderSettings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -18,11 +18,16 @@ from telerank.models.loading import read_encoder
 from telerank.models.pairs.features import PairFeatures, pair_features
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
+from telerank.models.rerankers.kinds import (
+    Dropout,
+    Loaded,
+    ModelParts,
+    RerankerKind,
+    Shape,
+    Vocabulary,
+    build,
+)
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
-
-if TYPE_CHECKING:
-    from telerank.models.rerankers.reranker import Shape
 
 HEAD = "head.safetensors"
 
@@ -89,8 +94,24 @@ class EncoderRanker(TransformerRanker):
         return outputs
 
 
+class HeadKind(RerankerKind):
+    """Encoders with a head, whose weights have a file of their own."""
+
+    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
+        model, texts = self.create(folder, shape, dropout, None)
+        try:
+            model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
+        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+            message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
+            raise ModelError(message) from error
+        return model, texts
+
+    def parts(self, model: Any) -> ModelParts:
+        return ModelParts(model.encoder, model.head, HEAD)
+
+
 @dataclass(frozen=True)
-class EncoderKind(RerankerKind):
+class EncoderKind(HeadKind):
     """Encoders with a head, which is made from the encoder's width and the settings of a shape."""
 
     has_head: ClassVar[bool] = True
@@ -102,25 +123,8 @@ class EncoderKind(RerankerKind):
     def reads_parts(self) -> bool:
         return not self.pooled
 
-    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary = None, /) -> Loaded:
+    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
         encoder = read_encoder(start, dropout)
         head = build(self.head, width(encoder), shape, "head of ")
         model = EncoderRanker(encoder, head, pooled=self.pooled, frozen=shape.frozen)
         return model, read_pair_tokenizer(start, model, shape)
-
-    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
-        model, texts = self.create(folder, shape, dropout)
-        read_head(model, folder, shape)
-        return model, texts
-
-    def parts(self, model: Any) -> ModelParts:
-        return ModelParts(model.encoder, model.head, HEAD)
-
-
-def read_head(model: nn.Module, folder: Path, shape: Shape) -> None:
-    """Read the weights of a model's head; raises ModelError if they are not those of its kind, or damaged."""
-    try:
-        model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
-    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-        message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
-        raise ModelError(message) from error

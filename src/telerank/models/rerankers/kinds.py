@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import with_config
 
 from telerank.errors import ModelError
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from telerank.models.pairs.pair import PairBatch, PairTexts
-    from telerank.models.rerankers.reranker import Shape
 
 KINDS = {
     "monobert": "telerank.models.rerankers.monobert",
@@ -88,7 +89,7 @@ class RerankerKind(ABC):
     cuts_documents: ClassVar[bool] = False
     """Whether a model cuts the document of a pair into passages, and reads each of them."""
     takes_settings: ClassVar[bool] = True
-    """Whether a model takes settings (:attr:`~telerank.models.rerankers.reranker.Shape.head`)."""
+    """Whether a model takes settings (:attr:`~Shape.head`)."""
 
     training: Mapping[str, Any]
     reads_sentences: bool = False
@@ -113,6 +114,37 @@ class RerankerKind(ABC):
         """The parts of a model of this kind."""
 
 
+@with_config(extra="forbid")
+@dataclass(frozen=True)
+class Shape:
+    """Everything besides weights and vocabulary that decides a score.
+
+    ``kind`` is one of :data:`KINDS`. A ``frozen`` encoder is not trained.
+    ``max_query`` and ``max_length`` count tokens (monoBERT, section 2); with a ``max_query`` of None no query
+    is cut that leaves the passage a token. ``language`` decides how sentences are split, for the kinds that
+    read them. ``head`` has the settings of the head, or of a model over word vectors, by the names of its
+    arguments.
+    """
+
+    kind: str = "monobert"
+    frozen: bool = False
+    max_query: int | None = 64
+    max_length: int = 512
+    language: Literal["en", "fr"] = "en"
+    head: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kind = find_kind(self.kind)
+        if self.head and not kind.takes_settings:
+            raise ModelError(f"a {self.kind} has no settings of a head, got {', '.join(self.head)}")
+        if self.frozen and not kind.has_head:
+            raise ModelError(f"a {self.kind} has no head on a frozen encoder")
+
+    def record(self) -> dict[str, Any]:
+        """The settings, for JSON."""
+        return {**asdict(self), "head": dict(self.head)}
+
+
 def find_kind(name: str) -> RerankerKind:
     """The record of a kind.
 
@@ -132,7 +164,7 @@ def build(model: Callable[..., Any], size: Any, shape: Shape, part: str = "") ->
 
     Raises ModelError if they are no settings of it, or describe one that is too large.
     """
-    from telerank.models.sizes import bounded_by_memory, check_sizes
+    from telerank.models.loading import bounded_by_memory, check_sizes
 
     check_sizes(dict(shape.head), f"the settings of a {part}{shape.kind}")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,11 +13,8 @@ from telerank.errors import ModelError
 from telerank.models.loading import architecture_of, check_weights, read_config, read_weights
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary
+from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Shape, Vocabulary
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
-
-if TYPE_CHECKING:
-    from telerank.models.rerankers.reranker import Shape
 
 _LAYERS = ("classifier.out_proj", "classifier")
 """Names of the layer that gives the logits, by architecture; RoBERTa's is the second of two layers."""

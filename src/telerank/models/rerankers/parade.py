@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +22,16 @@ from telerank.models.encoders.bi_encoder import width
 from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
 from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTokenizer
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.encoder_ranker import read_head
-from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
+from telerank.models.rerankers.encoder_ranker import HeadKind
+from telerank.models.rerankers.kinds import (
+    Dropout,
+    Loaded,
+    Shape,
+    Vocabulary,
+    build,
+)
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, inputs_of
 
-if TYPE_CHECKING:
-    from telerank.models.rerankers.reranker import Shape
-
-HEAD = "head.safetensors"
 AGGREGATES = ("avg", "max", "attn", "transformer")
 
 
@@ -208,12 +210,12 @@ class Parade(TransformerRanker):
 
 
 @dataclass(frozen=True)
-class ParadeKind(RerankerKind):
+class ParadeKind(HeadKind):
     """Encoders that read a document by passages; ``max_length`` counts the tokens of the whole pair."""
 
     cuts_documents: ClassVar[bool] = True
 
-    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary = None, /) -> Loaded:
+    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
         encoder, tokenizer = read_encoder(start, dropout), read_tokenizer(start)
         model = Parade(encoder, build(ParadeHead, width(encoder), shape, "head of "))
         if model.head.aggregate == "transformer":
@@ -226,14 +228,6 @@ class ParadeKind(RerankerKind):
             known = f"{model.head.passages} passages hold {model.head.reach} tokens"
             raise ModelError(f"{start}: pairs of {shape.max_length} tokens, but {known}: at most {longest}")
         return model, texts
-
-    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
-        model, texts = self.create(folder, shape, dropout)
-        read_head(model, folder, shape)
-        return model, texts
-
-    def parts(self, model: Any) -> ModelParts:
-        return ModelParts(model.encoder, model.head, HEAD)
 
 
 KIND = ParadeKind(

@@ -13,13 +13,12 @@ any cross-encoder of one or two labels, from a folder or the hub, opens here as 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import cast
 
 import torch
-from pydantic import with_config
 from safetensors.torch import save_file
 from torch import nn
 
@@ -36,45 +35,12 @@ from telerank.models.loading import (
 )
 from telerank.models.pairs.pair import PairTexts
 from telerank.models.random_numbers import seeded
-from telerank.models.rerankers.kinds import ModelParts, RerankerKind, find_kind
+from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.kinds import ModelParts, RerankerKind, Shape, find_kind
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, positions
 from telerank.records import read_record
 
-if TYPE_CHECKING:
-    from telerank.models.rerankers.encoder_ranker import EncoderRanker
-
 SETTINGS = "reranker.json"
-
-
-@with_config(extra="forbid")
-@dataclass(frozen=True)
-class Shape:
-    """Everything besides weights and vocabulary that decides a score.
-
-    ``kind`` is one of :data:`telerank.models.rerankers.kinds.KINDS`. A ``frozen`` encoder is not trained.
-    ``max_query`` and ``max_length`` count tokens (monoBERT, section 2); with a ``max_query`` of None no query
-    is cut that leaves the passage a token. ``language`` decides how sentences are split, for the kinds that
-    read them. ``head`` has the settings of the head, or of a model over word vectors, by the names of its
-    arguments.
-    """
-
-    kind: str = "monobert"
-    frozen: bool = False
-    max_query: int | None = 64
-    max_length: int = 512
-    language: Literal["en", "fr"] = "en"
-    head: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        kind = find_kind(self.kind)
-        if self.head and not kind.takes_settings:
-            raise ModelError(f"a {self.kind} has no settings of a head, got {', '.join(self.head)}")
-        if self.frozen and not kind.has_head:
-            raise ModelError(f"a {self.kind} has no head on a frozen encoder")
-
-    def record(self) -> dict[str, Any]:
-        """The settings, for JSON."""
-        return {**asdict(self), "head": dict(self.head)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,7 @@ from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import token_types
 from telerank.models.loading import check_encodes, read_tokenizer
 from telerank.models.pairs.pair import PairBatch, PairTokenizer
-
-if TYPE_CHECKING:
-    from telerank.models.rerankers.reranker import Shape
+from telerank.models.rerankers.kinds import Shape
 
 
 class TwoStepModel(nn.Module, ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -16,10 +16,15 @@ from telerank.errors import ModelError
 from telerank.models.pairs.features import gather_tokens
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
 from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vectors, load_vocabulary
-from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Vocabulary, build
-
-if TYPE_CHECKING:
-    from telerank.models.rerankers.reranker import Shape
+from telerank.models.rerankers.kinds import (
+    Dropout,
+    Loaded,
+    ModelParts,
+    RerankerKind,
+    Shape,
+    Vocabulary,
+    build,
+)
 
 WEIGHTS = "model.safetensors"
 _TABLE = "words.weight"

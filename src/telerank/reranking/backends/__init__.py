@@ -9,25 +9,34 @@
 ============  ============================================  ===========================================
 
 ``auto`` is bfloat16 on a GPU that computes in it, and float32 elsewhere. A graph replaces only the
-transformer, from tokens to outputs; the rest of a model stays in torch. Models over word vectors have no
+transformer, from tokens to outputs; the rest of a model stays in torch. It is kept in the user's cache, by a
+hash of everything that decides it: weights, vocabulary, precision, versions. Models over word vectors have no
 transformer.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 
+from telerank.computing import Computing
+from telerank.drafts import cached_folder
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.inference import prepare_inference
+from telerank.models.loading import quiet
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import AUTO, device_of, precision, resolve_precision
 from telerank.models.rerankers.reranker import Reranker
@@ -38,37 +47,6 @@ Compute: TypeAlias = Callable[[PairBatch], Tensor]
 it."""
 Samples: TypeAlias = Callable[[], Sequence[PairBatch]]
 """Batches similar to those that will be scored, for a precision that must be calibrated."""
-
-
-@dataclass(frozen=True)
-class BackEndSettings:
-    """How a model is computed; if ``threads`` or ``device`` is None the back end chooses."""
-
-    backend: str
-    precision: str
-    threads: int | None
-    device: str | None
-
-    def __post_init__(self) -> None:
-        if self.backend not in BACKENDS:
-            raise ModelError(f"no back end is called {self.backend!r}; there are: {', '.join(BACKENDS)}")
-        known = BACKENDS[self.backend].precisions
-        if self.precision not in (AUTO, *known):
-            raise ModelError(f"{self.backend} computes in {', '.join(known)}, got {self.precision!r}")
-        if self.threads is not None and self.threads < 1:
-            raise ModelError(f"threads must be at least 1, got {self.threads}")
-        if not BACKENDS[self.backend].on_gpus and self.device not in (None, "cpu"):
-            raise ModelError(f"{self.backend} computes on the processor, not on {self.device}")
-
-    @property
-    def where(self) -> torch.device:
-        """The device; raises ModelError if it is not there."""
-        return device_of(self.device or "auto" if BACKENDS[self.backend].on_gpus else "cpu")
-
-    @property
-    def resolved(self) -> str:
-        """The precision, which is never ``auto``."""
-        return resolve_precision(self.precision, self.where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +82,10 @@ class Computable:
 
 @dataclass(frozen=True)
 class BackEnd:
-    """``packages`` must be installed; with them a module has ``compute(computable, setting, samples)``."""
+    """``packages`` must be installed; with them the module ``in_NAME`` has ``compute``.
+
+    Its arguments are a :class:`Computable`, the precision, the number of threads, and samples.
+    """
 
     precisions: tuple[str, ...]
     packages: tuple[str, ...] = ()
@@ -119,57 +100,73 @@ BACKENDS: Mapping[str, BackEnd] = {
 }
 
 
-def compute(computable: Computable, setting: BackEndSettings, samples: Samples) -> Compute:
+def check_computing(computing: Computing) -> None:
+    """Raise ModelError if there is no such back end, or it does not compute so."""
+    if computing.backend not in BACKENDS:
+        raise ModelError(f"no back end is called {computing.backend!r}; there are: {', '.join(BACKENDS)}")
+    backend = BACKENDS[computing.backend]
+    if computing.precision not in (AUTO, *backend.precisions):
+        known = ", ".join(backend.precisions)
+        raise ModelError(f"{computing.backend} computes in {known}, got {computing.precision!r}")
+    if computing.threads is not None and computing.threads < 1:
+        raise ModelError(f"threads must be at least 1, got {computing.threads}")
+    if computing.tokens is not None and computing.tokens < 1:
+        raise ModelError(f"tokens of a batch must be at least 1, got {computing.tokens}")
+    if not backend.on_gpus and computing.device not in (None, "cpu"):
+        raise ModelError(f"{computing.backend} computes on the processor, not on {computing.device}")
+
+
+def device_for(computing: Computing) -> torch.device:
+    """The device that a model is computed on; raises ModelError if it is not there."""
+    return device_of(computing.device or "auto" if BACKENDS[computing.backend].on_gpus else "cpu")
+
+
+def compute(computable: Computable, computing: Computing, samples: Samples) -> Compute:
     """The function that computes batches of this model.
 
     Raises MissingExtra if a package of the back end is not installed; ModelError if the model has no
     transformer for the back end, or this machine does not compute in that precision.
     """
-    backend = BACKENDS[setting.backend]
-    for package in backend.packages:
+    name, count = computing.backend, computing.threads
+    for package in BACKENDS[name].packages:
         if find_spec(package) is None:
             raise MissingExtra(package, "fast")
-    setting = replace(setting, precision=setting.resolved)
-    if setting.backend == "torch":
-        return _compute_in_torch(computable, setting)
-    reason = computable.reason if setting.backend != "compiled" else computable.not_compiled
-    if reason:
+    reasons = {"torch": "", "compiled": computable.not_compiled}
+    if reason := reasons.get(name, computable.reason):
         raise ModelError(f"a {computable.kind} {reason}: its back end is torch")
-    if setting.backend == "compiled":
-        return _compute_in_torch(computable, setting)
-    module = import_module(f"{__name__}.in_{setting.backend}")
-    function: Compute = module.compute(computable, setting, samples)
+    device = device_for(computing)
+    precision_name = resolve_precision(computing.precision, device)
+    if name in reasons:
+        return _compute_in_torch(computable, device, precision_name, count, compiled=name == "compiled")
+    module = import_module(f"{__name__}.in_{name}")
+    function: Compute = module.compute(computable, precision_name, count, samples)
     return function
 
 
-def _compute_in_torch(computable: Computable, setting: BackEndSettings) -> Compute:
+def _compute_in_torch(
+    computable: Computable, device: torch.device, name: str, count: int | None, *, compiled: bool
+) -> Compute:
     """Compute on the GPU if there is one; a copy of the model goes there, and its weights may be rounded."""
-    device, name = setting.where, setting.precision
     rounded = device.type == "cuda" and name == "bfloat16"
-    with threads(setting.threads):
+    with threads(count):
         context = precision("float32" if rounded else name, device)
-    compiled = setting.backend == "compiled"
-    model: Any
+    model: Any = computable.model
     if device.type == "cuda" or compiled:
-        model = _copy(computable.model, device, rounded)
+        # all weights of a model over words score, and stay exact
+        last = model.last_layers if isinstance(model, TwoStepModel) else model
+        dtype = torch.bfloat16 if rounded else torch.float32
+        model = prepare_inference(model, device, dtype, () if last is None else last.parameters())
     else:
-        model = computable.model.to(device).eval()
+        model = model.to(device).eval()
     if compiled:  # for batches of any shape at once
         model.transformer = torch.compile(model.transformer, dynamic=True)
 
     def compute_batch(batch: PairBatch) -> Tensor:
-        with threads(setting.threads), torch.inference_mode(), context():
+        with threads(count), torch.inference_mode(), context():
             logits: Tensor = model(batch.to(device))
         return logits.float()
 
     return compute_batch
-
-
-def _copy(model: nn.Module, device: torch.device, rounded: bool) -> nn.Module:
-    """A copy of the model; all weights of a model over words score."""
-    last = model.last_layers if isinstance(model, TwoStepModel) else model
-    dtype = torch.bfloat16 if rounded else torch.float32
-    return prepare_inference(model, device, dtype, () if last is None else last.parameters())
 
 
 @contextmanager
@@ -184,3 +181,82 @@ def threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+RunGraph: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""The outputs of a graph, from its inputs by name; both are arrays of numpy."""
+
+FORMAT = 3  # of a graph's folder
+_ERROR = 1e-3  # of outputs, relative to the largest; float32's is below 1e-5
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class TraceableTransformer(nn.Module):
+    """The transformer of a model as a module for a tracer, in evaluation mode, on the processor."""
+
+    def __init__(self, computable: Computable) -> None:
+        super().__init__()
+        self.model = computable.two_step.cpu()
+        self.eval()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        return self.model.transformer(input_ids, attention_mask, token_type_ids)
+
+
+def compute_with_graph(computable: Computable, run: RunGraph, count: int | None) -> Compute:
+    """Compute the transformer with a graph, and what follows it with the model in ``count`` threads."""
+    model = computable.two_step
+
+    def compute_batch(batch: PairBatch) -> Tensor:
+        outputs = torch.from_numpy(run({name: getattr(batch, name).numpy() for name in INPUTS}))
+        with threads(count), torch.inference_mode():
+            return model.finish(outputs, batch)
+
+    return compute_batch
+
+
+def example_inputs(pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Two pairs, one padded: without padding a tracer may leave the mask out."""
+    ids = torch.full((2, 8), 4, dtype=torch.int64)
+    mask = torch.ones_like(ids)
+    ids[1, 6:], mask[1, 6:] = pad_id, 0
+    return ids, mask, torch.zeros_like(ids)
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Without gradients, and without the warnings of tracers: :func:`check_graph` compares the results."""
+    with torch.no_grad(), quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check_graph(computable: Computable, run: RunGraph) -> None:
+    """Compare a graph in float32 with its model on pairs of two lengths that were not traced.
+
+    Raises ModelError if the outputs differ: the tracer followed a path that depends on its example.
+    """
+    ids = torch.randint(5, 30, (3, 21), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    ids[1, 13:], mask[1, 13:] = computable.pad_id, 0
+    inputs = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
+    with tracing():
+        expected = TraceableTransformer(computable)(*inputs.values())
+        outputs = torch.from_numpy(run({name: tensor.numpy() for name, tensor in inputs.items()}))
+    if expected.dim() == 3:  # outputs of padding are not used
+        expected, outputs = expected * mask.unsqueeze(-1), outputs * mask.unsqueeze(-1)
+    error = float((expected - outputs).abs().max() / expected.abs().max().clamp(min=1))
+    if not error < _ERROR:
+        raise ModelError(
+            f"the graph of this {computable.kind} gives other outputs than the model (by {error:.1g})"
+        )
+
+
+def cache_graph(
+    computable: Computable, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
+) -> Path:
+    """The folder of a graph of a model, ``what`` and ``packages``; ``make`` fills it if there is none."""
+    versions = {name: version(name) for name in ("torch", "transformers", *packages)}
+    identity = [FORMAT, computable.fingerprint(), what, versions]
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+    return cached_folder("graphs", key, make)

@@ -7,26 +7,37 @@ from typing import Any
 
 import torch
 
-from telerank.reranking.backends import BackEndSettings, Computable, Compute, Samples, graphs
-from telerank.reranking.backends.graphs import INPUTS
+from telerank.reranking.backends import (
+    INPUTS,
+    Computable,
+    Compute,
+    RunGraph,
+    Samples,
+    TraceableTransformer,
+    cache_graph,
+    check_graph,
+    compute_with_graph,
+    example_inputs,
+    tracing,
+)
 
 _OPSET = 17
 _FILE = "model.onnx"
 
 
-def compute(computable: Computable, setting: BackEndSettings, _samples: Samples) -> Compute:
+def compute(computable: Computable, _precision: str, count: int | None, _samples: Samples) -> Compute:
     """Compute with a graph, which holds the model's weights, too: they are in memory twice."""
     what = {"backend": "onnx", "opset": _OPSET}
-    folder = graphs.cache_graph(computable, what, ("onnx",), lambda into: _export(computable, into))
-    return graphs.compute_with(computable, _open(folder, setting.threads), setting.threads)
+    folder = cache_graph(computable, what, ("onnx",), lambda into: _export(computable, into))
+    return compute_with_graph(computable, _open(folder, count), count)
 
 
 def _export(computable: Computable, folder: Path) -> None:
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS}
-    with graphs.tracing():
+    with tracing():
         torch.onnx.export(
-            graphs.TraceableTransformer(computable),
-            graphs.example(computable.pad_id),
+            TraceableTransformer(computable),
+            example_inputs(computable.pad_id),
             folder / _FILE,
             input_names=list(INPUTS),
             output_names=["outputs"],
@@ -37,10 +48,10 @@ def _export(computable: Computable, folder: Path) -> None:
             opset_version=_OPSET,
             dynamo=False,  # the newer exporter needs one more package
         )
-    graphs.check(computable, _open(folder, None))
+    check_graph(computable, _open(folder, None))
 
 
-def _open(folder: Path, count: int | None) -> graphs.RunGraph:
+def _open(folder: Path, count: int | None) -> RunGraph:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

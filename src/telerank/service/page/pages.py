@@ -26,7 +26,7 @@ from telerank.service.page.view import HowView, ReadingView, ResultView, Shown, 
 from telerank.service.page.why import Reason, reasons
 from telerank.service.searching import QID, refuse_values
 from telerank.service.state import Snapshot
-from telerank.sparse.spellings import respell
+from telerank.sparse.query_words import respell
 from telerank.stage import Stage
 from telerank.types import Doc, Query, Ranking
 

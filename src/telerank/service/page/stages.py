@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from telerank.sparse.matches import count_matches
+from telerank.sparse.query_words import count_matches
 from telerank.sparse.retriever import SparseRetriever
 from telerank.stage import Chain, Cut, Stage, walk_stages
 from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
-    from telerank.segments.explain import SegmentMatch
+    from telerank.segments.stage import SegmentMatch
 
 KINDS: Mapping[str, str] = {
     "SparseRetriever": "words",

@@ -26,7 +26,7 @@ from telerank.text.sentences import Span
 from telerank.types import Answer, Doc
 
 if TYPE_CHECKING:
-    from telerank.segments.explain import SegmentMatch
+    from telerank.segments.stage import SegmentMatch
 
 HIGH, MEDIUM = 0.7, 0.4
 """Confidences from which an answer's is called high or medium."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter, Body
 
+from telerank.segments.aggregate import sigmoid
 from telerank.service.batching.work import BatchedReply, PairsToScore
 from telerank.service.errors import ERRORS, BadRequest, Unprocessable
 from telerank.service.model_calls import Calls
@@ -75,7 +76,7 @@ async def score(body: PairsRequest, calls: Calls) -> ScoresReply:
     data = [
         PairScore(index=index, score=score, truncated=cut or None)
         for index, (score, cut) in enumerate(
-            zip(_relevance(reply.results).tolist(), reply.cut.tolist(), strict=True)
+            zip(sigmoid(reply.results).tolist(), reply.cut.tolist(), strict=True)
         )
     ]
     usage = Usage.of(reply.tokens)
@@ -87,7 +88,7 @@ async def _rerank_texts(body: TextsToRerank, calls: Calls) -> list[TextScore]:
     left = body.truncation_direction.lower() == "left"
     asking = PairsToScore(pairs, left=left)
     _, reply = await calls.score(body.model, asking, may_cut=body.truncate is not False)
-    scores = reply.results if body.raw_scores else _relevance(reply.results)
+    scores = reply.results if body.raw_scores else sigmoid(reply.results)
     return [
         TextScore(
             index=index,
@@ -103,7 +104,7 @@ async def _rerank_documents(body: DocumentsToRerank, calls: Calls) -> RerankRepl
     texts = [_read_text(number, doc, body.rank_fields) for number, doc in enumerate(body.documents)]
     pairs = PairsToScore([(body.query, text) for text in texts], body.max_tokens_per_doc)
     name, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
-    scores = reply.results if body.raw_scores else _relevance(reply.results)
+    scores = reply.results if body.raw_scores else sigmoid(reply.results)
     results = [
         _describe(index, float(scores[index]), body, cut=bool(reply.cut[index]))
         for index in _best_first(reply.results)[: body.top_n or None]
@@ -151,13 +152,6 @@ def _describe_cut(reply: BatchedReply) -> list[str]:
     return (
         [f"{count} of {len(reply.cut)} texts are longer than is read: their ends were cut"] if count else []
     )
-
-
-def _relevance(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The sigmoid: with one logit a probability, with the difference of two that of the softmax."""
-    small = np.exp(-np.abs(logits))
-    relevance: npt.NDArray[np.float64] = np.where(logits >= 0, 1, small) / (1 + small)
-    return relevance
 
 
 def _best_first(logits: npt.NDArray[np.float64]) -> list[int]:

@@ -13,8 +13,8 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.pairs.words import words_in
-from telerank.models.rerankers.kinds import find_kind
-from telerank.models.rerankers.reranker import Reranker, Shape, fresh_reranker, load_reranker
+from telerank.models.rerankers.kinds import Shape, find_kind
+from telerank.models.rerankers.reranker import Reranker, fresh_reranker, load_reranker
 from telerank.reranking.texts import make_pairs
 from telerank.show.tables import Table
 from telerank.training.examples.groups import Groups
