@@ -24,6 +24,7 @@ from typing import Self
 import numpy as np
 
 from telerank.expressions import number_text
+from telerank.phrases import Phrase
 from telerank.types import Explanation, Query, Ranking
 
 CHAIN, SUM, PRODUCT, CALL = range(4)
@@ -255,7 +256,7 @@ class Weighted(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explanation(query, docno)
-        return Explanation(self.weight * part.value, f"{self.weight} times", (part,))
+        return Explanation(self.weight * part.value, Phrase("{weight} times", weight=self.weight), (part,))
 
     @property
     def text(self) -> str:
@@ -358,7 +359,9 @@ def _explain_part(stage: Stage, query: Query, docno: str) -> Explanation | None:
     # a retriever ignores the document that it is given here, a re-ranker scores it
     docnos = next(stage([Ranking(query, (docno,), np.zeros(1))])).docnos
     return (
-        part if docno in docnos else Explanation(0.0, f"not among the {len(docnos)} retrieved there", (part,))
+        part
+        if docno in docnos
+        else Explanation(0.0, Phrase("not among the {n} retrieved there", n=len(docnos)), (part,))
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ import telerank as tr
 from small_models import small_encoder
 from small_rerankers import small_reranker
 from telerank.models.rerankers.reranker import save_reranker
+from telerank.phrases import Phrase
 from telerank.service.page.messages import Messages
 from telerank.service.page.stages import explain_stages, find, kind_of, split_stages
 from telerank.service.page.why import Reason, describe, reasons
@@ -50,6 +52,10 @@ def index(tmp_path_factory) -> tr.Index:
     small_encoder(models / "encoder")
     index.encode("encoder")
     return tr.open(folder / "idx")
+
+
+def without_it(text: str) -> Phrase:
+    return Phrase("sentence {n}, “{text}”: without it {value:.4g}", n=1, text=text, value=1.5)
 
 
 def descriptions(explanation: Explanation) -> Iterator[str]:
@@ -101,15 +107,33 @@ def test_shares_are_parts_of_a_sum_and_what_does_not_sum_has_none():
 @pytest.mark.parametrize(
     ("what", "english", "french"),
     [
-        ("'etat': tf 3, df 20, cf 40", "“État”", "«\u202fÉtat\u202f»"),
-        ('"aujourd\'hui": tf 1, df 1, cf 1', "“aujourd'hui”", "«\u202faujourd'hui\u202f»"),
-        ("sentence 1, “a ~ {b} %s”: without it 1.5", "a ~ {b} %s", "a ~ {b} %s"),
-        ("sentence 1, “”: without it 3”: without it 1.5", "”: without it 3", "”: without it 3"),
-        ("sentence 1, “x”, which counts most”: without it 1.5", "x”, which", "x”, which"),
-        ("sentence 1, “{0.__class__}”: without it 1.5", "{0.__class__}", "{0.__class__}"),
-        ("0.5 times -3.25, the kernel at -0.9 (width 0.1)", "the kernel at −0.9", "le noyau en −0,9"),
+        (
+            Phrase("{term!r}: tf {tf}, df {df}, cf {cf}", term="etat", tf=3, df=20, cf=40),
+            "“État”",
+            "«\u202fÉtat\u202f»",
+        ),
+        (
+            Phrase("{term!r}: tf {tf}, df {df}, cf {cf}", term="aujourd'hui", tf=1, df=1, cf=1),
+            "“aujourd'hui”",
+            "«\u202faujourd'hui\u202f»",
+        ),
+        (without_it("a ~ {b} %s"), "a ~ {b} %s", "a ~ {b} %s"),
+        (without_it("”: without it 3"), "”: without it 3", "”: without it 3"),
+        (without_it("x”, which counts most"), "x”, which", "x”, which"),
+        (without_it("{0.__class__}"), "{0.__class__}", "{0.__class__}"),
+        (
+            Phrase(
+                "{weight:.4g} times {value:.4g}, the kernel at {least} (width {most})",
+                weight=0.5,
+                value=-3.25,
+                least=-0.9,
+                most=0.1,
+            ),
+            "the kernel at −0.9",
+            "le noyau en −0,9",
+        ),
         ("bias", "bias", "biais"),
-        ("number 2 by the tokens (3 sentences, but 2 by their tokens)", "sentence 2", "phrase 2"),
+        (Phrase("number {n} by the tokens ({error})", n=2, error="3 sentences"), "sentence 2", "phrase 2"),
     ],
 )
 def test_a_description_has_the_words_of_the_query_and_quotes_as_they_are(what, english, french):
@@ -124,11 +148,16 @@ def test_a_description_that_is_not_known_stays_as_it_is():
 
 @pytest.mark.parametrize("say", MESSAGES)
 def test_sentences_that_are_not_read_have_no_value(say: Messages):
-    for what in ("sentence 4: not read, beyond 512 tokens", "sentences 4 to 12: not read, beyond 512 tokens"):
+    for template in ("sentence {n}", "sentences {n} to {of}"):
+        what = Phrase(template + ": not read, beyond {k} tokens", n=4, of=12, k=512)
         reason = reasons(Explanation(0.0, what), say, {})
         assert (reason.value, reason.share, reason.is_foreign) == (say("explain.unread"), None, False)
         assert "512" in reason.text
-    quoted = reasons(Explanation(0.0, "sentence 4, “sentence 5: not read, beyond 1 tokens”"), say, {})
+    quoted = reasons(
+        Explanation(0.0, Phrase("sentence {n}, “{text}”", n=4, text="5: not read, beyond {k} tokens")),
+        say,
+        {},
+    )
     assert quoted.value != say("explain.unread")
 
 
@@ -139,3 +168,10 @@ def test_words_of_a_document_are_not_marked_as_english():
         ("maison", False),
         ("(un mot sans vecteur)", False),
     ]
+
+
+def test_a_phrase_is_its_text_and_survives_a_pickle():
+    phrase = Phrase("{text}: {n:.2f}", text="{0}", n=1)
+    assert (phrase, phrase.facts["n"]) == ("{0}: 1.00", 1)
+    again = pickle.loads(pickle.dumps(phrase))
+    assert (again, again.template, again.facts) == (phrase, phrase.template, phrase.facts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from telerank.expressions import call_text, quote
+from telerank.phrases import Phrase
 from telerank.stage import Stage
 from telerank.types import Explanation, Query, Ranking
 
@@ -27,7 +28,9 @@ class CandidatePool(Stage):
         return (self._find(bare.query) for bare in stream)
 
     def explanation(self, query: Query, docno: str) -> Explanation:
-        return Explanation(dict(self._find(query))[docno], f"the score in {self.split}/{self.name}")
+        return Explanation(
+            dict(self._find(query))[docno], Phrase("the score in {file}", file=f"{self.split}/{self.name}")
+        )
 
     @property
     def sources(self) -> Mapping[str, object]:

@@ -13,6 +13,7 @@ from telerank.dense.search import TOGETHER, Hits, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.expressions import quote
+from telerank.phrases import Phrase
 from telerank.stage import Retriever, check_depth
 from telerank.types import Explanation, Query, Ranking
 
@@ -79,8 +80,8 @@ class DenseRetriever(Retriever):
             Explanation(score / product if product else 0.0, "cosine of the angle between them"),
         )
         model = self.name or self.encoder.name
-        what = f"inner product of {self.vectors.dimension} dimensions, by {model}: the product of"
-        return Explanation(score, what, parts)
+        what = "inner product of {n} dimensions, by {model}: the product of"
+        return Explanation(score, Phrase(what, n=self.vectors.dimension, model=model), parts)
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
         encoded = self.encoder.encode_queries([query.text for query in queries])

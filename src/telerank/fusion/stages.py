@@ -19,6 +19,7 @@ from telerank.fusion.lists import (
     scale_scores,
     sum_reciprocal_ranks,
 )
+from telerank.phrases import Phrase
 from telerank.stage import Stage, Sum, Weighted, check_depth
 from telerank.types import Explanation, Query, Ranking, Scores
 
@@ -41,7 +42,7 @@ class _Fused(Stage):
         """What a document gets for its rank in one of the lists, as explanations have it."""
 
     @abstractmethod
-    def _formula(self, rank: int) -> str:
+    def _formula(self, rank: int) -> Phrase:
         """The score of the document at this rank of the fused list."""
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
@@ -59,7 +60,7 @@ class _Fused(Stage):
             if docno in ranking.docnos:
                 rank = ranking.docnos.index(docno) + 1
                 part = stage.explain(query, docno)
-                parts[i] = Explanation(self._contribution(rank), f"rank {rank}", (part,))
+                parts[i] = Explanation(self._contribution(rank), Phrase("rank {n}", n=rank), (part,))
         return Explanation(value, self._formula(fused.docnos.index(docno) + 1), tuple(parts))
 
 
@@ -80,8 +81,8 @@ class Interleave(_Fused):
     def _contribution(self, rank: int) -> float:
         return float(rank)
 
-    def _formula(self, rank: int) -> str:
-        return f"1 / rank {rank} of the lists in turns"
+    def _formula(self, rank: int) -> Phrase:
+        return Phrase("1 / rank {n} of the lists in turns", n=rank)
 
     def limit(self, k: int) -> Stage:
         # the first k documents are among the first k of each list
@@ -110,8 +111,8 @@ class ReciprocalRank(_Fused):
     def _contribution(self, rank: int) -> float:
         return 1.0 / (self.k + rank)
 
-    def _formula(self, rank: int) -> str:  # noqa: ARG002
-        return f"sum of 1 / ({self.k:g} + rank)"
+    def _formula(self, rank: int) -> Phrase:  # noqa: ARG002
+        return Phrase("sum of 1 / ({k} + rank)", k=f"{self.k:g}")
 
     @property
     def text(self) -> str:
@@ -134,8 +135,9 @@ class MinMax(Stage):
         part = self.stage.explain(query, docno)
         ranking = self.stage.search(query)
         value, least, greatest = dict(scale_scores(ranking))[docno], ranking.scores[-1], ranking.scores[0]
-        what = f"between the least ({least:.6g}) and the greatest ({greatest:.6g}) of {len(ranking)} scores"
-        return Explanation(value, what, (part,))
+        what = "between the least ({least:.6g}) and the greatest ({most:.6g}) of {n} scores"
+        facts = {"least": least, "most": greatest, "n": len(ranking)}
+        return Explanation(value, Phrase(what, **facts), (part,))
 
     @property
     def text(self) -> str:
@@ -189,7 +191,7 @@ class Within(Stage):
         if docno not in self.candidates.search(query).docnos:
             raise KeyError(docno)
         if docno not in self.stage.search(query).docnos:
-            return Explanation(0.0, f"a candidate that {self.stage.text} lacks")
+            return Explanation(0.0, Phrase("a candidate that {stage} lacks", stage=self.stage.text))
         return self.stage.explain(query, docno)
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
+from telerank.phrases import Phrase
 from telerank.reranking.stage import CrossReranker, read_doc
 from telerank.segments.aggregate import Aggregate, Unit, convert
 from telerank.segments.explain import SegmentMatch, explain_document, match_segments
@@ -174,8 +175,14 @@ class SegmentSum(Stage):
         by_segments = self.segments.explain(query, docno)
         scaled = "scaled to [0, 1] over the ranking" if self.scaled else "of the first stage"
         parts = (
-            Explanation(self.alpha * before, f"{self.alpha:g} times {before:.6g}, {scaled}", (own,)),
-            Explanation(self.beta * by_segments.value, f"{self.beta:g} times", (by_segments,)),
+            Explanation(
+                self.alpha * before,
+                Phrase("{weight:g} times {value:.6g}, " + scaled, weight=self.alpha, value=before),
+                (own,),
+            ),
+            Explanation(
+                self.beta * by_segments.value, Phrase("{weight:g} times", weight=self.beta), (by_segments,)
+            ),
         )
         return Explanation(parts[0].value + parts[1].value, "sum of", parts)
 
