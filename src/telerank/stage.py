@@ -96,6 +96,11 @@ class Stage(ABC):
         return CALL
 
     @property
+    def role(self) -> str:
+        """What the stage does: ``words``, ``dense``, ``rerank``, ``segments``, ``fused`` or ``other``."""
+        return "other"
+
+    @property
     def sources(self) -> Mapping[str, object]:
         """The index, vectors, model or file that this stage reads, by name, as the record of a run has it.
 
@@ -204,6 +209,10 @@ class Chain(Stage):
         return (last if isinstance(whole, Chain) else whole).explanation(query, docno)
 
     @property
+    def role(self) -> str:
+        return self.stages[-1].role
+
+    @property
     def text(self) -> str:
         return " >> ".join(operand_text(stage, SUM) for stage in self.stages)
 
@@ -232,6 +241,10 @@ class Cut(Stage):
         return self.stage.explanation(query, docno)
 
     @property
+    def role(self) -> str:
+        return self.stage.role
+
+    @property
     def text(self) -> str:
         return f"{operand_text(self.stage, PRODUCT)} % {self.k}"
 
@@ -243,6 +256,7 @@ class Weighted(Stage):
     stage: Stage
     weight: float
     binding = PRODUCT
+    role = "fused"
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.weight):
@@ -269,6 +283,7 @@ class Sum(Stage):
 
     stages: tuple[Stage, ...]
     binding = SUM
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         copies = itertools.tee(stream, len(self.stages))

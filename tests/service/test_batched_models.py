@@ -11,11 +11,9 @@ from small_rerankers import pairs, small_reranker
 from telerank.dense.encoder import TorchEncoder
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
-from telerank.service.batching.batcher import BatchLimits
-from telerank.service.batching.batchers import Batchers
-from telerank.service.batching.pairs import BatchedReranker
-from telerank.service.batching.vectors import BatchedEncoder
-from telerank.service.batching.work import PairsToScore, TextsToEncode
+from telerank.service.batching.batcher import Batchers, BatchLimits
+from telerank.service.batching.models import BatchedEncoder, BatchedReranker
+from telerank.service.batching.waiting import PairsToScore, TextsToEncode
 from telerank.types import Query, Ranking
 
 LARGEST = 2e-6

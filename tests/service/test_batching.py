@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from telerank.errors import ModelError
-from telerank.service.batching.batcher import Batcher, BatchLimits
-from telerank.service.batching.work import SilentObserver, TokenizedWork
+from telerank.service.batching.batcher import Batcher, BatchLimits, BatchMetrics
+from telerank.service.batching.waiting import TokenizedWork
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
 
 
@@ -42,8 +43,9 @@ class Lengths:
         return 2.0 * np.array(texts)
 
 
-class Drops(SilentObserver):
+class Drops(BatchMetrics):
     def __init__(self) -> None:
+        super().__init__(CollectorRegistry())
         self.reasons: list[str] = []
 
     def dropped(self, model, reason):  # noqa: ARG002

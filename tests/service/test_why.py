@@ -11,8 +11,8 @@ from small_rerankers import small_reranker
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.phrases import Phrase
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import explain_stages, find, kind_of, split_stages
 from telerank.service.page.why import Reason, describe, reasons
+from telerank.service.searching import explain_stages, run_stages, split_stages
 from telerank.stage import Chain
 from telerank.types import Doc, Explanation, Query
 
@@ -72,11 +72,10 @@ def test_every_stage_has_the_rank_the_score_and_the_words_of_its_explanation(ind
     assert len(shares) == len(split_stages(stage))
     assert shares[-1].rank == len(ranking)
     assert shares[-1].explanation.value == pytest.approx(ranking.scores[-1], rel=1e-5, abs=1e-6)
-    staged = find(stage, QUERY, 2)
+    staged = run_stages(stage, QUERY, 2)
     assert staged.ranking == (stage % 2).search(QUERY)
-    assert staged.pipeline == stage.text
-    assert " >> ".join(step.text for step in staged.steps) == stage.text or not isinstance(stage, Chain)
-    assert all(step.kind != "other" for step in staged.steps)
+    assert " >> ".join(run.stage for run in staged.stages) == stage.text or not isinstance(stage, Chain)
+    assert all(run.role != "other" for run in staged.stages)
     for share in (*explain_stages(stage, QUERY, "d5", 100), *explain_stages(stage, QUERY, "d0", 100)):
         for what in descriptions(share.explanation) if share.explanation is not None else ():
             for say in MESSAGES if what != "rounding to float32" else ():
@@ -88,7 +87,7 @@ def test_a_cut_chain_is_split_into_its_stages_and_a_cut_sum_is_not(index: tr.Ind
     stages = split_stages(tr.pipeline("bm25 % 9 >> rerank(mono) % 3", index))
     assert [stage.text for stage in stages] == ["bm25(k1=1.2, b=0.75) % 9", "rerank(mono) % 3"]
     assert len(split_stages(tr.pipeline("(bm25 % 9 >> minmax(rerank(mono))) % 3", index))) == 2
-    assert kind_of(tr.pipeline("(bm25 + dfi) % 3", index)) == "fused"
+    assert tr.pipeline("(bm25 + dfi) % 3", index).role == "fused"
 
 
 def test_shares_are_parts_of_a_sum_and_what_does_not_sum_has_none():

@@ -35,6 +35,7 @@ class DenseRetriever(Retriever):
     threads: int = field(default=1, compare=False)
     device: str = field(default="cpu", compare=False)
     name: str = field(default="", compare=False)
+    role = "dense"
 
     def __post_init__(self) -> None:
         super().__post_init__()

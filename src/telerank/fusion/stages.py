@@ -29,6 +29,7 @@ class _Fused(Stage):
     """The lists of several stages, fused into one by their ranks."""
 
     stages: tuple[Stage, ...]
+    role = "fused"
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -124,6 +125,7 @@ class MinMax(Stage):
     """The lists of the stage, their scores scaled to [0, 1] (:func:`scale_scores`)."""
 
     stage: Stage
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return map(scale_scores, self.stage(stream))
@@ -152,6 +154,7 @@ class Probability(Stage):
     """
 
     stage: Stage
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for ranking in self.stage(stream):
@@ -176,6 +179,7 @@ class Within(Stage):
 
     candidates: Stage
     stage: Stage
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for listed, ranking in run_stages((self.candidates, self.stage), stream):

@@ -53,6 +53,7 @@ class SegmentReranker(Stage):
     aggregate: Aggregate
     settings: SegmentSettings = NAMED["whole"]
     of: Unit = "logit"
+    role = "segments"
 
     def __post_init__(self) -> None:
         if not isinstance(self.reranker, CrossReranker):
@@ -150,6 +151,7 @@ class SegmentSum(Stage):
     beta: float
     scaled: bool
     name: str
+    role = "segments"
 
     def __post_init__(self) -> None:
         for weight in (self.alpha, self.beta):

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -16,8 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from telerank.errors import CollectionError, TelerankError
 from telerank.service.errors import add_error_handlers
 from telerank.service.guards.limits import RequestGate
-from telerank.service.process.observe import RequestObserver
-from telerank.service.process.swap import IndexWatch
+from telerank.service.observe import Readiness, RequestObserver
 from telerank.service.routes import (
     answers,
     documents,
@@ -31,10 +29,7 @@ from telerank.service.routes import (
     search,
 )
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import Served
-
-if TYPE_CHECKING:
-    from telerank.service.process.workers import Readiness
+from telerank.service.state import IndexWatch, Served
 
 _log = logging.getLogger(__name__)
 ROUTERS = (

@@ -21,7 +21,7 @@ from starlette.types import Scope
 
 from telerank.errors import ExpressionError, TelerankError, shorten, shorten_message
 from telerank.expressions import known_names
-from telerank.service.paths import OPENAI, path_of
+from telerank.service.settings import OPENAI, path_of
 
 _log = logging.getLogger(__name__)
 RETRY_SECONDS = 1

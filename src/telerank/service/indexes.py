@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,10 @@ from telerank.pipelines.functions import FUNCTIONS, read_pipeline
 from telerank.pipelines.models import Models
 from telerank.pipelines.reader import Names
 from telerank.retrieval.index import Index, locate_model
-from telerank.service.costs import check_cost, check_read
-from telerank.service.errors import NotServed, Unprocessable
+from telerank.service.errors import NotServed, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
+from telerank.service.searching import check_cost, check_read
 from telerank.service.settings import ServiceSettings
-from telerank.service.work import WatchedDocs
 from telerank.sparse.manifest import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
@@ -34,6 +34,44 @@ if TYPE_CHECKING:
     from telerank.dense.retriever import DenseRetriever
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import Docs
+    from telerank.types import Doc
+
+
+@dataclass(eq=False)
+class RequestWork:
+    """What a thread does for a request."""
+
+    is_abandoned: bool = False
+
+
+_present: ContextVar[RequestWork | None] = ContextVar("work", default=None)
+
+
+def begin(work: RequestWork) -> None:
+    """Let :func:`check_wanted` look at this work, in the present context."""
+    _present.set(work)
+
+
+def check_wanted() -> None:
+    """Raise Unready if nobody waits any more for what this thread does."""
+    work = _present.get()
+    if work is not None and work.is_abandoned:
+        raise Unready("given up: nobody waits for it")
+
+
+@dataclass(frozen=True)
+class WatchedDocs:
+    """Documents whose reading stops when nobody waits any more: what is long reads them as it goes on."""
+
+    docs: Docs = field(hash=False)
+
+    def __getitem__(self, docno: str) -> Doc | str:
+        check_wanted()
+        return self.docs[docno]
+
+    def __contains__(self, docno: str) -> bool:
+        return docno in self.docs
+
 
 Result = TypeVar("Result")
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ from telerank.yaml_files import read_yaml
 KEYS_VARIABLE = "TELERANK_KEYS"
 """The environment variable with API keys, separated by commas or blanks."""
 _NAME = re.compile(r"[\w][\w.:-]*")
+HEALTH = frozenset(("/health", "/health/live", "/health/ready"))
+"""Always answered: without a key, for any host, whatever else is open."""
+OPENAI = frozenset(("/v1/embeddings", "/embeddings", "/v1/models", "/models"))
+"""Their clients read the message of an error in an object."""
 
 
 class Limits(Section):
@@ -235,3 +239,19 @@ def read_keys(file: str | Path | None) -> tuple[str, ...]:
         if not keys:
             raise CollectionError(f"serve: {name} has no API key")
     return tuple(dict.fromkeys(key for keys in sources.values() for key in keys))
+
+
+def add_prefix(scope: MutableMapping[str, Any], prefix: str) -> None:
+    """Let the path of a request begin with ``prefix``, as ASGI has it, also if a proxy has stripped that.
+
+    No path of the service may itself begin with ``prefix`` and a slash: stripped, it would not be completed.
+    """
+    scope["root_path"] = prefix
+    if not scope["path"].startswith(f"{prefix}/"):
+        scope["path"] = f"{prefix}{scope['path']}"
+
+
+def path_of(scope: MutableMapping[str, Any]) -> str:
+    """The path of a request below the prefix of the service."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))

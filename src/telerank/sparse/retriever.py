@@ -37,6 +37,7 @@ class SparseRetriever(Retriever):
     depth: int | None = None
     threads: int = field(default=1, compare=False)
     batch: int = field(default=1, compare=False)
+    role = "words"
 
     def __post_init__(self) -> None:
         super().__post_init__()

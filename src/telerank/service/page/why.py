@@ -1,11 +1,13 @@
-"""Explanations of scores as the page shows them: in its language, with the share that each part adds."""
+"""What the library says, in the language of the page: explanations of scores, why a request is refused."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import NamedTuple
 
 from telerank.phrases import Phrase
 from telerank.service.page.messages import NARROW, Messages
@@ -197,3 +199,38 @@ def is_sum(explanation: Explanation) -> bool:
     """Whether the parts, two or more, sum to the value."""
     values = [part.value for part in explanation.parts]
     return len(values) > 1 and math.isclose(sum(values), explanation.value, rel_tol=1e-4, abs_tol=1e-6)
+
+
+_FRENCH = (
+    (r"the query has ([\d,]+) characters, at most ([\d,]+)", "la recherche a {0} caractères, {1} au plus"),
+    (r"the pipeline has ([\d,]+) characters, at most ([\d,]+)", "la méthode a {0} caractères, {1} au plus"),
+    (r"page (\d+): there are pages 1 to (\d+)", "page {0}~: il y a les pages 1 à {1}"),
+    (r"query.page: Input should be .*", "page~: un nombre entier à partir de 1 est attendu"),
+    (r"query.docno: Field required", "docno~: il manque le numéro du document"),
+    (r"grade: expected a whole number, got .*", "grade~: un nombre entier est attendu"),
+    (r"query: expected a text that is not empty", "la recherche est vide"),
+    (r".*: no vectors of (.*) \(there are: none\).*", "cet index n’a pas de vecteurs de {0}"),
+    (r"no pipeline of that name is saved with the index (.*)", "l’index {0} n’a pas de méthode de ce nom"),
+    (
+        r"the pipeline (.*) ends in read: its answers are no ranking",
+        "{0} donne des réponses, et non un classement",
+    ),
+)
+_KNOWN = tuple((re.compile(pattern, re.DOTALL), text.replace("~", NARROW)) for pattern, text in _FRENCH)
+
+
+class Detail(NamedTuple):
+    """A line about a request; empty if there is none. ``is_foreign``: it is not in the page's language."""
+
+    text: str
+    is_foreign: bool = False
+
+
+def describe_detail(text: str, say: Messages) -> Detail:
+    """What the service says, in English, for a page: what has no translation stays as it is."""
+    if not text or say.language == "en":
+        return Detail(text)
+    for pattern, french in _KNOWN:
+        if match := pattern.fullmatch(text):
+            return Detail(french.format(*(group.replace(",", NARROW) for group in match.groups())))
+    return Detail(text, is_foreign=True)

@@ -13,11 +13,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from telerank.errors import TelerankError, shorten_message
-from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
 from telerank.service.errors import NotServed, Unprocessable, as_service_error, describe_invalid
-from telerank.service.page.details import describe_detail
 from telerank.service.page.document import Excerpt
-from telerank.service.page.links import Inquiry
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
 from telerank.service.page.render import (
@@ -29,7 +26,10 @@ from telerank.service.page.render import (
     static_file,
     static_version,
 )
+from telerank.service.page.view import Inquiry
+from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
+from telerank.service.state import CurrentServed, CurrentSettings, CurrentSnapshot
 
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)
