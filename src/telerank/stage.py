@@ -24,8 +24,7 @@ from typing import Self
 import numpy as np
 
 from telerank.expressions import number_text
-from telerank.phrases import Phrase
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 CHAIN, SUM, PRODUCT, CALL = range(4)
 """How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``."""

@@ -9,12 +9,11 @@ import telerank as tr
 from small_models import small_encoder
 from small_rerankers import small_reranker
 from telerank.models.rerankers.reranker import save_reranker
-from telerank.phrases import Phrase
 from telerank.service.page.messages import Messages
 from telerank.service.page.why import Reason, describe, reasons
 from telerank.service.searching import explain_stages, run_stages, split_stages
 from telerank.stage import Chain
-from telerank.types import Doc, Explanation, Query
+from telerank.types import Doc, Explanation, Phrase, Query
 
 DOCS = [Doc(f"d{n}", f"x{n} q1 x2. q1 x{n + 1} d3. q2 " + "x5 d4 " * n, f"d{n}") for n in range(6)]
 QUERY = Query("1", "q1 q2 q1 aujourd'hui x4")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from telerank.expressions import call_text, quote
-from telerank.phrases import Phrase
 from telerank.stage import Stage
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,9 +13,8 @@ from telerank.dense.search import TOGETHER, Hits, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.expressions import quote
-from telerank.phrases import Phrase
 from telerank.stage import Retriever, check_depth
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)

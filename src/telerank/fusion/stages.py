@@ -19,9 +19,8 @@ from telerank.fusion.lists import (
     scale_scores,
     sum_reciprocal_ranks,
 )
-from telerank.phrases import Phrase
 from telerank.stage import Stage, Sum, Weighted, check_depth
-from telerank.types import Explanation, Query, Ranking, Scores
+from telerank.types import Explanation, Phrase, Query, Ranking, Scores
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,11 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from telerank.expressions import call_text, quote
-from telerank.phrases import Phrase
 from telerank.stage import Stage
 from telerank.stored import file_checksum
 from telerank.trec import read_run
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 
 @dataclass(frozen=True, eq=False)

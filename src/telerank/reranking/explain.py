@@ -20,11 +20,10 @@ import torch
 from telerank.errors import ModelError
 from telerank.models.pairs.pair import Pair, PairTexts, batch_of
 from telerank.models.rerankers.reranker import Reranker
-from telerank.phrases import Phrase
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs, sentences_with_tokens
 from telerank.text.sentences import split_sentences
-from telerank.types import Explanation
+from telerank.types import Explanation, Phrase
 
 _WIDTH = 100  # characters of a sentence that are shown
 

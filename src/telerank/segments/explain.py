@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from telerank.phrases import Phrase
 from telerank.reranking.explain import explain_score
 from telerank.reranking.stage import CrossReranker
 from telerank.segments.aggregate import Aggregate
 from telerank.segments.split import Segments
 from telerank.text.sentences import Span
-from telerank.types import Explanation, Scores
+from telerank.types import Explanation, Phrase, Scores
 
 _SHOWN = 10  # segments of a document that an explanation names
 _WIDTH = 80  # characters of a segment that it shows

@@ -13,14 +13,13 @@ from typing import Any
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
-from telerank.phrases import Phrase
 from telerank.reranking.stage import CrossReranker, read_doc
 from telerank.segments.aggregate import Aggregate, Unit, convert
 from telerank.segments.explain import SegmentMatch, explain_document, match_segments
 from telerank.segments.scorer import Candidate, SegmentScorer
 from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.stage import Stage, walk_stages
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 FUNCTION_NAMES: Mapping[str, str] = {
     "first": "firstp",

@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
 
 from telerank.errors import IndexFault, TelerankError
-from telerank.retrieval.index import Index
-from telerank.service.batching.batcher import Batchers, BatchLimits, BatchMetrics
+from telerank.service.batching.batcher import Batchers, BatchMetrics
 from telerank.service.errors import NotServed, Overloaded, Unready
 from telerank.service.indexes import RequestWork, ServedIndex, Signature, begin, read_signature
 from telerank.service.judgments import JudgmentFile
@@ -25,12 +24,6 @@ from telerank.service.observe import Metrics, Readiness
 from telerank.service.searching import uses_models
 from telerank.service.settings import ServiceSettings
 from telerank.stage import Stage
-
-if TYPE_CHECKING:
-    from telerank.answers.scorer import SpanReader
-    from telerank.answers.stage import ReadAnswers
-    from telerank.dense.encoder import TorchEncoder
-    from telerank.reranking.scorer import Scorer
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -52,33 +45,6 @@ class Snapshot:
         if name is None or name not in known:
             raise NotServed.named("index", name or "", known)
         return known[name]
-
-    def index(self, name: str | None = None) -> Index:
-        """The index of a name; None: the first. Raises NotServed if there is none."""
-        return self.served_index(name).index
-
-    def pipeline(self, text: str | None = None, index: str | None = None) -> Stage:
-        """The pipeline of a name or a text over an index; None: the default one.
-
-        Raises as :meth:`~telerank.service.indexes.ServedIndex.pipeline`.
-        """
-        return self.served_index(index).pipeline(text)
-
-    def answers(self, text: str | None = None, index: str | None = None) -> ReadAnswers:
-        """The pipeline that answers; raises as :meth:`~telerank.service.indexes.ServedIndex.answers`."""
-        return self.served_index(index).answers(text)
-
-    def reranker(self, name: str | None = None) -> Scorer:
-        """The re-ranker of a name; None: the first. Raises NotServed."""
-        return self.models.rerankers.find(name)
-
-    def encoder(self, name: str | None = None) -> TorchEncoder:
-        """The encoder of a name; None: the first. Raises NotServed."""
-        return self.models.encoders.find(name)
-
-    def reader(self, name: str | None = None) -> SpanReader:
-        """The reader of a name; None: the first. Raises NotServed."""
-        return self.models.readers.find(name)
 
 
 @dataclass(eq=False)
@@ -107,9 +73,7 @@ class Served:
     def __post_init__(self) -> None:
         self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
         self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
-        limits = self.settings.limits
-        waiting = BatchLimits(limits.batch_wait, limits.queue, limits.queue_texts, limits.seconds)
-        self.batchers = Batchers(self._models, waiting, BatchMetrics(self.metrics.registry))
+        self.batchers = Batchers(self._models, self.settings.limits, BatchMetrics(self.metrics.registry))
 
     @property
     def is_open(self) -> bool:

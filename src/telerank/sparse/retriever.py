@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from telerank.phrases import Phrase
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.sparse.impacts import RowScores

@@ -11,7 +11,7 @@ from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import ModelExplanation
 from telerank.models.rerankers.word_ranker import WordKind, make_embedding, split_sides
-from telerank.phrases import Phrase
+from telerank.types import Phrase
 
 MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 DEVIATIONS = (1e-3, *(0.1,) * 10)

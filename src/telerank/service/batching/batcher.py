@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sized
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -28,6 +27,7 @@ from telerank.service.batching.waiting import (
 )
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
 from telerank.service.observe import SECONDS
+from telerank.service.settings import Limits
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
@@ -95,22 +95,8 @@ class BatchMetrics:
             observed.observe(length)
 
     def dropped(self, model: str, reason: str) -> None:
-        """Count a request without a reply: ``full``, ``late``, ``left`` (by its client), ``cut``, ``failed``."""
+        """Count a request without reply: ``full``, ``late``, ``left`` by its client, ``cut``, ``failed``."""
         self._dropped.labels(model, reason).inc()
-
-
-@dataclass(frozen=True)
-class BatchLimits:
-    """How long and how much may wait.
-
-    A batch that is not full waits ``wait`` seconds, counted from when its oldest request came. ``requests``
-    and ``texts`` wait at most; a request is given up after ``seconds``.
-    """
-
-    wait: float = 0.003
-    requests: int = 512
-    texts: int = 32_000
-    seconds: float = 60.0
 
 
 class Batcher(Generic[Request]):
@@ -124,10 +110,10 @@ class Batcher(Generic[Request]):
         name: str,
         model: BatchedModel[Request, Any],
         computing: Executor,
-        limits: BatchLimits | None = None,
+        limits: Limits | None = None,
         metrics: BatchMetrics | None = None,
     ) -> None:
-        self.name, self.model, self.limits = name, model, limits or BatchLimits()
+        self.name, self.model, self.limits = name, model, limits or Limits()
         self.metrics = metrics or BatchMetrics(CollectorRegistry())
         self.requests, self.texts = 0, 0
         self._computing = computing
@@ -193,7 +179,7 @@ class Batcher(Generic[Request]):
         if not count:
             raise BadRequest("there are no texts")
         limits = self.limits
-        if self.requests >= limits.requests or (self.texts and self.texts + count > limits.texts):
+        if self.requests >= limits.queue or (self.texts and self.texts + count > limits.queue_texts):
             self.metrics.dropped(self.name, "full")
             waiting = f"{self.requests:,} requests with {self.texts:,} texts wait: try again"
             raise Overloaded(waiting, retry_after=self._retry_after())
@@ -241,7 +227,7 @@ class Batcher(Generic[Request]):
         while True:
             self._changed.clear()
             oldest = self._waiting.oldest
-            left = None if oldest is None else oldest + self.limits.wait - loop.time()
+            left = None if oldest is None else oldest + self.limits.batch_wait - loop.time()
             if left is not None and (left <= 0 or self._waiting.tokens >= self.model.budget):
                 return
             with suppress(TimeoutError):
@@ -285,7 +271,7 @@ def _check_whole(work: TokenizedWork[Any]) -> None:
 class Batchers:
     """Batchers by model; all compute in one thread, ``computing``, batch after batch."""
 
-    def __init__(self, computing: Executor, limits: BatchLimits, metrics: BatchMetrics | None = None) -> None:
+    def __init__(self, computing: Executor, limits: Limits, metrics: BatchMetrics | None = None) -> None:
         self._computing, self._limits, self._metrics = computing, limits, metrics
         self._batchers: dict[object, Batcher[Any]] = {}
         self._tokenizers: dict[object, PlainTokenizer] = {}

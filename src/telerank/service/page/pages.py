@@ -158,7 +158,7 @@ class Pages:
 
     @property
     def shown(self) -> Shown:
-        return Shown.of(self.index, self.inquiry, self.links, self.say)
+        return Shown(self.index, self.inquiry, self.links, self.say)
 
     @property
     def text_language(self) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -173,11 +174,11 @@ class Shown:
     inquiry: Inquiry
     links: Links
     say: Messages
-    terms: Mapping[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, index: Index, inquiry: Inquiry, links: Links, say: Messages) -> Shown:
-        return cls(index, inquiry, links, say, query_terms(index, inquiry.query))
+    @cached_property
+    def terms(self) -> Mapping[str, float]:
+        """The terms of the query with their weights."""
+        return query_terms(self.index, self.inquiry.query)
 
     @property
     def language(self) -> str:

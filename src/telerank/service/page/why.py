@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import NamedTuple
 
-from telerank.phrases import Phrase
 from telerank.service.page.messages import NARROW, Messages
-from telerank.types import Explanation
+from telerank.types import Explanation, Phrase
 
 _ROUNDING = "rounding to float32"  # less than any digit that is shown
 _OVER_WORDS = "attention over the words"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from telerank.expressions import quote
 from telerank.service.errors import ERRORS, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
-from telerank.service.routes.fields import Body, CleanText, IndexName, PipelineText, QueryText
+from telerank.service.routes.fields import Body, CleanText, IndexName, PipelineReply, PipelineText, QueryText
 from telerank.service.routes.search import check_query, record_run
 from telerank.service.searching import StageRun, run_reader
 from telerank.service.state import CurrentServed, CurrentSnapshot
@@ -71,7 +71,7 @@ class AnswerHit(BaseModel):
     explanation: Explanation | None = None
 
 
-class AnswerReply(BaseModel):
+class AnswerReply(PipelineReply):
     """The answers, best first; none if the documents that were read have none.
 
     ``no_answer`` is the score of no answer minus that of the best span, in the first document that has a
@@ -112,10 +112,6 @@ class AnswerReply(BaseModel):
         }
     )
 
-    query: str
-    index: str
-    generation: int
-    pipeline: str
     milliseconds: float
     stages: list[StageRun]
     no_answer: float | None = None

@@ -64,6 +64,15 @@ Truncate = Annotated[
 TextOrTexts = Annotated[CleanText | list[CleanText], Field(description="A text, or several.")]
 
 
+class PipelineReply(BaseModel):
+    """What the replies of pipelines begin with. ``generation`` of the index grows with every change."""
+
+    query: str
+    index: str
+    generation: int
+    pipeline: str
+
+
 class ClientRequest(BaseModel):
     """A request of another service's client, whose other fields are named in the reply, but not read."""
 
@@ -115,7 +124,7 @@ class ModelCalls:
         ServiceError
             If there is no such re-ranker, or there are too many or too long texts, or as the batcher raises.
         """
-        scorer = self.snapshot.reranker(model)
+        scorer = self.snapshot.models.rerankers.find(model)
         name = model or self.snapshot.models.rerankers.names[0]
         texts = list(dict.fromkeys(query for query, _ in pairs.pairs)) + [text for _, text in pairs.pairs]
         self._check(len(pairs), texts)
@@ -129,7 +138,7 @@ class ModelCalls:
 
         Vectors have all their dimensions: ``dimensions`` is only checked.
         """
-        encoder = self.snapshot.encoder(model)
+        encoder = self.snapshot.models.encoders.find(model)
         name = model or self.snapshot.models.encoders.names[0]
         self._check(len(texts), texts.texts)
         if dimensions is not None and dimensions > encoder.dimension:

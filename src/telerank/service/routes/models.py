@@ -161,9 +161,9 @@ def _find(snapshot: Snapshot, name: str | None) -> Scorer | TorchEncoder:
     """The re-ranker or encoder of a name; None: the first re-ranker, else the first encoder."""
     rerankers, encoders = snapshot.models.rerankers.names, snapshot.models.encoders.names
     if name in rerankers or (name is None and rerankers):
-        return snapshot.reranker(name)
+        return snapshot.models.rerankers.find(name)
     if name in encoders or (name is None and encoders):
-        return snapshot.encoder(name)
+        return snapshot.models.encoders.find(name)
     raise NotServed.named("re-ranker or encoder", name or "", [*rerankers, *encoders])
 
 

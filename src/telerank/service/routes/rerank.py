@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+from scipy.special import expit
 
 from telerank.service.batching.waiting import BatchedReply, PairsToScore
 from telerank.service.errors import ERRORS, BadRequest, Unprocessable
@@ -329,8 +330,7 @@ def _describe_cut(reply: BatchedReply) -> list[str]:
 
 def _relevance(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The sigmoid: with one logit a probability, with the difference of two that of the softmax."""
-    small = np.exp(-np.abs(logits))
-    relevance: npt.NDArray[np.float64] = np.where(logits >= 0, 1, small) / (1 + small)
+    relevance: npt.NDArray[np.float64] = expit(logits)
     return relevance
 
 

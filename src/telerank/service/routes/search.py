@@ -13,7 +13,7 @@ from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.indexes import ServedIndex
 from telerank.service.observe import note
 from telerank.service.page.highlight import Part, find_matches, query_terms, snippet
-from telerank.service.routes.fields import Body, Docno, IndexName, PipelineText, QueryText
+from telerank.service.routes.fields import Body, Docno, IndexName, PipelineReply, PipelineText, QueryText
 from telerank.service.searching import QID, StagedRanking, StageRun, refuse_values, run_stages, uses_models
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
@@ -95,7 +95,7 @@ _HIT: dict[str, Any] = {
 }
 
 
-class SearchReply(BaseModel):
+class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change."""
 
     model_config = ConfigDict(
@@ -117,10 +117,6 @@ class SearchReply(BaseModel):
         }
     )
 
-    query: str
-    index: str
-    generation: int
-    pipeline: str
     page: int
     k: int
     more: bool
@@ -146,7 +142,7 @@ class ExplainParameters(ExplainRequest):
     model_config = ConfigDict(strict=False)
 
 
-class ExplainReply(BaseModel):
+class ExplainReply(PipelineReply):
     """Why a document has the score that a pipeline gives it."""
 
     model_config = ConfigDict(
@@ -168,10 +164,6 @@ class ExplainReply(BaseModel):
         }
     )
 
-    query: str
-    index: str
-    generation: int
-    pipeline: str
     docno: str
     explanation: Explanation
 
