@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -143,6 +143,11 @@ class ServedIndex:
     def generation(self) -> int:
         """How often the index has been changed; 0 of vectors alone."""
         return self.index.sparse.manifest.generation if self.index.has_texts else 0
+
+    @property
+    def analyzer(self) -> str | None:
+        """The name of the analyzer; None of vectors alone."""
+        return self.index.analyzer.name if self.index.has_texts else None
 
     @property
     def documents(self) -> int:
@@ -323,11 +328,9 @@ class ServedIndex:
         """A re-ranker or a reader of a pipeline, by its name."""
         if self._is_open:
             return family.find(model, self.name, **settings)
-        source = self._locate(model, family.sources)
+        known = {**family.sources, **self.models.folders}
+        source = locate_model(model, models=known, index=self.index.folder)
         return family.open(model, source, self._scope(source), **settings)
-
-    def _locate(self, model: str, sources: Mapping[str, str]) -> str:
-        return locate_model(model, models={**sources, **self.models.folders}, index=self.index.folder)
 
     def _scope(self, source: str) -> str:
         """The name of the index if it keeps the model, else empty."""

@@ -20,7 +20,9 @@ from telerank.service.batching.waiting import (
     BatchedReply,
     BatchParts,
     Job,
+    PairsToScore,
     Results,
+    TextsToEncode,
     Timings,
     TokenizedWork,
     Waiting,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
     from telerank.service.batching.models import PlainTokenizer
-    from telerank.service.batching.waiting import PairsToScore, TextsToEncode
 
 Request = TypeVar("Request", bound=Sized)
 Value = TypeVar("Value")
@@ -182,11 +183,8 @@ class Batcher(Generic[Request]):
         if self.requests >= limits.queue or (self.texts and self.texts + count > limits.queue_texts):
             self.metrics.dropped(self.name, "full")
             waiting = f"{self.requests:,} requests with {self.texts:,} texts wait: try again"
-            raise Overloaded(waiting, retry_after=self._retry_after())
-
-    def _retry_after(self) -> int:
-        """Seconds in which half of what waits should be computed."""
-        return min(_LONGEST_RETRY, max(1, math.ceil(self.texts * self._pace / 2)))
+            half = math.ceil(self.texts * self._pace / 2)  # seconds in which half of it should be computed
+            raise Overloaded(waiting, retry_after=min(_LONGEST_RETRY, max(1, half)))
 
     async def _answer(self, request: Request, may_cut: bool) -> BatchedReply:
         loop = asyncio.get_running_loop()

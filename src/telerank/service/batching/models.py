@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TokenizedPairs, tokenize_for
 from telerank.service.batching.waiting import PairsToScore, Results, TextsToEncode, TokenizedWork
-
-if TYPE_CHECKING:
-    from telerank.dense.encoder import TorchEncoder
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from telerank.service.errors import ERRORS, NotServed, TooLarge
-from telerank.service.indexes import ServedIndex
 from telerank.service.routes.fields import Docno, IndexName
 from telerank.service.state import CurrentSettings, CurrentSnapshot
 
@@ -38,27 +37,24 @@ class DocumentsReply(BaseModel):
     documents: list[Document]
 
 
+_INDEX: dict[str, JsonValue] = {
+    "name": "piaf",
+    "generation": 1,
+    "documents": 3835,
+    "analyzer": "french",
+    "default": "best",
+    "default_answer": None,
+    "pipelines": {"best": "bm25(k1=1.2, b=0.5)"},
+    "answering": {},
+    "unavailable": {},
+    "vectors": [],
+}
+
+
 class IndexReply(BaseModel):
     """An index; ``pipelines`` and ``answering`` are texts by name, ``unavailable`` why others cannot run."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "piaf",
-                    "generation": 1,
-                    "documents": 3835,
-                    "analyzer": "french",
-                    "default": "best",
-                    "default_answer": None,
-                    "pipelines": {"best": "bm25(k1=1.2, b=0.5)"},
-                    "answering": {},
-                    "unavailable": {},
-                    "vectors": [],
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_INDEX]})
 
     name: str
     generation: int
@@ -72,8 +68,18 @@ class IndexReply(BaseModel):
     vectors: list[str]
 
 
+_SERVED: dict[str, JsonValue] = {
+    "indexes": [_INDEX],
+    "rerankers": ["my-reranker"],
+    "encoders": [],
+    "readers": [],
+}
+
+
 class IndexesReply(BaseModel):
     """The indexes that are served, the default first, and the models by kind."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SERVED]})
 
     indexes: list[IndexReply]
     rerankers: list[str]
@@ -82,7 +88,6 @@ class IndexesReply(BaseModel):
 
 
 router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
-_INDEX_EXAMPLE = IndexReply.model_config["json_schema_extra"]["examples"][0]  # type: ignore[index]
 
 
 @router.get("/documents", summary="Documents by name")
@@ -106,29 +111,12 @@ async def documents(
     return DocumentsReply(index=opened.name, generation=opened.generation, documents=shown)
 
 
-@router.get(
-    "/indexes",
-    summary="What is served",
-    responses={
-        200: {
-            "content": {
-                "application/json": {
-                    "example": {
-                        "indexes": [_INDEX_EXAMPLE],
-                        "rerankers": ["my-reranker"],
-                        "encoders": [],
-                        "readers": [],
-                    }
-                }
-            }
-        }
-    },
-)
+@router.get("/indexes", summary="What is served")
 async def indexes(snapshot: CurrentSnapshot) -> IndexesReply:
     """The indexes with their pipelines, and the models by kind."""
     models = snapshot.models
     return IndexesReply(
-        indexes=[_describe(index) for index in snapshot.indexes.values()],
+        indexes=[IndexReply.model_validate(index) for index in snapshot.indexes.values()],
         rerankers=models.rerankers.names,
         encoders=models.encoders.names,
         readers=models.readers.names,
@@ -138,19 +126,4 @@ async def indexes(snapshot: CurrentSnapshot) -> IndexesReply:
 @router.get("/indexes/{name}", summary="One index")
 async def one_index(snapshot: CurrentSnapshot, name: str) -> IndexReply:
     """An index with its pipelines."""
-    return _describe(snapshot.served_index(name))
-
-
-def _describe(served: ServedIndex) -> IndexReply:
-    return IndexReply(
-        name=served.name,
-        generation=served.generation,
-        documents=served.documents,
-        analyzer=served.index.analyzer.name if served.index.has_texts else None,
-        default=served.default,
-        default_answer=served.default_answer,
-        pipelines=served.pipelines,
-        answering=served.answering,
-        unavailable=served.unavailable,
-        vectors=served.vectors,
-    )
+    return IndexReply.model_validate(snapshot.served_index(name))

@@ -128,7 +128,9 @@ async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
     may_cut = body.truncate is not False
     name, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
     vectors = reply.results if body.dimensions is None else _normalise(reply.results[:, : body.dimensions])
-    encoded = _encode_base64(vectors) if body.encoding_format == "base64" else vectors.tolist()
+    encoded = vectors.tolist()
+    if body.encoding_format == "base64":
+        encoded = [base64.b64encode(vector.tobytes()).decode() for vector in vectors.astype("<f4")]
     usage = {"prompt_tokens": reply.tokens, "total_tokens": reply.tokens}
     content = {"object": "list", "model": name, "data": _items(encoded, reply), "usage": usage}
     return _respond(calls, content)
@@ -177,10 +179,6 @@ def _normalise(vectors: _Vectors) -> _Vectors:
     lengths[(np.abs(lengths - 1) < 1e-6) | (lengths == 0)] = 1
     scaled: _Vectors = (vectors / lengths).astype(np.float32)
     return scaled
-
-
-def _encode_base64(vectors: _Vectors) -> list[str]:
-    return [base64.b64encode(vector.tobytes()).decode() for vector in vectors.astype("<f4")]
 
 
 def _respond(calls: Calls, content: Any) -> Response:
