@@ -24,7 +24,7 @@ from typing import Self
 import numpy as np
 
 from telerank.expressions import number_text
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 CHAIN, SUM, PRODUCT, CALL = range(4)
 """How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``."""
@@ -93,6 +93,11 @@ class Stage(ABC):
     def binding(self) -> int:
         """How tightly :attr:`text` binds."""
         return CALL
+
+    @property
+    def role(self) -> str:
+        """What the stage does: ``words``, ``dense``, ``rerank``, ``segments``, ``fused`` or ``other``."""
+        return "other"
 
     @property
     def sources(self) -> Mapping[str, object]:
@@ -203,6 +208,10 @@ class Chain(Stage):
         return (last if isinstance(whole, Chain) else whole).explanation(query, docno)
 
     @property
+    def role(self) -> str:
+        return self.stages[-1].role
+
+    @property
     def text(self) -> str:
         return " >> ".join(operand_text(stage, SUM) for stage in self.stages)
 
@@ -231,6 +240,10 @@ class Cut(Stage):
         return self.stage.explanation(query, docno)
 
     @property
+    def role(self) -> str:
+        return self.stage.role
+
+    @property
     def text(self) -> str:
         return f"{operand_text(self.stage, PRODUCT)} % {self.k}"
 
@@ -242,6 +255,7 @@ class Weighted(Stage):
     stage: Stage
     weight: float
     binding = PRODUCT
+    role = "fused"
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.weight):
@@ -255,7 +269,7 @@ class Weighted(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explanation(query, docno)
-        return Explanation(self.weight * part.value, f"{self.weight} times", (part,))
+        return Explanation(self.weight * part.value, Phrase("{weight} times", weight=self.weight), (part,))
 
     @property
     def text(self) -> str:
@@ -268,6 +282,7 @@ class Sum(Stage):
 
     stages: tuple[Stage, ...]
     binding = SUM
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         copies = itertools.tee(stream, len(self.stages))
@@ -358,7 +373,9 @@ def _explain_part(stage: Stage, query: Query, docno: str) -> Explanation | None:
     # a retriever ignores the document that it is given here, a re-ranker scores it
     docnos = next(stage([Ranking(query, (docno,), np.zeros(1))])).docnos
     return (
-        part if docno in docnos else Explanation(0.0, f"not among the {len(docnos)} retrieved there", (part,))
+        part
+        if docno in docnos
+        else Explanation(0.0, Phrase("not among the {n} retrieved there", n=len(docnos)), (part,))
     )
 
 

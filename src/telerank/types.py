@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -272,6 +272,25 @@ class Ranking:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Ranking, (self.query, self.docnos, self.scores)
+
+
+class Phrase(str):
+    """A text made of a template and facts: ``Phrase("rank {n}", n=3)`` is the text ``rank 3``.
+
+    Another language finds its own words by ``template``, and puts the same ``facts`` into them.
+    """
+
+    __slots__ = ("facts", "template")
+    template: str
+    facts: dict[str, Any]
+
+    def __new__(cls, template: str, /, **facts: Any) -> Self:
+        phrase = super().__new__(cls, template.format(**facts))
+        phrase.template, phrase.facts = template, facts
+        return phrase
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
+        return (self.template,), self.facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,6 @@ def test_a_match_is_the_text_of_the_segment_and_of_many_segments_ten_are_explain
     matches = stage.match(QUERIES[0], "d8")
     assert matches[0].text == DOCS[8].text[slice(*matches[0].span)]
     assert [match.score for match in matches] == sorted((match.score for match in matches), reverse=True)
-    assert str(matches[0]).startswith(f"segment {matches[0].number + 1} of {matches[0].count}, characters ")
     many = SegmentReranker(reranker, Aggregate("mean"), SegmentSettings(length=5))
     parts = many.explain(QUERIES[0], "d8").parts
     assert len(parts) == 11

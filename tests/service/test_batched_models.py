@@ -11,11 +11,10 @@ from small_rerankers import pairs, small_reranker
 from telerank.dense.encoder import TorchEncoder
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
-from telerank.service.batching.batcher import BatchLimits
-from telerank.service.batching.batchers import Batchers
-from telerank.service.batching.pairs import BatchedReranker
-from telerank.service.batching.vectors import BatchedEncoder
-from telerank.service.batching.work import PairsToScore, TextsToEncode
+from telerank.service.batching.batcher import Batchers
+from telerank.service.batching.models import BatchedEncoder, BatchedReranker
+from telerank.service.batching.waiting import PairsToScore, TextsToEncode
+from telerank.service.settings import Limits
 from telerank.types import Query, Ranking
 
 LARGEST = 2e-6
@@ -27,7 +26,7 @@ def together(batcher_of, requests):
 
     async def run():
         with ThreadPoolExecutor(1) as computing:
-            batchers = Batchers(computing, BatchLimits(wait=0.2))
+            batchers = Batchers(computing, Limits(batch_wait=0.2))
             replies = await asyncio.gather(*(batcher_of(batchers).submit(request) for request in requests))
             await batchers.aclose()
             return replies

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from telerank.errors import ModelError
-from telerank.service.batching.batcher import Batcher, BatchLimits
-from telerank.service.batching.work import SilentObserver, TokenizedWork
+from telerank.service.batching.batcher import Batcher, BatchMetrics
+from telerank.service.batching.waiting import TokenizedWork
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
+from telerank.service.settings import Limits
 
 
 class Lengths:
@@ -42,8 +44,9 @@ class Lengths:
         return 2.0 * np.array(texts)
 
 
-class Drops(SilentObserver):
+class Drops(BatchMetrics):
     def __init__(self) -> None:
+        super().__init__(CollectorRegistry())
         self.reasons: list[str] = []
 
     def dropped(self, model, reason):  # noqa: ARG002
@@ -56,7 +59,7 @@ def batched(test: Callable[[Batcher[Any], Lengths], Awaitable[None]], **limits: 
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as computing:
-            batcher = Batcher("lengths", model, computing, BatchLimits(**limits), drops)
+            batcher = Batcher("lengths", model, computing, Limits().model_copy(update=limits), drops)
             try:
                 await asyncio.wait_for(test(batcher, model), 60)
             finally:
@@ -158,7 +161,7 @@ async def test_a_request_is_given_up_at_its_deadline(batcher, model):
     assert [30] not in model.batches
 
 
-@pytest.mark.parametrize("limit", [{"requests": 2}, {"texts": 5}])
+@pytest.mark.parametrize("limit", [{"queue": 2}, {"queue_texts": 5}])
 def test_a_full_queue_says_when_to_try_again(limit):
     async def test(batcher, model):
         held = await hold(batcher, model)
@@ -227,13 +230,13 @@ def test_every_text_is_computed_once_in_its_place_and_no_batch_is_above_its_budg
     batched(test)
 
 
-@with_batcher(wait=300)
+@with_batcher(batch_wait=300)
 async def test_a_batch_waits_until_it_is_full(batcher, model):
     await asyncio.gather(batcher.submit([50]), batcher.submit([50, 50, 50]))
     assert model.batches == [[50, 50], [50, 50]]
 
 
-@with_batcher(wait=0.2)
+@with_batcher(batch_wait=0.2)
 async def test_a_batch_that_is_not_full_waits_for_some_time(batcher, model):
     timings = (await batcher.submit([1])).timings
     assert timings.queue + timings.tokenise >= 0.2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from string import Formatter
@@ -8,7 +9,7 @@ import pytest
 
 from telerank.service import page
 from telerank.service.page.messages import TEXTS, Messages, choose_language
-from telerank.service.page.stages import KINDS
+from telerank.stage import Stage
 
 FOLDER = Path(page.__file__).parent
 ENGLISH, FRENCH = Messages("en"), Messages("fr")
@@ -28,11 +29,12 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there():
     code += (FOLDER.parent / "routes" / "page.py").read_text("utf-8")
     named = set(re.findall(r'say\(\s*"([a-z.]+)"', templates + code))
     named |= {f"error.{status}" for status in (400, 401, 403, 404, 405, 413, 422, 424, 429, 500, 503, 507)}
-    named |= {f"stage.{kind}" for kind in (*KINDS.values(), "other", "read", "passages")}
+    roles = re.findall("``([a-z]+)``", inspect.getdoc(Stage.role))
+    named |= {f"stage.{role}" for role in (*roles, "read", "passages")}
     named |= {"answer.high", "answer.medium", "answer.low"}
     known = {key.removesuffix(".one").removesuffix(".other") for key in TEXTS["en"]}
     known = known - {"stage"} | {"stage.other"}
-    named.discard("answer.")  # a level follows
+    named -= {"answer.", "stage."}  # a level follows, or a role
     assert named == known
 
 

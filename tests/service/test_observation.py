@@ -8,7 +8,7 @@ import pytest
 from small_service import serving, settings_of
 from telerank.errors import IndexDamaged
 from telerank.service.indexes import ServedIndex
-from telerank.service.logs import JsonLines
+from telerank.service.observe import JsonLines
 
 
 @pytest.mark.parametrize("log_queries", [False, True])

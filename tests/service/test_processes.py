@@ -12,7 +12,7 @@ import telerank as tr
 from served_process import ROOT, ServedProcess, served_process
 from small_service import make_index, settings_of, wait_until
 from telerank.errors import CollectionError
-from telerank.service.process.workers import listen
+from telerank.service.workers import listen
 
 
 def search(url, query="q1"):

@@ -14,7 +14,7 @@ from telerank.service.settings import make_settings, name_folders, read_keys, re
 def served(monkeypatch):
     """The settings that the command would serve."""
     seen = []
-    monkeypatch.setattr("telerank.service.process.workers.run_service", seen.append)
+    monkeypatch.setattr("telerank.service.workers.run_service", seen.append)
     return seen
 
 

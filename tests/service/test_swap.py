@@ -123,7 +123,7 @@ def test_an_index_that_was_replaced_is_freed_at_once(tmp_path):
         gc.collect()
         gc.disable()
         try:
-            gone = weakref.ref(served.snapshot().index())
+            gone = weakref.ref(served.snapshot().served_index().index)
             add_documents(folder, [Doc("new", "q1 news")], workers=1)
             wait_until(lambda: gone() is None)
         finally:

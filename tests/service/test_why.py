@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import pytest
@@ -9,10 +10,10 @@ from small_models import small_encoder
 from small_rerankers import small_reranker
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import explain_stages, find, kind_of, split_stages
 from telerank.service.page.why import Reason, describe, reasons
+from telerank.service.searching import explain_stages, run_stages, split_stages
 from telerank.stage import Chain
-from telerank.types import Doc, Explanation, Query
+from telerank.types import Doc, Explanation, Phrase, Query
 
 DOCS = [Doc(f"d{n}", f"x{n} q1 x2. q1 x{n + 1} d3. q2 " + "x5 d4 " * n, f"d{n}") for n in range(6)]
 QUERY = Query("1", "q1 q2 q1 aujourd'hui x4")
@@ -52,6 +53,10 @@ def index(tmp_path_factory) -> tr.Index:
     return tr.open(folder / "idx")
 
 
+def without_it(text: str) -> Phrase:
+    return Phrase("sentence {n}, “{text}”: without it {value:.4g}", n=1, text=text, value=1.5)
+
+
 def descriptions(explanation: Explanation) -> Iterator[str]:
     yield explanation.what
     for part in explanation.parts:
@@ -66,11 +71,10 @@ def test_every_stage_has_the_rank_the_score_and_the_words_of_its_explanation(ind
     assert len(shares) == len(split_stages(stage))
     assert shares[-1].rank == len(ranking)
     assert shares[-1].explanation.value == pytest.approx(ranking.scores[-1], rel=1e-5, abs=1e-6)
-    staged = find(stage, QUERY, 2)
+    staged = run_stages(stage, QUERY, 2)
     assert staged.ranking == (stage % 2).search(QUERY)
-    assert staged.pipeline == stage.text
-    assert " >> ".join(step.text for step in staged.steps) == stage.text or not isinstance(stage, Chain)
-    assert all(step.kind != "other" for step in staged.steps)
+    assert " >> ".join(run.stage for run in staged.stages) == stage.text or not isinstance(stage, Chain)
+    assert all(run.role != "other" for run in staged.stages)
     for share in (*explain_stages(stage, QUERY, "d5", 100), *explain_stages(stage, QUERY, "d0", 100)):
         for what in descriptions(share.explanation) if share.explanation is not None else ():
             for say in MESSAGES if what != "rounding to float32" else ():
@@ -82,7 +86,7 @@ def test_a_cut_chain_is_split_into_its_stages_and_a_cut_sum_is_not(index: tr.Ind
     stages = split_stages(tr.pipeline("bm25 % 9 >> rerank(mono) % 3", index))
     assert [stage.text for stage in stages] == ["bm25(k1=1.2, b=0.75) % 9", "rerank(mono) % 3"]
     assert len(split_stages(tr.pipeline("(bm25 % 9 >> minmax(rerank(mono))) % 3", index))) == 2
-    assert kind_of(tr.pipeline("(bm25 + dfi) % 3", index)) == "fused"
+    assert tr.pipeline("(bm25 + dfi) % 3", index).role == "fused"
 
 
 def test_shares_are_parts_of_a_sum_and_what_does_not_sum_has_none():
@@ -101,15 +105,33 @@ def test_shares_are_parts_of_a_sum_and_what_does_not_sum_has_none():
 @pytest.mark.parametrize(
     ("what", "english", "french"),
     [
-        ("'etat': tf 3, df 20, cf 40", "“État”", "«\u202fÉtat\u202f»"),
-        ('"aujourd\'hui": tf 1, df 1, cf 1', "“aujourd'hui”", "«\u202faujourd'hui\u202f»"),
-        ("sentence 1, “a ~ {b} %s”: without it 1.5", "a ~ {b} %s", "a ~ {b} %s"),
-        ("sentence 1, “”: without it 3”: without it 1.5", "”: without it 3", "”: without it 3"),
-        ("sentence 1, “x”, which counts most”: without it 1.5", "x”, which", "x”, which"),
-        ("sentence 1, “{0.__class__}”: without it 1.5", "{0.__class__}", "{0.__class__}"),
-        ("0.5 times -3.25, the kernel at -0.9 (width 0.1)", "the kernel at −0.9", "le noyau en −0,9"),
+        (
+            Phrase("{term!r}: tf {tf}, df {df}, cf {cf}", term="etat", tf=3, df=20, cf=40),
+            "“État”",
+            "«\u202fÉtat\u202f»",
+        ),
+        (
+            Phrase("{term!r}: tf {tf}, df {df}, cf {cf}", term="aujourd'hui", tf=1, df=1, cf=1),
+            "“aujourd'hui”",
+            "«\u202faujourd'hui\u202f»",
+        ),
+        (without_it("a ~ {b} %s"), "a ~ {b} %s", "a ~ {b} %s"),
+        (without_it("”: without it 3"), "”: without it 3", "”: without it 3"),
+        (without_it("x”, which counts most"), "x”, which", "x”, which"),
+        (without_it("{0.__class__}"), "{0.__class__}", "{0.__class__}"),
+        (
+            Phrase(
+                "{weight:.4g} times {value:.4g}, the kernel at {least} (width {most})",
+                weight=0.5,
+                value=-3.25,
+                least=-0.9,
+                most=0.1,
+            ),
+            "the kernel at −0.9",
+            "le noyau en −0,9",
+        ),
         ("bias", "bias", "biais"),
-        ("number 2 by the tokens (3 sentences, but 2 by their tokens)", "sentence 2", "phrase 2"),
+        (Phrase("number {n} by the tokens ({error})", n=2, error="3 sentences"), "sentence 2", "phrase 2"),
     ],
 )
 def test_a_description_has_the_words_of_the_query_and_quotes_as_they_are(what, english, french):
@@ -124,11 +146,16 @@ def test_a_description_that_is_not_known_stays_as_it_is():
 
 @pytest.mark.parametrize("say", MESSAGES)
 def test_sentences_that_are_not_read_have_no_value(say: Messages):
-    for what in ("sentence 4: not read, beyond 512 tokens", "sentences 4 to 12: not read, beyond 512 tokens"):
+    for template in ("sentence {n}", "sentences {n} to {of}"):
+        what = Phrase(template + ": not read, beyond {k} tokens", n=4, of=12, k=512)
         reason = reasons(Explanation(0.0, what), say, {})
         assert (reason.value, reason.share, reason.is_foreign) == (say("explain.unread"), None, False)
         assert "512" in reason.text
-    quoted = reasons(Explanation(0.0, "sentence 4, “sentence 5: not read, beyond 1 tokens”"), say, {})
+    quoted = reasons(
+        Explanation(0.0, Phrase("sentence {n}, “{text}”", n=4, text="5: not read, beyond {k} tokens")),
+        say,
+        {},
+    )
     assert quoted.value != say("explain.unread")
 
 
@@ -139,3 +166,10 @@ def test_words_of_a_document_are_not_marked_as_english():
         ("maison", False),
         ("(un mot sans vecteur)", False),
     ]
+
+
+def test_a_phrase_is_its_text_and_survives_a_pickle():
+    phrase = Phrase("{text}: {n:.2f}", text="{0}", n=1)
+    assert (phrase, phrase.facts["n"]) == ("{0}: 1.00", 1)
+    again = pickle.loads(pickle.dumps(phrase))
+    assert (again, again.template, again.facts) == (phrase, phrase.template, phrase.facts)

@@ -16,7 +16,7 @@ from telerank.errors import CollectionError
 from telerank.expressions import call_text, quote
 from telerank.stage import Stage
 from telerank.trec import load_qrels
-from telerank.types import Answer, Doc, Explanation, Progress, Qrel, Qrels, Query, Ranking
+from telerank.types import Answer, Doc, Explanation, Phrase, Progress, Qrel, Qrels, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +35,9 @@ class CandidatePool(Stage):
         return (self._find(bare.query) for bare in stream)
 
     def explanation(self, query: Query, docno: str) -> Explanation:
-        return Explanation(dict(self._find(query))[docno], f"the score in {self.split}/{self.name}")
+        return Explanation(
+            dict(self._find(query))[docno], Phrase("the score in {file}", file=f"{self.split}/{self.name}")
+        )
 
     @property
     def sources(self) -> Mapping[str, object]:

@@ -109,6 +109,7 @@ class ApproximateRetriever(Retriever):
     batch: int = field(default=64, compare=False)
     name: str = field(default="", compare=False)
     report: RecallReport = field(init=False, repr=False, compare=False)
+    role = "dense"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,7 +14,7 @@ from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.expressions import quote
 from telerank.stage import Retriever, check_depth
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +34,7 @@ class DenseRetriever(Retriever):
     threads: int = field(default=1, compare=False)
     device: str = field(default="cpu", compare=False)
     name: str = field(default="", compare=False)
+    role = "dense"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,8 +80,8 @@ class DenseRetriever(Retriever):
             Explanation(score / product if product else 0.0, "cosine of the angle between them"),
         )
         model = self.name or self.encoder.name
-        what = f"inner product of {self.vectors.dimension} dimensions, by {model}: the product of"
-        return Explanation(score, what, parts)
+        what = "inner product of {n} dimensions, by {model}: the product of"
+        return Explanation(score, Phrase(what, n=self.vectors.dimension, model=model), parts)
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
         encoded = self.encoder.encode_queries([query.text for query in queries])

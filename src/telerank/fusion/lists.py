@@ -194,3 +194,9 @@ def check_k(k: float) -> None:
     """ValueError unless ``k`` is one of reciprocal ranks."""
     if not 0 <= k < math.inf:
         raise ValueError(f"k must be a number of at least 0, got {k!r}")
+
+
+def sigmoid(logits: Scores) -> Scores:
+    """1 / (1 + exp(-logit)): with one logit a probability, with the difference of two that of the softmax."""
+    small = np.exp(-np.abs(logits))  # between 0 and 1: nothing overflows
+    return np.where(logits >= 0, 1.0, small) / (1.0 + small)

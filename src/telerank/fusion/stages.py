@@ -17,10 +17,11 @@ from telerank.fusion.lists import (
     check_weights,
     interleave_rankings,
     scale_scores,
+    sigmoid,
     sum_reciprocal_ranks,
 )
 from telerank.stage import Stage, Sum, Weighted, check_depth
-from telerank.types import Explanation, Query, Ranking, Scores
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +29,7 @@ class _Fused(Stage):
     """The lists of several stages, fused into one by their ranks."""
 
     stages: tuple[Stage, ...]
+    role = "fused"
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -41,7 +43,7 @@ class _Fused(Stage):
         """What a document gets for its rank in one of the lists, as explanations have it."""
 
     @abstractmethod
-    def _formula(self, rank: int) -> str:
+    def _formula(self, rank: int) -> Phrase:
         """The score of the document at this rank of the fused list."""
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
@@ -59,7 +61,7 @@ class _Fused(Stage):
             if docno in ranking.docnos:
                 rank = ranking.docnos.index(docno) + 1
                 part = stage.explain(query, docno)
-                parts[i] = Explanation(self._contribution(rank), f"rank {rank}", (part,))
+                parts[i] = Explanation(self._contribution(rank), Phrase("rank {n}", n=rank), (part,))
         return Explanation(value, self._formula(fused.docnos.index(docno) + 1), tuple(parts))
 
 
@@ -80,8 +82,8 @@ class Interleave(_Fused):
     def _contribution(self, rank: int) -> float:
         return float(rank)
 
-    def _formula(self, rank: int) -> str:
-        return f"1 / rank {rank} of the lists in turns"
+    def _formula(self, rank: int) -> Phrase:
+        return Phrase("1 / rank {n} of the lists in turns", n=rank)
 
     def limit(self, k: int) -> Stage:
         # the first k documents are among the first k of each list
@@ -110,8 +112,8 @@ class ReciprocalRank(_Fused):
     def _contribution(self, rank: int) -> float:
         return 1.0 / (self.k + rank)
 
-    def _formula(self, rank: int) -> str:  # noqa: ARG002
-        return f"sum of 1 / ({self.k:g} + rank)"
+    def _formula(self, rank: int) -> Phrase:  # noqa: ARG002
+        return Phrase("sum of 1 / ({k} + rank)", k=f"{self.k:g}")
 
     @property
     def text(self) -> str:
@@ -123,6 +125,7 @@ class MinMax(Stage):
     """The lists of the stage, their scores scaled to [0, 1] (:func:`scale_scores`)."""
 
     stage: Stage
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return map(scale_scores, self.stage(stream))
@@ -134,8 +137,9 @@ class MinMax(Stage):
         part = self.stage.explain(query, docno)
         ranking = self.stage.search(query)
         value, least, greatest = dict(scale_scores(ranking))[docno], ranking.scores[-1], ranking.scores[0]
-        what = f"between the least ({least:.6g}) and the greatest ({greatest:.6g}) of {len(ranking)} scores"
-        return Explanation(value, what, (part,))
+        what = "between the least ({least:.6g}) and the greatest ({most:.6g}) of {n} scores"
+        facts = {"least": least, "most": greatest, "n": len(ranking)}
+        return Explanation(value, Phrase(what, **facts), (part,))
 
     @property
     def text(self) -> str:
@@ -150,17 +154,18 @@ class Probability(Stage):
     """
 
     stage: Stage
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for ranking in self.stage(stream):
-            yield Ranking.ranked(ranking.query, ranking.docnos, _sigmoid(ranking.scores))
+            yield Ranking.ranked(ranking.query, ranking.docnos, sigmoid(ranking.scores))
 
     def after(self, first: Stage) -> Stage:
         return Probability(self.stage.after(first))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explanation(query, docno)
-        value = float(_sigmoid(np.array([part.value]))[0])
+        value = float(sigmoid(np.array(part.value)))
         return Explanation(value, "sigmoid of", (part,))
 
     @property
@@ -174,6 +179,7 @@ class Within(Stage):
 
     candidates: Stage
     stage: Stage
+    role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for listed, ranking in run_stages((self.candidates, self.stage), stream):
@@ -189,7 +195,7 @@ class Within(Stage):
         if docno not in self.candidates.search(query).docnos:
             raise KeyError(docno)
         if docno not in self.stage.search(query).docnos:
-            return Explanation(0.0, f"a candidate that {self.stage.text} lacks")
+            return Explanation(0.0, Phrase("a candidate that {stage} lacks", stage=self.stage.text))
         return self.stage.explain(query, docno)
 
     @property
@@ -232,9 +238,3 @@ def run_stages(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[t
     """Run each stage on the same stream: the rankings of all stages, query by query."""
     copies = itertools.tee(stream, len(stages))
     return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)
-
-
-def _sigmoid(scores: Scores) -> Scores:
-    """(N,) -> (N,)."""
-    with np.errstate(over="ignore"):  # exp overflows to infinity, and the sigmoid becomes 0
-        return 1.0 / (1.0 + np.exp(-scores))

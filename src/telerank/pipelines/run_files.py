@@ -11,7 +11,7 @@ from telerank.expressions import call_text, quote
 from telerank.stage import Stage
 from telerank.stored import file_checksum
 from telerank.trec import read_run
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class ListedRankings(Stage):
         return (self._find(bare.query) for bare in stream)
 
     def explanation(self, query: Query, docno: str) -> Explanation:
-        return Explanation(dict(self._find(query))[docno], f"the score in {self.name}")
+        return Explanation(dict(self._find(query))[docno], Phrase("the score in {file}", file=self.name))
 
     def _find(self, query: Query) -> Ranking:
         ranking = self.rankings.get(query.qid)

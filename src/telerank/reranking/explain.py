@@ -12,7 +12,7 @@ any re-ranker     the score minus the score without the sentence, for each sente
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
 import torch
@@ -23,7 +23,7 @@ from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs, sentences_with_tokens
 from telerank.text.sentences import split_sentences
-from telerank.types import Explanation
+from telerank.types import Explanation, Phrase
 
 _WIDTH = 100  # characters of a sentence that are shown
 
@@ -41,17 +41,28 @@ def explain_score(scorer: Scorer, query: str, passage: str, name: str = "") -> E
     without = [passage[:start] + passage[end:] for start, end in read]
     score, *others = scorer.uncounted.score((query, text) for text in (passage, *without)).tolist()
     parts = [
-        Explanation(score - other, f"{_sentence(number, passage[start:end])}: without it {other:.4g}")
+        Explanation(
+            score - other,
+            Phrase(
+                "sentence {n}, “{text}”: without it {value:.4g}",
+                n=number,
+                text=_shorten(passage[start:end]),
+                value=other,
+            ),
+        )
         for number, ((start, end), other) in enumerate(zip(read, others, strict=True), 1)
     ]
     if len(read) < len(spans):
-        last = f"s {len(read) + 1} to {len(spans)}" if len(read) + 1 < len(spans) else f" {len(spans)}"
-        parts.append(Explanation(0.0, f"sentence{last}: not read, beyond {reranker.texts.max_length} tokens"))
+        template = "sentences {n} to {of}" if len(read) + 1 < len(spans) else "sentence {n}"
+        limits = {"n": len(read) + 1, "of": len(spans), "k": reranker.texts.max_length}
+        parts.append(Explanation(0.0, Phrase(template + ": not read, beyond {k} tokens", **limits)))
     sentences = Explanation(
         sum(part.value for part in parts), "what single sentences add, in all", tuple(parts)
     )
     return Explanation(
-        score, f"logit by {name or scorer.name}", (*_of_model(reranker, query, passage), sentences)
+        score,
+        Phrase("logit by {model}", model=name or scorer.name),
+        (*_of_model(reranker, query, passage), sentences),
     )
 
 
@@ -63,9 +74,9 @@ def _find_last_token(texts: PairTexts, query: str, passage: str) -> float:
     return math.inf if len(encoding.ids) <= room else encoding.offsets[room - 1][0]
 
 
-def _sentence(number: int, text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
-    return f"sentence {number}, “{line if len(line) <= _WIDTH else line[:_WIDTH] + '…'}”"
+    return line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
 
 
 @torch.inference_mode()
@@ -79,13 +90,13 @@ def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanat
         names = _sentence_names(reranker, passage, pair)
         gates = kind.gates(model, batch)[1][0, :, : len(names)]  # (episodes, S)
         for episode, row in enumerate(gates.tolist(), 1):
-            yield _sum_of(f"gates of episode {episode}", zip(row, names, strict=True))
+            yield _sum_of(Phrase("gates of episode {n}", n=episode), zip(row, names, strict=True))
     if kind.explain is not None:
         shown = kind.explain(model, reranker.texts, batch)
         yield _sum_of(shown.title, shown.values)
 
 
-def _sentence_names(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
+def _sentence_names(reranker: Reranker, passage: str, pair: Pair) -> Sequence[str]:
     """The names of the sentences in the pair, without those that have no token or were cut off.
 
     If sentences share a token these are not known, and the names say so.
@@ -96,8 +107,13 @@ def _sentence_names(reranker: Reranker, passage: str, pair: Pair) -> list[str]:
     try:
         in_tokens = sentences_with_tokens(reranker.texts, passage, spans, tokens)
     except ModelError as error:
-        return [f"number {number} by the tokens ({error})" for number in range(1, count + 1)]
-    names = [_sentence(number, passage[start:end]) for number, (start, end) in enumerate(spans, 1)]
+        return [
+            Phrase("number {n} by the tokens ({error})", n=n, error=str(error)) for n in range(1, count + 1)
+        ]
+    names = [
+        Phrase("sentence {n}, “{text}”", n=number, text=_shorten(passage[start:end]))
+        for number, (start, end) in enumerate(spans, 1)
+    ]
     return list(compress(names, in_tokens))[:count]
 
 

@@ -79,6 +79,7 @@ class CrossReranker(Stage):
     docs: Docs = field(hash=False)
     k: int | None = None
     name: str = field(default="", compare=False)
+    role = "rerank"
 
     def __post_init__(self) -> None:
         if self.k is not None:

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from telerank.fusion.lists import sigmoid
 from telerank.types import Scores
 
 Unit: TypeAlias = Literal["logit", "probability"]
@@ -93,9 +94,3 @@ _WEIGHTS: Mapping[str, Callable[[Aggregate, np.ndarray], Scores]] = {
 def convert(logits: Scores, unit: Unit) -> Scores:
     """The logits, or their sigmoids (Piaf report, equation 15)."""
     return logits if unit == "logit" else sigmoid(logits)
-
-
-def sigmoid(logits: Scores) -> Scores:
-    """1 / (1 + exp(-logit)): with one logit a probability, with the difference of two that of the softmax."""
-    small = np.exp(-np.abs(logits))  # between 0 and 1: nothing overflows
-    return np.where(logits >= 0, 1.0, small) / (1.0 + small)

@@ -23,7 +23,7 @@ from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
 from telerank.text.sentences import Span
-from telerank.types import Explanation, Query, Ranking, Scores
+from telerank.types import Explanation, Phrase, Query, Ranking, Scores
 
 _SHOWN = 10  # segments of a document that an explanation names
 _WIDTH = 80  # characters of a segment that it shows
@@ -39,10 +39,6 @@ class SegmentMatch:
     text: str
     score: float
     weight: float
-
-    def __str__(self) -> str:
-        where = f"segment {self.number + 1} of {self.count}"
-        return f"{where}, characters {self.span.start:,} to {self.span.end:,}"
 
 
 def match_segments(aggregate: Aggregate, segments: Segments, scores: Scores) -> list[SegmentMatch]:
@@ -71,22 +67,25 @@ def explain_document(
     title = segments.kept_title
     winner = matches[0]
     inner = explain_score(scorer, query, f"{title} {winner.text}" if title else winner.text)
-    parts = [Explanation(winner.score, f"{_describe(winner)}, which counts most", inner.parts)]
+    parts = [Explanation(winner.score, _describe(winner, ", which counts most"), inner.parts)]
     parts += [Explanation(match.score, _describe(match)) for match in matches[1:_SHOWN]]
     if rest := matches[_SHOWN:]:
         best = max(match.score for match in rest)
-        parts.append(Explanation(best, f"the best of {len(rest)} more segments"))
-    count = f"{len(matches)} segment{'s' if len(matches) != 1 else ''}"
-    chosen = _NAMES[aggregate.kind].format(k=aggregate.k, n=len(aggregate.weights))
-    what = f"{chosen} {count} by {reranker.name or scorer.name}"
+        parts.append(Explanation(best, Phrase("the best of {n} more segments", n=len(rest))))
+    best_of = len(aggregate.weights) if aggregate.kind == "best" else aggregate.k
+    facts = {"k": best_of, "n": len(matches), "model": reranker.name or scorer.name}
+    plural = "s" if len(matches) != 1 else ""
+    what = Phrase(_NAMES[aggregate.kind] + " {n} segment{plural} by {model}", plural=plural, **facts)
     return Explanation(aggregate(scores), what, tuple(parts))
 
 
-def _describe(match: SegmentMatch) -> str:
+def _describe(match: SegmentMatch, more: str = "") -> Phrase:
     line = " ".join(match.text[: 4 * _WIDTH].split())
     shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
     weight = "" if match.weight in (0, 1) else f", times {match.weight:.4g}"
-    return f"{match}{weight}: “{shown}”"
+    facts = {"n": match.number + 1, "of": match.count, "text": shown, "weight": weight}
+    template = "segment {n} of {of}, characters {span.start:,} to {span.end:,}{weight}: “{text}”"
+    return Phrase(template + more, span=match.span, **facts)
 
 
 _NAMES = {
@@ -95,7 +94,7 @@ _NAMES = {
     "mean": "the mean of",
     "sum": "the sum of",
     "kmax": "the mean of the {k} best of",
-    "best": "the weighted sum of the {n} best of",
+    "best": "the weighted sum of the {k} best of",
 }
 
 
@@ -130,6 +129,7 @@ class SegmentReranker(Stage):
     aggregate: Aggregate
     settings: SegmentSettings = NAMED["whole"]
     of: Unit = "logit"
+    role = "segments"
 
     def __post_init__(self) -> None:
         if not isinstance(self.reranker, CrossReranker):
@@ -223,6 +223,7 @@ class SegmentSum(Stage):
     beta: float
     scaled: bool
     name: str
+    role = "segments"
 
     def __post_init__(self) -> None:
         for weight in (self.alpha, self.beta):
@@ -248,8 +249,14 @@ class SegmentSum(Stage):
         by_segments = self.segments.explain(query, docno)
         scaled = "scaled to [0, 1] over the ranking" if self.scaled else "of the first stage"
         parts = (
-            Explanation(self.alpha * before, f"{self.alpha:g} times {before:.6g}, {scaled}", (own,)),
-            Explanation(self.beta * by_segments.value, f"{self.beta:g} times", (by_segments,)),
+            Explanation(
+                self.alpha * before,
+                Phrase("{weight:g} times {value:.6g}, " + scaled, weight=self.alpha, value=before),
+                (own,),
+            ),
+            Explanation(
+                self.beta * by_segments.value, Phrase("{weight:g} times", weight=self.beta), (by_segments,)
+            ),
         )
         return Explanation(parts[0].value + parts[1].value, "sum of", parts)
 

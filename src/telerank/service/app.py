@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match
 
 from telerank.errors import CollectionError, TelerankError
-from telerank.service.errors import add_error_handlers
+from telerank.service.errors import as_service_error, error_response
 from telerank.service.guards.limits import RequestGate
-from telerank.service.process.observe import RequestObserver
-from telerank.service.process.swap import IndexWatch
+from telerank.service.observe import Readiness, RequestObserver
 from telerank.service.routes import (
     answers,
     documents,
@@ -31,10 +32,7 @@ from telerank.service.routes import (
     search,
 )
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import Served
-
-if TYPE_CHECKING:
-    from telerank.service.process.workers import Readiness
+from telerank.service.state import IndexWatch, Served
 
 _log = logging.getLogger(__name__)
 ROUTERS = (
@@ -80,8 +78,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
     for path in {route.path for route in routes}:
         if settings.prefix and path.startswith(f"{settings.prefix}/"):  # stripped of it, or not?
             raise CollectionError(f"serve: prefix: expected another than {settings.prefix}: {path} is served")
-    add_error_handlers(app, routes)
-    page.add_page_errors(app)
+    _add_error_handlers(app, routes)
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(RequestGate, settings=settings)
@@ -96,6 +93,23 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
     served: Served = app.state.served
     app.add_middleware(RequestObserver, metrics=served.metrics, log_queries=settings.log_queries)
     return app
+
+
+def _add_error_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
+    async def reply_error(request: Request, raised: Exception) -> Response:
+        error, headers = as_service_error(raised), {}
+        if page.is_page_error(request, raised):
+            return page.error_page(request, error)
+        if isinstance(raised, HTTPException):
+            headers = dict(raised.headers or {})
+        if error.status == 405:  # the framework names the methods of the first route alone
+            matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+            methods = {method for route in matching for method in route.methods or ()}
+            headers |= {"Allow": ", ".join(sorted(methods))} if methods else {}
+        return error_response(error, request.scope, headers)
+
+    for kind in (TelerankError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, reply_error)
 
 
 @asynccontextmanager

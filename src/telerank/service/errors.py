@@ -8,20 +8,17 @@ object, whose ``message`` its clients read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
 from starlette.types import Scope
 
 from telerank.errors import ExpressionError, TelerankError, shorten, shorten_message
 from telerank.expressions import known_names
-from telerank.service.paths import OPENAI, path_of
+from telerank.service.settings import OPENAI, path_of
 
 _log = logging.getLogger(__name__)
 RETRY_SECONDS = 1
@@ -31,8 +28,8 @@ _TYPES = {401: "unauthorized", 404: "not_found", 405: "method_not_allowed", 413:
 class ServiceError(TelerankError):
     """An error with the status of its reply, its type, and seconds after which to try again."""
 
-    status: ClassVar[int] = 500
-    error_type: ClassVar[str] = "internal"
+    status: int = 500
+    error_type: str = "internal"
     retry_after: int | None = None
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
@@ -143,34 +140,8 @@ def error_response(
     return JSONResponse(body, error.status, {**sent, **(headers or {})})
 
 
-def add_error_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
-    """Give every error of one of the ``routes`` the body above."""
-
-    @app.exception_handler(TelerankError)
-    async def _(request: Request, error: TelerankError) -> JSONResponse:
-        return error_response(as_service_error(error), request.scope)
-
-    @app.exception_handler(RequestValidationError)
-    async def _(request: Request, error: RequestValidationError) -> JSONResponse:
-        return error_response(describe_invalid(error), request.scope)
-
-    @app.exception_handler(Exception)
-    async def _(request: Request, _: Exception) -> JSONResponse:
-        return error_response(ServiceError("internal error; the log of the service says more"), request.scope)
-
-    @app.exception_handler(HTTPException)
-    async def _(request: Request, error: HTTPException) -> JSONResponse:
-        error_type = _TYPES.get(error.status_code, "validation" if error.status_code < 500 else "internal")
-        body, headers = error_body(str(error.detail), error_type, path_of(request.scope)), error.headers
-        matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-        if error.status_code == 405 and matching:  # the framework names the methods of the first route alone
-            methods = sorted({method for route in matching for method in route.methods or ()})
-            headers = {"Allow": ", ".join(methods)}
-        return JSONResponse(body, error.status_code, dict(headers or {}))
-
-
-def as_service_error(error: TelerankError) -> ServiceError:
-    """An error of the library as one of the service: 422 for a pipeline's text, else 424.
+def as_service_error(error: Exception) -> ServiceError:
+    """Any error as one of the service: 422 for a pipeline's text, 424 for others of the library.
 
     What failed may name folders of the server: it stands in the log alone.
     """
@@ -178,11 +149,21 @@ def as_service_error(error: TelerankError) -> ServiceError:
         return error
     if isinstance(error, ExpressionError):
         return Unprocessable(str(error))
-    _log.error("%s: %s", type(error).__name__, error)
-    return BackendFault("an index or a model failed; the log of the service says why")
+    if isinstance(error, RequestValidationError):
+        return _describe_invalid(error)
+    if isinstance(error, HTTPException):
+        of_status = ServiceError(str(error.detail))
+        of_status.status = error.status_code
+        usual = "validation" if error.status_code < 500 else "internal"
+        of_status.error_type = _TYPES.get(error.status_code, usual)
+        return of_status
+    if isinstance(error, TelerankError):
+        _log.error("%s: %s", type(error).__name__, error)
+        return BackendFault("an index or a model failed; the log of the service says why")
+    return ServiceError("internal error; the log of the service says more")
 
 
-def describe_invalid(error: RequestValidationError) -> ServiceError:
+def _describe_invalid(error: RequestValidationError) -> ServiceError:
     """What is wrong with the first value, in a line: 400 if the JSON cannot be read, else 422."""
     first: Mapping[str, Any] = error.errors()[0]
     if first["type"] == "json_invalid":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,10 @@ from telerank.pipelines.functions import FUNCTIONS, read_pipeline
 from telerank.pipelines.models import Models
 from telerank.pipelines.reader import Names
 from telerank.retrieval.index import Index, locate_model
-from telerank.service.costs import check_cost, check_read
-from telerank.service.errors import NotServed, Unprocessable
+from telerank.service.errors import NotServed, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
+from telerank.service.searching import check_cost, check_read
 from telerank.service.settings import ServiceSettings
-from telerank.service.work import WatchedDocs
 from telerank.sparse.manifest import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
@@ -34,6 +34,44 @@ if TYPE_CHECKING:
     from telerank.dense.retriever import DenseRetriever
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import Docs
+    from telerank.types import Doc
+
+
+@dataclass(eq=False)
+class RequestWork:
+    """What a thread does for a request."""
+
+    is_abandoned: bool = False
+
+
+_present: ContextVar[RequestWork | None] = ContextVar("work", default=None)
+
+
+def begin(work: RequestWork) -> None:
+    """Let :func:`check_wanted` look at this work, in the present context."""
+    _present.set(work)
+
+
+def check_wanted() -> None:
+    """Raise Unready if nobody waits any more for what this thread does."""
+    work = _present.get()
+    if work is not None and work.is_abandoned:
+        raise Unready("given up: nobody waits for it")
+
+
+@dataclass(frozen=True)
+class WatchedDocs:
+    """Documents whose reading stops when nobody waits any more: what is long reads them as it goes on."""
+
+    docs: Docs = field(hash=False)
+
+    def __getitem__(self, docno: str) -> Doc | str:
+        check_wanted()
+        return self.docs[docno]
+
+    def __contains__(self, docno: str) -> bool:
+        return docno in self.docs
+
 
 Result = TypeVar("Result")
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
@@ -105,6 +143,11 @@ class ServedIndex:
     def generation(self) -> int:
         """How often the index has been changed; 0 of vectors alone."""
         return self.index.sparse.manifest.generation if self.index.has_texts else 0
+
+    @property
+    def analyzer(self) -> str | None:
+        """The name of the analyzer; None of vectors alone."""
+        return self.index.analyzer.name if self.index.has_texts else None
 
     @property
     def documents(self) -> int:
@@ -285,11 +328,9 @@ class ServedIndex:
         """A re-ranker or a reader of a pipeline, by its name."""
         if self._is_open:
             return family.find(model, self.name, **settings)
-        source = self._locate(model, family.sources)
+        known = {**family.sources, **self.models.folders}
+        source = locate_model(model, models=known, index=self.index.folder)
         return family.open(model, source, self._scope(source), **settings)
-
-    def _locate(self, model: str, sources: Mapping[str, str]) -> str:
-        return locate_model(model, models={**sources, **self.models.folders}, index=self.index.folder)
 
     def _scope(self, source: str) -> str:
         """The name of the index if it keeps the model, else empty."""

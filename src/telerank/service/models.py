@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from telerank.errors import MissingExtra
@@ -33,14 +35,14 @@ class ModelKey(NamedTuple):
 
 @dataclass(eq=False)
 class ModelFamily(Generic[Model]):
-    """The models of one kind; ``make`` makes one of its source and settings, ``sources`` were given by name.
+    """The models of one kind; ``class_name`` is their class, ``sources`` were given by name.
 
     A model without settings of its own has ``defaults``.
     Each is made once, while the process opens what it serves. Afterwards the family is closed.
     """
 
     kind: str
-    make: Callable[..., Model]
+    class_name: str
     sources: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     closed: bool = False
@@ -59,7 +61,8 @@ class ModelFamily(Generic[Model]):
         if key not in self._models:
             if self.closed:
                 raise NotServed.named(self.kind, name, self.names)
-            self._models[key] = self.make(source or locate_model(name, models=self.sources), **settings)
+            source = source or locate_model(name, models=self.sources)
+            self._models[key] = _load_class(self.class_name)(source, **settings)
         return self._models[key]
 
     def find(self, name: str | None = None, scope: str = "", **settings: Any) -> Model:
@@ -106,9 +109,11 @@ class ServedModels:
     def of(cls, settings: ServiceSettings) -> ServedModels:
         """The models that the settings name; pipelines add theirs until :meth:`close`."""
         served = cls(
-            ModelFamily("re-ranker", _make_reranker, settings.rerankers, settings.computing),
-            ModelFamily("encoder", _make_encoder, settings.encoders),
-            ModelFamily("reader", _make_reader, settings.readers),
+            ModelFamily(
+                "re-ranker", "telerank.reranking.scorer:Scorer", settings.rerankers, settings.computing
+            ),
+            ModelFamily("encoder", "telerank.dense.encoder:TorchEncoder", settings.encoders),
+            ModelFamily("reader", "telerank.answers.scorer:SpanReader", settings.readers),
         )
         for name in settings.rerankers:
             served.rerankers.open(name)
@@ -149,30 +154,8 @@ def _settings_text(settings: ModelKey | tuple[tuple[str, Any], ...]) -> str:
     return ", ".join(f"{name}={value}" for name, value in pairs) or "its own settings"
 
 
-def _make_reranker(source: str, **settings: Any) -> Scorer:
-    _require_torch()
-    from telerank.reranking.scorer import Scorer
-
-    return Scorer(source, **settings)
-
-
-def _make_encoder(source: str, precision: str) -> TorchEncoder:
-    _require_torch()
-    from telerank.dense.encoder import TorchEncoder
-
-    return TorchEncoder(source, precision=precision)
-
-
-def _make_reader(source: str, **settings: Any) -> SpanReader:
-    _require_torch()
-    from telerank.answers.scorer import SpanReader
-
-    return SpanReader(source, **settings)
-
-
-def _require_torch() -> None:
-    from importlib.util import find_spec
-
+def _load_class(name: str) -> Any:
     for module in ("torch", "transformers"):
         if find_spec(module) is None:
             raise MissingExtra(module, "neural")
+    return resolve_name(name)

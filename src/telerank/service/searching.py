@@ -1,145 +1,174 @@
-"""One search, one question: what a request asks for, run on one snapshot, with the time of each stage."""
+"""Pipelines of requests: what they may cost, and running them with the time of each stage."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import Field
 
 from telerank.service.errors import Unprocessable
-from telerank.service.indexes import ServedIndex
-from telerank.service.logs import note
-from telerank.service.settings import ServiceSettings
-from telerank.service.state import Served
-from telerank.stage import Chain, Stage
-from telerank.types import Answers, Query, Ranking
+from telerank.service.settings import Limits
+from telerank.sparse.matches import count_matches
+from telerank.sparse.retriever import SparseRetriever
+from telerank.stage import Chain, Cut, Retriever, Stage, inner_stages, walk_stages
+from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
+    from telerank.segments.explain import SegmentMatch
 
 QID = "query"
 Result = TypeVar("Result")
+_LIGHT = {"words", "fused"}
+"""Roles of stages that compute without a model."""
+_RETRIEVERS = 16
 
 
-@dataclass(frozen=True)
-class StageTiming:
-    """The text of a stage, and how many milliseconds it took."""
+def check_cost(stage: Stage, limits: Limits) -> None:
+    """Check that a pipeline retrieves and scores no more than the limits say.
 
-    stage: str
-    milliseconds: float
+    Raises
+    ------
+    Unprocessable
+        If it might; the message says how to cut it.
+    """
+    _Cost(limits).documents(stage, 0)
+
+
+def check_read(first: Stage, limits: Limits) -> None:
+    """Check the same of a pipeline whose documents a reader reads; raises as :func:`check_cost`."""
+    cost = _Cost(limits)
+    cost.score("read", cost.documents(first, 0))
+
+
+def uses_models(stage: Stage) -> bool:
+    """Whether a stage, or one that it is made of, computes with a model."""
+    return any(part.role not in _LIGHT for part in walk_stages(stage))
 
 
 @dataclass
-class Stopwatch:
-    """The times of the stages that were run, in their order."""
+class _Cost:
+    """Counts what the stages of a pipeline do at most."""
 
-    timings: list[StageTiming] = field(default_factory=list)
+    limits: Limits
+    scored: float = field(default=0, init=False)
+    retrievers: int = field(default=0, init=False)
 
-    @contextmanager
-    def time(self, stage: str) -> Iterator[None]:
-        """Time a stage."""
-        begin = time.perf_counter()
-        yield
-        self.timings.append(StageTiming(stage, 1000 * (time.perf_counter() - begin)))
+    def documents(self, stage: Stage, given: float) -> float:
+        """The most documents in a ranking of the stage, if it is given rankings of ``given``."""
+        if isinstance(stage, Retriever):
+            return self._retrieved(stage)
+        if isinstance(stage, Chain):
+            for part in stage.stages:
+                given = self.documents(part, given)
+            return given
+        if isinstance(stage, Cut):
+            return min(stage.k, self.documents(stage.stage, given))
+        if stage.role in _LIGHT:
+            return sum(self.documents(part, given) for part in _inner(stage)) or given
+        return self._scored(stage, given)
+
+    def _scored(self, stage: Stage, given: float) -> float:
+        """The same of a stage that scores the texts of its documents with a model."""
+        from telerank.reranking.stage import CrossReranker
+        from telerank.segments.stage import SegmentReranker, SegmentSum
+
+        if isinstance(stage, CrossReranker):
+            self.score("rerank", given)
+            return min(given, stage.k or given)
+        if isinstance(stage, SegmentSum):
+            return self._scored(stage.segments, self.documents(stage.first, given))
+        if not isinstance(stage, SegmentReranker):
+            raise Unprocessable(f"{stage.text} has no bound that a request must have")
+        self.score(stage.text.partition("(")[0], given * (stage.settings.first or math.inf))
+        return given
+
+    def score(self, name: str, texts: float) -> None:
+        """Count the texts that a model scores."""
+        self.scored += texts
+        most = self.limits.reranked
+        if self.scored > most:
+            count = "all" if math.isinf(texts) else f"{texts:,.0f}"
+            cut = f"cut the stage before it, such as bm25 % {min(most, 100)}"
+            more = (
+                ", and name the most segments of a document (first=…)"
+                if name not in ("rerank", "read")
+                else ""
+            )
+            raise Unprocessable(
+                f"{name} would score {count} texts; a request has at most {most:,}: {cut}{more}"
+            )
+
+    def _retrieved(self, stage: Retriever) -> float:
+        self.retrievers += 1
+        if self.retrievers > _RETRIEVERS:
+            raise Unprocessable(f"a pipeline of a request has at most {_RETRIEVERS} first stages")
+        depth = stage.depth or math.inf
+        depth = getattr(stage, "candidates", depth)  # of an approximate search
+        if depth > self.limits.depth:
+            count = "all documents" if math.isinf(depth) else f"{depth:,} documents"
+            raise Unprocessable(
+                f"{stage.text} retrieves {count}; a request has at most {self.limits.depth:,}: "
+                f"cut it, such as {stage.text.partition(' %')[0]} % 100"
+            )
+        return depth
+
+
+def _inner(stage: Stage) -> list[Stage]:
+    values = inner_stages(stage).values()
+    return [part for value in values for part in ((value,) if isinstance(value, Stage) else value)]
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    """A page of a ranking: ``skipped`` documents are before it; ``more``: some are behind it."""
+class StageRun:
+    """A stage that has run, and how long it took."""
 
-    index: ServedIndex
-    stage: Stage
-    ranking: Ranking
-    timings: tuple[StageTiming, ...]
-    skipped: int = 0
-    more: bool = False
+    stage: str
+    milliseconds: float
+    role: Annotated[str, Field(exclude=True)]
+    kept: Annotated[int, Field(exclude=True)]
+    """Documents or answers that are left."""
 
 
 @dataclass(frozen=True)
-class AnswerResult:
-    """The answers to a question; ``warnings`` say how much of it was not read."""
+class StagedRanking:
+    """The stages that ranked documents for a query, and the ranking of each."""
 
-    index: ServedIndex
-    stage: ReadAnswers
+    rankings: list[Ranking]
+    stages: list[StageRun]
+
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking of the last stage."""
+        return self.rankings[-1]
+
+
+@dataclass(frozen=True)
+class StagedAnswers:
+    """The answers to a question, how many documents were read, and the stages of that.
+
+    ``cut`` is how many tokens of the question were not read, ``warning`` says so; 0 and empty if none.
+    """
+
     answers: Answers
-    timings: tuple[StageTiming, ...]
-    warnings: tuple[str, ...] = ()
+    documents: int
+    stages: list[StageRun]
+    cut: int
+    warning: str
 
 
-def check_page(settings: ServiceSettings, k: int, page: int) -> None:
-    """Check how many documents are ranked for page ``page`` of ``k`` documents; raises Unprocessable."""
-    most, last = settings.limits.documents, k * page
-    if last > most:
-        raise Unprocessable(f"page {page} of {k} documents ends at {last:,}; at most {most:,} are ranked")
+@dataclass(frozen=True)
+class StageShare:
+    """What a stage of a pipeline made of a document: its rank (None: absent) and why."""
 
-
-def rank_page(index: ServedIndex, stage: Stage, query: str, k: int, page: int) -> SearchResult:
-    """Page ``page`` (from 1) of the ranking of a query, ``k`` documents a page, computed in this thread.
-
-    Raises
-    ------
-    Unprocessable
-        If the pipeline cannot rank the query.
-    """
-    last = k * page
-    ranking, timings = run_search(stage % (last + 1), query)
-    shown = slice(last - k, last)
-    part = Ranking.presorted(ranking.query, ranking.docnos[shown], ranking.scores[shown])
-    return SearchResult(index, stage, part, timings, skipped=last - k, more=len(ranking) > last)
-
-
-async def answer_question(
-    served: Served, index: ServedIndex, stage: ReadAnswers, query: str, *, k: int = 3
-) -> AnswerResult:
-    """The ``k`` best answers to a question.
-
-    Raises
-    ------
-    Unprocessable
-        If the pipeline cannot rank the query.
-    Overloaded
-        If too many requests wait.
-    Unready
-        If it was not done in time.
-    """
-    answers, timings, warnings = await served.compute(run_answers, stage % k, query)
-    result = AnswerResult(index, stage, answers, timings, warnings)
-    observe(served, result, query)
-    return result
-
-
-def observe(served: Served, result: SearchResult | AnswerResult, query: str) -> None:
-    """Log and count what was run for a query."""
-    index = result.index
-    note(index=index.name, generation=index.generation, pipeline=result.stage.text, query=query)
-    for timing in result.timings:
-        name = timing.stage.partition("(")[0]
-        seconds = timing.milliseconds / 1000
-        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(seconds)
-
-
-def run_search(stage: Stage, query: str) -> tuple[Ranking, tuple[StageTiming, ...]]:
-    """The ranking of a query, stage by stage; raises Unprocessable if the pipeline cannot rank it."""
-    watch = Stopwatch()
-    return refuse_values(lambda: _run_parts(stage, Query(QID, query), watch)), tuple(watch.timings)
-
-
-def run_answers(stage: ReadAnswers, query: str) -> tuple[Answers, tuple[StageTiming, ...], tuple[str, ...]]:
-    """The answers to a question, stage by stage, and how it was cut; raises as :func:`run_search`."""
-    watch = Stopwatch()
-    if stage.first is None:
-        raise Unprocessable(f"{stage.text}: expected a first stage before it")
-    first, last = stage.first, type(stage)(stage.model, stage.docs, stage.mu, stage.k, stage.name)
-    ranking = refuse_values(lambda: _run_parts(first, Query(QID, query), watch))
-    counts = last.reader.counts
-    counts.cut.clear()  # of explanations, and of warming
-    with watch.time(last.text):
-        [answers] = refuse_values(lambda: list(last([ranking])))
-    cut = last.reader.describe_cut()
-    counts.cut.clear()  # has the texts of questions
-    return answers, tuple(watch.timings), (f"read({last.name or last.reader.name}): {cut}",) if cut else ()
+    run: StageRun
+    rank: int | None
+    explanation: Explanation | None
 
 
 def refuse_values(run: Callable[[], Result]) -> Result:
@@ -150,9 +179,83 @@ def refuse_values(run: Callable[[], Result]) -> Result:
         raise Unprocessable(str(error)) from error
 
 
-def _run_parts(stage: Stage, query: Query, watch: Stopwatch) -> Ranking:
-    ranking = Ranking(query)
-    for part in stage.stages if isinstance(stage, Chain) else (stage,):
-        with watch.time(part.text):
-            [ranking] = part([ranking])
-    return ranking
+def split_stages(stage: Stage) -> tuple[Stage, ...]:
+    """The stages that follow one another, of which the last decides; a single one otherwise."""
+    return stage.stages if isinstance(stage, Chain) else (stage,)
+
+
+def run_stages(stage: Stage, query: Query, k: int | None = None) -> StagedRanking:
+    """Rank documents for a query, stage by stage: the first ``k`` (None: those that the text says).
+
+    Raises
+    ------
+    Unprocessable
+        If the pipeline cannot rank the query.
+    """
+    rankings, runs = [Ranking(query)], []
+    parts = split_stages(stage if k is None else stage % k)
+    for part, shown in zip(parts, split_stages(stage), strict=True):
+        begun = perf_counter()
+        rankings += refuse_values(partial(list, part(rankings[-1:])))
+        runs.append(_end_run(shown.text, begun, part.role, len(rankings[-1])))
+    return StagedRanking(rankings[1:], runs)
+
+
+def run_reader(reader: ReadAnswers, ranking: Ranking, most: int | None = None) -> StagedAnswers:
+    """The answers to the query of a ranking, from its documents or ``most`` of the reader's own stages.
+
+    Raises
+    ------
+    Unprocessable
+        If the pipeline cannot rank the query.
+    """
+    staged = StagedRanking([ranking], [])
+    if reader.first is not None:
+        staged = run_stages(reader.first, ranking.query, most)
+    last, scorer = replace(reader, first=None), reader.reader
+    scorer.counts.cut.clear()  # of explanations, and of warming
+    begun = perf_counter()
+    [answers] = refuse_values(lambda: list(last([staged.ranking])))
+    run = _end_run(last.text, begun, "read", len(answers))
+    cut, warning = scorer.counts.cut.get(ranking.query.text, 0), scorer.describe_cut()
+    scorer.counts.cut.clear()  # has the texts of questions
+    warning = f"read({reader.name or scorer.name}): {warning}" if warning else ""
+    return StagedAnswers(answers, len(staged.ranking), [*staged.stages, run], cut, warning)
+
+
+def count_results(stage: Stage, query: Query) -> int | None:
+    """How many documents a stage ranks for a query, if they can be counted without ranking them."""
+    if not isinstance(stage, SparseRetriever):
+        return None
+    count = count_matches(stage.index, query.text)
+    return count if count is None or stage.depth is None else min(count, stage.depth)
+
+
+def find_passages(
+    stage: Stage, query: Query, docnos: Sequence[str]
+) -> tuple[dict[str, SegmentMatch], list[StageRun]]:
+    """The segment of each document that counts most, if a stage scores segments; and the time of that."""
+    parts: list[Any] = [part for part in walk_stages(stage) if hasattr(part, "match")]
+    if not parts:
+        return {}, []
+    begun = perf_counter()
+    passages = {docno: parts[0].match(query, docno)[0] for docno in docnos}
+    return passages, [_end_run("", begun, "passages", len(passages))]
+
+
+def explain_stages(stage: Stage, query: Query, docno: str, most: int) -> list[StageShare]:
+    """What each stage of a pipeline made of a document, in their order, in rankings of ``most`` documents."""
+    ranked, parts, shares = run_stages(stage, query, most), split_stages(stage), []
+    for number, (run, ranking) in enumerate(zip(ranked.stages, ranked.rankings, strict=True), 1):
+        rank = ranking.docnos.index(docno) + 1 if docno in ranking.docnos else None
+        whole = parts[0] if number == 1 else Chain(parts[:number])
+        try:
+            explanation = whole.explain(query, docno)
+        except KeyError:
+            explanation = None
+        shares.append(StageShare(run, rank, explanation))
+    return shares
+
+
+def _end_run(text: str, begun: float, role: str, kept: int) -> StageRun:
+    return StageRun(text, round(1000 * (perf_counter() - begun), 3), role, kept)

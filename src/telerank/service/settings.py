@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
+from telerank.computing import Count
 from telerank.errors import CollectionError, FormatError
 from telerank.records import Section, describe_error
 from telerank.yaml_files import read_yaml
@@ -18,6 +19,39 @@ from telerank.yaml_files import read_yaml
 KEYS_VARIABLE = "TELERANK_KEYS"
 """The environment variable with API keys, separated by commas or blanks."""
 _NAME = re.compile(r"[\w][\w.:-]*")
+HEALTH = frozenset(("/health", "/health/live", "/health/ready"))
+"""Always answered: without a key, for any host, whatever else is open."""
+OPENAI = frozenset(("/v1/embeddings", "/embeddings", "/v1/models", "/models"))
+"""Their clients read the message of an error in an object."""
+
+
+def _matching(pattern: str, expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(expected.format(text))
+        return text
+
+    return AfterValidator(check)
+
+
+def _check_network(address: str) -> str:
+    ip_network(address, strict=False)
+    return address
+
+
+_Prefix = Annotated[
+    str,
+    _matching(r"((/[A-Za-z0-9._~-]+)+)?", "expected a path such as /search, without a slash at its end"),
+]
+_Host = Annotated[
+    str,
+    _matching(
+        r"\*|(\*\.)?[A-Za-z0-9_-][A-Za-z0-9._-]*",
+        "expected names such as search.example.org or *.example.org, got {!r}",
+    ),
+]
+_Key = Annotated[str, _matching(r"[!-~]{8,256}", "a key has 8 to 256 visible ASCII characters")]
+_Network = Annotated[str, AfterValidator(_check_network)]
 
 
 class Limits(Section):
@@ -88,29 +122,28 @@ class ServiceSettings(Section):
     """The confidence of an answer below which the page shows it only on a click."""
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
-    prefix: str = ""
+    prefix: _Prefix = ""
     """Where the service stands below its host, such as ``/search``; empty, or without a slash at its end."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: tuple[_Host, ...] = ()
     """Names for which requests are answered, besides IP addresses, ``localhost``, ``host`` and the name of
     this machine: such as ``search.example.org``, ``*.example.org``, or ``*`` for all."""
-    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    trusted_proxies: tuple[_Network, ...] = ("127.0.0.1", "::1")
     """Addresses or networks of web servers in front: their ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are
     believed, and their connections are not limited."""
     workers: int = Field(default=1, ge=1, le=64)
     threads: int = Field(default=2, ge=1, le=64)
     """Searches that a process runs at a time; models compute in a thread of their own."""
     backend: str | None = None
-    """The back end of re-rankers whose pipeline names none: torch, openvino or onnx."""
     precision: str | None = None
-    """In which these re-rankers compute; None: as their back end does."""
-    batch_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of a batch of these re-rankers; None: as suits the device."""
+    batch_tokens: Count | None = None
+    """The back end, precision and tokens of re-rankers whose pipeline names none: those of
+    :class:`telerank.computing.Computing`."""
     watch: float = Field(default=1.0, gt=0)
     """Seconds between two looks at the folders of the indexes."""
     grace: float = Field(default=30.0, ge=0)
     """Seconds that open requests have to end after SIGTERM."""
 
-    keys: tuple[str, ...] = Field(default=(), repr=False)
+    keys: tuple[_Key, ...] = Field(default=(), repr=False)
     """API keys, of which each request has one; none: every request is served."""
     cors: tuple[str, ...] = ()
     """Origins whose pages may call the service, such as ``https://example.org``."""
@@ -125,35 +158,6 @@ class ServiceSettings(Section):
         """How re-rankers are computed: the settings of a scorer that are set here, by name."""
         given = {"backend": self.backend, "precision": self.precision, "tokens": self.batch_tokens}
         return {name: value for name, value in given.items() if value is not None}
-
-    @field_validator("prefix")
-    @classmethod
-    def _check_prefix(cls, prefix: str) -> str:
-        if prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", prefix):
-            raise ValueError("expected a path such as /search, without a slash at its end")
-        return prefix
-
-    @field_validator("allowed_hosts")
-    @classmethod
-    def _check_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for host in hosts:
-            if not re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_-][A-Za-z0-9._-]*", host):
-                raise ValueError(f"expected names such as search.example.org or *.example.org, got {host!r}")
-        return hosts
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _check_proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
-        for proxy in proxies:
-            ip_network(proxy, strict=False)
-        return proxies
-
-    @field_validator("keys")
-    @classmethod
-    def _check_keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(re.fullmatch(r"[!-~]{8,256}", key) for key in keys):
-            raise ValueError("a key has 8 to 256 visible ASCII characters")
-        return keys
 
     @field_validator("indexes", "pipelines", "rerankers", "encoders", "readers")
     @classmethod
@@ -235,3 +239,19 @@ def read_keys(file: str | Path | None) -> tuple[str, ...]:
         if not keys:
             raise CollectionError(f"serve: {name} has no API key")
     return tuple(dict.fromkeys(key for keys in sources.values() for key in keys))
+
+
+def add_prefix(scope: MutableMapping[str, Any], prefix: str) -> None:
+    """Let the path of a request begin with ``prefix``, as ASGI has it, also if a proxy has stripped that.
+
+    No path of the service may itself begin with ``prefix`` and a slash: stripped, it would not be completed.
+    """
+    scope["root_path"] = prefix
+    if not scope["path"].startswith(f"{prefix}/"):
+        scope["path"] = f"{prefix}{scope['path']}"
+
+
+def path_of(scope: MutableMapping[str, Any]) -> str:
+    """The path of a request below the prefix of the service."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))

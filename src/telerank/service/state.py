@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
-from telerank.errors import IndexFault
-from telerank.retrieval.index import Index
-from telerank.service.batching.batcher import BatchLimits
-from telerank.service.batching.batchers import Batchers
-from telerank.service.batching.metrics import BatchMetrics
-from telerank.service.costs import uses_models
+from fastapi import Depends, Request
+
+from telerank.errors import IndexFault, TelerankError
+from telerank.service.batching.batcher import Batchers, BatchMetrics
 from telerank.service.errors import NotServed, Overloaded, Unready
-from telerank.service.indexes import ServedIndex
+from telerank.service.indexes import RequestWork, ServedIndex, Signature, begin, read_signature
 from telerank.service.judgments import JudgmentFile
-from telerank.service.metrics import Metrics
 from telerank.service.models import ServedModels
+from telerank.service.observe import Metrics, Readiness
+from telerank.service.searching import uses_models
 from telerank.service.settings import ServiceSettings
-from telerank.service.work import RequestWork, begin
 from telerank.stage import Stage
-
-if TYPE_CHECKING:
-    from telerank.answers.scorer import SpanReader
-    from telerank.answers.stage import ReadAnswers
-    from telerank.dense.encoder import TorchEncoder
-    from telerank.reranking.scorer import Scorer
-    from telerank.service.process.workers import Readiness
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -52,33 +45,6 @@ class Snapshot:
         if name is None or name not in known:
             raise NotServed.named("index", name or "", known)
         return known[name]
-
-    def index(self, name: str | None = None) -> Index:
-        """The index of a name; None: the first. Raises NotServed if there is none."""
-        return self.served_index(name).index
-
-    def pipeline(self, text: str | None = None, index: str | None = None) -> Stage:
-        """The pipeline of a name or a text over an index; None: the default one.
-
-        Raises as :meth:`~telerank.service.indexes.ServedIndex.pipeline`.
-        """
-        return self.served_index(index).pipeline(text)
-
-    def answers(self, text: str | None = None, index: str | None = None) -> ReadAnswers:
-        """The pipeline that answers; raises as :meth:`~telerank.service.indexes.ServedIndex.answers`."""
-        return self.served_index(index).answers(text)
-
-    def reranker(self, name: str | None = None) -> Scorer:
-        """The re-ranker of a name; None: the first. Raises NotServed."""
-        return self.models.rerankers.find(name)
-
-    def encoder(self, name: str | None = None) -> TorchEncoder:
-        """The encoder of a name; None: the first. Raises NotServed."""
-        return self.models.encoders.find(name)
-
-    def reader(self, name: str | None = None) -> SpanReader:
-        """The reader of a name; None: the first. Raises NotServed."""
-        return self.models.readers.find(name)
 
 
 @dataclass(eq=False)
@@ -107,9 +73,7 @@ class Served:
     def __post_init__(self) -> None:
         self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
         self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
-        limits = self.settings.limits
-        waiting = BatchLimits(limits.batch_wait, limits.queue, limits.queue_texts, limits.seconds)
-        self.batchers = Batchers(self._models, waiting, BatchMetrics(self.metrics.registry))
+        self.batchers = Batchers(self._models, self.settings.limits, BatchMetrics(self.metrics.registry))
 
     @property
     def is_open(self) -> bool:
@@ -234,3 +198,95 @@ class Served:
         for text in (first.model, first.answer):
             if text is not None and text in first.unavailable:
                 raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")
+
+
+_log = logging.getLogger(__name__)
+_AGAIN = 30.0
+"""Seconds after which a change that was refused is looked at again."""
+
+
+class IndexWatch:
+    """Looks at the folders of the indexes, and takes up what has changed there."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self._refused: dict[str, tuple[Signature, float]] = {}
+
+    async def run(self) -> None:
+        """Look again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(self.served.settings.watch)
+            for index in list(self.served.snapshot().indexes.values()):
+                await self.look(index)
+
+    async def look(self, index: ServedIndex) -> bool:
+        """Take up the index if its folder has changed; whether it was taken up.
+
+        A change with which a pipeline could no longer be run is refused: the present index stays.
+        """
+        folder = self.served.settings.indexes[index.name]
+        signature = await asyncio.to_thread(read_signature, folder)
+        if signature == index.signature or self._is_refused(index.name, signature):
+            return False
+        try:
+            changed = await asyncio.to_thread(index.reopen)
+            if lost := list(find_lost(index, changed)):
+                self._refuse(index.name, signature, "; ".join(lost))
+                return False
+            await self.served.prepare(changed.warm)
+        except (TelerankError, OSError) as error:
+            self._refuse(index.name, signature, str(error))
+            return False
+        self.served.replace_index(changed)
+        self._refused.pop(index.name, None)
+        self.served.metrics.swaps.labels(index.name, "taken up").inc()
+        fields = {"index": index.name, "generation": changed.generation, "documents": changed.documents}
+        _log.info("index taken up", extra={"fields": fields})
+        return True
+
+    def _is_refused(self, name: str, signature: Signature) -> bool:
+        refused, until = self._refused.get(name, (None, 0.0))
+        return refused == signature and time.monotonic() < until
+
+    def _refuse(self, name: str, signature: Signature, reason: str) -> None:
+        first = self._refused.get(name, (None, 0.0))[0] != signature
+        self._refused[name] = signature, time.monotonic() + _AGAIN
+        if first:
+            self.served.metrics.swaps.labels(name, "refused").inc()
+            _log.warning("changed index not taken up", extra={"fields": {"index": name, "reason": reason}})
+
+
+def find_lost(old: ServedIndex, new: ServedIndex) -> Iterator[str]:
+    """What could be run over the old index, and cannot over the new one, with the reason."""
+    for name in (*old.pipelines, *old.answering):
+        if name in new.unavailable:
+            yield f"{name}: {new.unavailable[name]}"
+    for name in old.vectors:
+        if name not in new.vectors:
+            yield f"no vectors {name}"
+
+
+async def served(request: Request) -> Served:
+    """What this process serves."""
+    state: Served = request.app.state.served
+    return state
+
+
+async def snapshot(request: Request) -> Snapshot:
+    """The indexes and models as they are now; a request takes it once, and keeps it to its end.
+
+    Raises
+    ------
+    Unready
+        If they are not open yet.
+    """
+    return (await served(request)).snapshot()
+
+
+async def settings(request: Request) -> ServiceSettings:
+    return (await served(request)).settings
+
+
+CurrentServed = Annotated[Served, Depends(served)]
+CurrentSnapshot = Annotated[Snapshot, Depends(snapshot)]
+CurrentSettings = Annotated[ServiceSettings, Depends(settings)]

@@ -14,7 +14,7 @@ from telerank.sparse.impacts import RowScores
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 QueryWeights: TypeAlias = Callable[[SparseIndex, Sequence[str]], Sequence[Mapping[str, int]]]
 """The terms of each query, and the whole numbers that their contributions are multiplied by."""
@@ -44,6 +44,7 @@ class SparseRetriever(Retriever):
     threads: int = field(default=1, compare=False)
     batch: int = field(default=1, compare=False)
     weigh: QueryWeights = count_terms
+    role = "words"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,19 +76,24 @@ class SparseRetriever(Retriever):
             number = term.numbers[segment_number]
             posting = segment.find_posting(number, row) if number >= 0 else None
             if posting is None:
-                parts.append(Explanation(0.0, f"{text!r}: not in the document (df {term.df})"))
+                parts.append(
+                    Explanation(0.0, Phrase("{term!r}: not in the document (df {df})", term=text, df=term.df))
+                )
                 continue
             impacts.prepare([(number, term.df, term.cf)])
             value = impacts.contribution(number, posting) * weight
             [tf] = segment.frequencies(posting, posting + 1)
-            times = f", {weight} times in the query" if weight > 1 else ""
-            parts.append(Explanation(value, f"{text!r}: tf {tf}, df {term.df}, cf {term.cf}{times}"))
+            template = "{term!r}: tf {tf}, df {df}, cf {cf}"
+            template += ", {times} times in the query" if weight > 1 else ""
+            facts = {"term": text, "tf": tf, "df": term.df, "cf": term.cf, "times": weight}
+            parts.append(Explanation(value, Phrase(template, **facts)))
             total += value
         score = float(np.float32(total))
         if score != total:
             parts.append(Explanation(score - total, "rounding to float32"))
-        what = f"{self.similarity!r} of a document of {segment.lengths[row]} terms"
-        return Explanation(score, what, tuple(parts))
+        what = "{model} of a document of {terms} terms"
+        terms = segment.lengths[row]
+        return Explanation(score, Phrase(what, model=repr(self.similarity), terms=terms), tuple(parts))
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""

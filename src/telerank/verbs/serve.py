@@ -51,8 +51,8 @@ def serve(index: Index | str | Path | ServiceSettings, **settings: Any) -> None:
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if find_spec(module) is None:
             raise MissingExtra(module, "serve")
-    from telerank.service.process.workers import run_service
     from telerank.service.settings import ServiceSettings
+    from telerank.service.workers import run_service
 
     if isinstance(index, ServiceSettings):
         run_service(index)

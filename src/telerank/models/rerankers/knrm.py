@@ -11,6 +11,7 @@ from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import ModelExplanation
 from telerank.models.rerankers.word_ranker import WordKind, make_embedding, split_sides
+from telerank.types import Phrase
 
 MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 DEVIATIONS = (1e-3, *(0.1,) * 10)
@@ -58,8 +59,9 @@ class Knrm(nn.Module):
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:  # noqa: ARG002 — as of every kind
         """What the score is the tanh of: each kernel's share, and the bias, in a batch of one pair."""
         sums, weights = self.with_kernels(batch)[1][0].tolist(), self.weight.weight[0].tolist()
+        template = "{weight:.4g} times {value:.4g}, the kernel at {least} (width {most})"
         shares = (
-            (weight * value, f"{weight:.4g} times {value:.4g}, the kernel at {mean} (width {width})")
+            (weight * value, Phrase(template, weight=weight, value=value, least=mean, most=width))
             for weight, value, mean, width in zip(weights, sums, MEANS, DEVIATIONS, strict=True)
         )
         bias = float(self.weight.bias[0]), "bias"

@@ -1,4 +1,4 @@
-"""One model's batches, filled across requests: admission, deadlines, and the loop that computes them."""
+"""Batches of texts that are filled across requests: admission, deadlines, and the loop that computes them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,34 @@ import math
 from collections.abc import Callable, Sized
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from telerank.service.batching.waiting import BatchParts, Job, Waiting
-from telerank.service.batching.work import (
+from telerank.service.batching.waiting import (
     BatchedModel,
     BatchedReply,
-    BatchObserver,
+    BatchParts,
+    Job,
+    PairsToScore,
     Results,
-    SilentObserver,
+    TextsToEncode,
     Timings,
     TokenizedWork,
+    Waiting,
 )
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
+from telerank.service.observe import SECONDS
+from telerank.service.settings import Limits
+
+if TYPE_CHECKING:
+    from telerank.dense.encoder import TorchEncoder
+    from telerank.reranking.scorer import Scorer
+    from telerank.service.batching.models import PlainTokenizer
 
 Request = TypeVar("Request", bound=Sized)
 Value = TypeVar("Value")
@@ -32,18 +42,62 @@ _SMOOTHING = 0.2  # of the measured seconds of a text: the weight of a new batch
 _LONGEST_RETRY = 60  # seconds
 
 
-@dataclass(frozen=True)
-class BatchLimits:
-    """How long and how much may wait.
+_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 16_384, 65_536)
+_MODEL = ("model",)
 
-    A batch that is not full waits ``wait`` seconds, counted from when its oldest request came. ``requests``
-    and ``texts`` wait at most; a request is given up after ``seconds``.
-    """
 
-    wait: float = 0.003
-    requests: int = 512
-    texts: int = 32_000
-    seconds: float = 60.0
+class BatchMetrics:
+    """Numbers of each model, in the format of Prometheus; all of it is counted on the event loop."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def seconds(step: str, what: str) -> Histogram:
+            return Histogram(f"telerank_{step}_seconds", what, _MODEL, buckets=SECONDS, registry=registry)
+
+        def counts(name: str, what: str) -> Histogram:
+            return Histogram(f"telerank_{name}", what, _MODEL, buckets=_COUNTS, registry=registry)
+
+        def count(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"telerank_{name}", what, (*_MODEL, *labels), registry=registry)
+
+        self._queue = seconds("queue", "Time of a request's texts waiting for a thread or a batch.")
+        self._tokenise = seconds("tokenise", "Time of tokenising the texts of a request.")
+        self._infer = seconds("infer", "Time of the batches that a request's texts were in.")
+        self._batch_texts = counts("batch_texts", "Texts of a batch, or pairs of them.")
+        self._batch_tokens = counts("batch_tokens", "Tokens of a batch, padding included.")
+        self._lengths = counts("text_tokens", "Tokens of a text or a pair, special ones included.")
+        self._padding = count("padding_tokens", "Tokens of padding that were computed.")
+        self._truncated = count("truncated_texts", "Texts or pairs that were cut.")
+        self._dropped = count(
+            "dropped_requests",
+            "Requests that were not answered: the queue was full, they were late, their client left, "
+            "a text may not be cut, or the model failed.",
+            "reason",
+        )
+
+    def replied(self, model: str, reply: BatchedReply) -> None:
+        """Count a request that was answered."""
+        timings = reply.timings
+        for histogram, seconds in (
+            (self._queue, timings.queue),
+            (self._tokenise, timings.tokenise),
+            (self._infer, timings.infer),
+        ):
+            histogram.labels(model).observe(seconds)
+        self._truncated.labels(model).inc(int(reply.cut.sum()))
+
+    def computed(self, model: str, lengths: npt.NDArray[np.int64]) -> None:
+        """Count a batch of texts of these lengths."""
+        padded = int(lengths.max(initial=0)) * len(lengths)
+        self._batch_texts.labels(model).observe(len(lengths))
+        self._batch_tokens.labels(model).observe(padded)
+        self._padding.labels(model).inc(padded - int(lengths.sum()))
+        observed: Any = self._lengths.labels(model)
+        for length in lengths.tolist():
+            observed.observe(length)
+
+    def dropped(self, model: str, reason: str) -> None:
+        """Count a request without reply: ``full``, ``late``, ``left`` by its client, ``cut``, ``failed``."""
+        self._dropped.labels(model, reason).inc()
 
 
 class Batcher(Generic[Request]):
@@ -57,11 +111,11 @@ class Batcher(Generic[Request]):
         name: str,
         model: BatchedModel[Request, Any],
         computing: Executor,
-        limits: BatchLimits | None = None,
-        observer: BatchObserver | None = None,
+        limits: Limits | None = None,
+        metrics: BatchMetrics | None = None,
     ) -> None:
-        self.name, self.model, self.limits = name, model, limits or BatchLimits()
-        self.observer = observer or SilentObserver()
+        self.name, self.model, self.limits = name, model, limits or Limits()
+        self.metrics = metrics or BatchMetrics(CollectorRegistry())
         self.requests, self.texts = 0, 0
         self._computing = computing
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenising")
@@ -110,8 +164,8 @@ class Batcher(Generic[Request]):
         finally:
             self.requests, self.texts = self.requests - 1, self.texts - count
             if outcome:
-                self.observer.dropped(self.name, outcome)
-        self.observer.replied(self.name, reply)
+                self.metrics.dropped(self.name, outcome)
+        self.metrics.replied(self.name, reply)
         return reply
 
     async def aclose(self) -> None:
@@ -126,14 +180,11 @@ class Batcher(Generic[Request]):
         if not count:
             raise BadRequest("there are no texts")
         limits = self.limits
-        if self.requests >= limits.requests or (self.texts and self.texts + count > limits.texts):
-            self.observer.dropped(self.name, "full")
+        if self.requests >= limits.queue or (self.texts and self.texts + count > limits.queue_texts):
+            self.metrics.dropped(self.name, "full")
             waiting = f"{self.requests:,} requests with {self.texts:,} texts wait: try again"
-            raise Overloaded(waiting, retry_after=self._retry_after())
-
-    def _retry_after(self) -> int:
-        """Seconds in which half of what waits should be computed."""
-        return min(_LONGEST_RETRY, max(1, math.ceil(self.texts * self._pace / 2)))
+            half = math.ceil(self.texts * self._pace / 2)  # seconds in which half of it should be computed
+            raise Overloaded(waiting, retry_after=min(_LONGEST_RETRY, max(1, half)))
 
     async def _answer(self, request: Request, may_cut: bool) -> BatchedReply:
         loop = asyncio.get_running_loop()
@@ -174,7 +225,7 @@ class Batcher(Generic[Request]):
         while True:
             self._changed.clear()
             oldest = self._waiting.oldest
-            left = None if oldest is None else oldest + self.limits.wait - loop.time()
+            left = None if oldest is None else oldest + self.limits.batch_wait - loop.time()
             if left is not None and (left <= 0 or self._waiting.tokens >= self.model.budget):
                 return
             with suppress(TimeoutError):
@@ -194,7 +245,7 @@ class Batcher(Generic[Request]):
         lengths = np.concatenate([job.work.lengths[rows] for job, rows in batch])
         pace = seconds / len(lengths)
         self._pace = (1 - _SMOOTHING) * self._pace + _SMOOTHING * pace if self._pace else pace
-        self.observer.computed(self.name, lengths)
+        self.metrics.computed(self.name, lengths)
         start = 0
         for job, rows in batch:
             job.fill(rows, results[start : start + len(rows)], seconds)
@@ -213,3 +264,45 @@ def _check_whole(work: TokenizedWork[Any]) -> None:
         count, first = int(work.cut.sum()), int(np.flatnonzero(work.cut)[0])
         others = f", and {count - 1} more texts are" if count > 1 else " is"
         raise Unprocessable(f"text {first}{others} longer than the model reads, and truncate is false")
+
+
+class Batchers:
+    """Batchers by model; all compute in one thread, ``computing``, batch after batch."""
+
+    def __init__(self, computing: Executor, limits: Limits, metrics: BatchMetrics | None = None) -> None:
+        self._computing, self._limits, self._metrics = computing, limits, metrics
+        self._batchers: dict[object, Batcher[Any]] = {}
+        self._tokenizers: dict[object, PlainTokenizer] = {}
+
+    def of_reranker(self, name: str, scorer: Scorer) -> Batcher[PairsToScore]:
+        """The batcher of a re-ranker; ``name`` is for metrics."""
+        from telerank.service.batching.models import BatchedReranker
+
+        return self._batcher(name, scorer, lambda: BatchedReranker(scorer))
+
+    def of_encoder(self, name: str, encoder: TorchEncoder) -> Batcher[TextsToEncode]:
+        """The batcher of an encoder; ``name`` is for metrics."""
+        from telerank.service.batching.models import BatchedEncoder
+
+        return self._batcher(name, encoder, lambda: BatchedEncoder(encoder))
+
+    def tokenizer_of(self, model: Scorer | TorchEncoder) -> PlainTokenizer:
+        """A tokenizer of a model, apart from its batches; raises ModelError if it has none."""
+        from telerank.service.batching.models import PlainTokenizer
+
+        tokenizer = self._tokenizers.get(model)
+        if tokenizer is None:
+            tokenizer = self._tokenizers[model] = PlainTokenizer(model)
+        return tokenizer
+
+    async def aclose(self) -> None:
+        """End all; requests that wait are not answered."""
+        for batcher in self._batchers.values():
+            await batcher.aclose()
+
+    def _batcher(self, name: str, key: object, model: Callable[[], Any]) -> Batcher[Any]:
+        batcher = self._batchers.get(key)
+        if batcher is None:
+            batcher = Batcher(name, model(), self._computing, self._limits, self._metrics)
+            self._batchers[key] = batcher
+        return batcher

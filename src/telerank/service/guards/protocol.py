@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from telerank.service.errors import BadRequest, Overloaded, ServiceError, error_body
-from telerank.service.guards.addresses import TrustedProxies
+from telerank.service.guards.access import TrustedProxies
 from telerank.service.settings import ServiceSettings
 
 _END = re.compile(rb"\n\r?\n")

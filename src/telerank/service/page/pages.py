@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from telerank.errors import shorten
@@ -11,20 +10,29 @@ from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
 from telerank.service.page.document import DocumentView, Excerpt, view_document
-from telerank.service.page.links import SIZE, Inquiry, Links
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import (
+from telerank.service.page.view import (
+    SIZE,
+    AnswerView,
+    HowView,
+    Inquiry,
+    Links,
+    ResultView,
+    Shown,
+    SourceView,
+)
+from telerank.service.page.why import Reason, reasons
+from telerank.service.searching import (
+    QID,
     StagedRanking,
     StageRun,
+    StageShare,
     count_results,
     explain_stages,
-    find,
     find_passages,
-    read,
+    run_reader,
+    run_stages,
 )
-from telerank.service.page.view import HowView, ReadingView, ResultView, Shown, SourceView, StepView
-from telerank.service.page.why import Reason, reasons
-from telerank.service.searching import QID, refuse_values
 from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
@@ -87,9 +95,15 @@ class ResultsView:
 
 @dataclass(frozen=True)
 class AnsweredView:
-    """What a reader answers; ``is_sure``: the best answer has the confidence that the settings ask for."""
+    """What a reader answers, best first, and how many documents it read for that.
 
-    reading: ReadingView
+    ``cut`` is how many tokens of the question were not read. ``is_sure``: the best answer has the confidence
+    that the settings ask for.
+    """
+
+    answers: tuple[AnswerView, ...]
+    documents: int
+    cut: int
     is_sure: bool
     how: HowView
 
@@ -104,23 +118,13 @@ class ComparedView:
 
 
 @dataclass(frozen=True)
-class ExplainedStage:
-    """A stage of a ranking with a document's rank in it (None: absent) and the reason of its score."""
-
-    step: StepView
-    rank: int | None
-    kept: str
-    reason: Reason | None
-
-
-@dataclass(frozen=True)
 class ExplainedView:
-    """Why a document has its rank (None: it is not in the ranking)."""
+    """Why a document has its rank (None: it is not in the ranking): stages, and the reasons of its scores."""
 
     source: SourceView
     rank: int | None
-    stages: tuple[ExplainedStage, ...]
-    how: HowView
+    stages: list[StageShare]
+    reasons: list[Reason | None]
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class Pages:
 
     @property
     def shown(self) -> Shown:
-        return Shown.of(self.index, self.inquiry, self.links, self.say)
+        return Shown(self.index, self.inquiry, self.links, self.say)
 
     @property
     def text_language(self) -> str:
@@ -219,11 +223,11 @@ class Pages:
         if first + SIZE > self.most:
             raise Unprocessable(f"page {self.inquiry.page}: there are pages 1 to {self.most // SIZE}")
         depth = min(first + SIZE + 1, self.most)
-        ranked = refuse_values(lambda: find(stage, self.query, depth))
+        ranked = run_stages(stage, self.query, depth)
         respelled = self if len(ranked.ranking) else self._respelled()
         if respelled != self and (view := respelled.results(stage)).results:
             return view
-        results, steps = self._list(ranked, stage, first)
+        results, more = self._list(ranked, stage, first)
         count, page = len(ranked.ranking), self.inquiry.page
         has_next = count > first + SIZE and first + 2 * SIZE <= self.most
         return ResultsView(
@@ -231,7 +235,7 @@ class Pages:
             results,
             count if count < depth else count_results(stage, self.query),
             self._answer_link(has_results=bool(results)),
-            self.shown.how(ranked, steps),
+            HowView(stage.text, ranked.stages + more),
             self.links.search(self.inquiry, page=page - 1 if page > 2 else None) if page > 1 else "",
             self.links.search(self.inquiry, page=page + 1) if has_next else "",
             "" if results else self._why_none(),
@@ -247,44 +251,33 @@ class Pages:
 
     def answered(self, stage: Stage, reader: ReadAnswers) -> AnsweredView:
         """What the reader answers from the first results of a pipeline, or of its own."""
-        ranked = StagedRanking(reader.text, Ranking(self.query), ())
+        ranked = StagedRanking([Ranking(self.query)], [])
         if reader.first is None:
-            ranked = refuse_values(lambda: find(stage, self.query, min(READ_DEPTH, self.most)))
-        answered = refuse_values(lambda: read(reader, ranked.ranking, self.most))
-        reading = self.shown.reading(answered)
-        least = self.snapshot.settings.answer_confidence
-        is_sure = bool(reading.answers) and reading.answers[0].share >= least
-        return AnsweredView(reading, is_sure, self.shown.how(ranked, answered.steps))
+            ranked = run_stages(stage, self.query, min(READ_DEPTH, self.most))
+        read = run_reader(reader, ranked.ranking, self.most)
+        answers = tuple(map(self.shown.answer, read.answers))
+        is_sure = bool(answers) and answers[0].share >= self.snapshot.settings.answer_confidence
+        how = HowView(stage.text if reader.first is None else reader.text, ranked.stages + read.stages)
+        return AnsweredView(answers, read.documents, read.cut, is_sure, how)
 
     def compare(self, left: Stage, right: Stage) -> tuple[ComparedView, ComparedView]:
         """The first results of two pipelines side by side."""
-        both = [refuse_values(partial(find, stage, self.query, SIZE)) for stage in (left, right)]
+        both = [run_stages(stage, self.query, SIZE) for stage in (left, right)]
         ranks = [{docno: rank for rank, docno in enumerate(ranked.ranking.docnos, 1)} for ranked in both]
         views = []
         for ranked, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
             results, more = self._list(ranked, stage, 0)
             others = tuple(other.get(result.source.docno) for result in results)
-            views.append(ComparedView(self.shown.how(ranked, more), results, others))
+            views.append(ComparedView(HowView(stage.text, ranked.stages + more), results, others))
         return views[0], views[1]
 
     def explained(self, stage: Stage, docno: str) -> ExplainedView:
         """Why a document has its rank: what each stage made of it."""
         doc = self._doc(docno)
-        shares = refuse_values(lambda: explain_stages(stage, self.query, docno, self.most))
-        how = self.shown.how(
-            StagedRanking(stage.text, Ranking(self.query), tuple(share.step for share in shares))
-        )
-        words = self.shown.words
-        stages = tuple(
-            ExplainedStage(
-                step,
-                share.rank,
-                step.kept,
-                None if share.explanation is None else reasons(share.explanation, self.say, words),
-            )
-            for step, share in zip(how.steps, shares, strict=True)
-        )
-        return ExplainedView(self.shown.source(doc), stages[-1].rank, stages, how)
+        stages, words = explain_stages(stage, self.query, docno, self.most), self.shown.words
+        explanations = [share.explanation for share in stages]
+        said = [None if each is None else reasons(each, self.say, words) for each in explanations]
+        return ExplainedView(self.shown.source(doc), stages[-1].rank, stages, said)
 
     def document(self, docno: str, excerpt: Excerpt) -> DocumentView:
         """A document, with what is marked in it."""
@@ -292,15 +285,15 @@ class Pages:
 
     def _list(
         self, ranked: StagedRanking, stage: Stage, first: int
-    ) -> tuple[tuple[ResultView, ...], tuple[StageRun, ...]]:
+    ) -> tuple[tuple[ResultView, ...], list[StageRun]]:
         """A page of results behind the ``first`` ones, and the stage that found their passages, if any."""
         listed = list(enumerate(ranked.ranking, 1))[first : first + SIZE]
-        passages, step = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
+        passages, runs = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         shown = self.shown
         results = tuple(
             shown.result(rank, docno, score, passages.get(docno)) for rank, (docno, score) in listed
         )
-        return results, () if step is None else (step,)
+        return results, runs
 
     def _answer_link(self, *, has_results: bool) -> str:
         """The address of the answer on the first page, if a reader has something to read; else empty."""

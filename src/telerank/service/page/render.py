@@ -12,8 +12,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from telerank.service.page.links import SIZE, Links
 from telerank.service.page.messages import LANGUAGES, Messages, choose_language
+from telerank.service.page.view import SIZE, Links
 from telerank.service.settings import ServiceSettings
 
 POLICY = (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
 
 from telerank.retrieval.index import Index
 from telerank.service.page.highlight import (
@@ -18,15 +20,96 @@ from telerank.service.page.highlight import (
     query_terms,
     show_passages,
 )
-from telerank.service.page.links import Inquiry, Links, short_address, web_address
 from telerank.service.page.messages import Messages
-from telerank.service.page.stages import StagedAnswers, StagedRanking, StageRun
+from telerank.service.searching import StageRun
 from telerank.text.places import locate_terms
 from telerank.text.sentences import Span
 from telerank.types import Answer, Doc
 
 if TYPE_CHECKING:
     from telerank.segments.stage import SegmentMatch
+
+SIZE = 10
+"""Results on a page."""
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What the address of a page asks for; ``None`` stands for the default."""
+
+    query: str = ""
+    index: str | None = None
+    model: str | None = None
+    page: int = 1
+
+
+@dataclass(frozen=True)
+class Links:
+    """The addresses of a service below ``prefix``, in the language ``lang`` if the address names one."""
+
+    prefix: str = ""
+    lang: str | None = None
+
+    def to(self, path: str, **values: object) -> str:
+        """The address of a path (without its first slash) with the values that are set as its query."""
+        given = {
+            name: value for name, value in {**values, "lang": self.lang}.items() if value not in (None, "")
+        }
+        query = urlencode({name: str(value) for name, value in given.items()})
+        return f"{self.prefix}/{path}{'?' if query else ''}{query}"
+
+    def search(self, inquiry: Inquiry, **changes: object) -> str:
+        """The address of the results."""
+        return self.to("search", **{**self.values(inquiry), **changes})
+
+    def answer(self, inquiry: Inquiry) -> str:
+        """The address of what a reader answers."""
+        return self.to("answer", **self.values(inquiry))
+
+    def values(self, inquiry: Inquiry) -> dict[str, object]:
+        """An inquiry as the values of an address."""
+        page = inquiry.page if inquiry.page > 1 else None
+        return {"q": inquiry.query, "index": inquiry.index, "model": inquiry.model, "page": page}
+
+    def document(
+        self,
+        inquiry: Inquiry,
+        docno: str,
+        span: tuple[int, int] | None = None,
+        *,
+        is_answer: bool = False,
+        part: int | None = None,
+    ) -> str:
+        """The address of a document, at the characters of an answer or a passage; or of one of its parts."""
+        own = {"at": f"{span[0]}-{span[1]}" if span else None, "kind": "answer" if is_answer else None}
+        address = self.to(
+            "document", docno=docno, **{**self.values(inquiry), "page": None, **own, "part": part}
+        )
+        return f"{address}#passage" if span else address
+
+    def explain(self, inquiry: Inquiry, docno: str) -> str:
+        """The address of why a document has its rank."""
+        return self.to("explain", docno=docno, **self.values(inquiry))
+
+    def static(self, name: str, version: str) -> str:
+        """The address of a file of the page, which changes with its content."""
+        return f"{self.prefix}/static/{name}?v={version}"
+
+
+def web_address(url: str) -> str:
+    """A document's address if it is one of the web, which a page may link to; empty otherwise."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        return ""
+    return url.strip() if parts.scheme in ("http", "https") and parts.hostname else ""
+
+
+def short_address(url: str, length: int = 80) -> str:
+    """A web address as it is shown: without its scheme, and cut."""
+    shown = url.partition("://")[2].rstrip("/")
+    return shown if len(shown) <= length else f"{shown[:length]}…"
+
 
 HIGH, MEDIUM = 0.7, 0.4
 """Confidences from which an answer's is called high or medium."""
@@ -72,35 +155,15 @@ class AnswerView:
 
 
 @dataclass(frozen=True)
-class ReadingView:
-    """The answers to a question, best first, and how many documents were read for them.
-
-    ``cut`` is how many tokens of the question were not read.
-    """
-
-    answers: tuple[AnswerView, ...]
-    documents: int
-    cut: int
-
-
-@dataclass(frozen=True)
-class StepView:
-    """A stage in the table of stages; ``share`` is its part of the whole time."""
-
-    name: str
-    text: str
-    kept: str
-    time: str
-    share: float
-
-
-@dataclass(frozen=True)
 class HowView:
-    """Which pipeline ranked, its stages, and how long it took in all."""
+    """Which pipeline ranked, and its stages."""
 
     pipeline: str
-    steps: tuple[StepView, ...]
-    total: str
+    stages: Sequence[StageRun]
+
+    @property
+    def seconds(self) -> float:
+        return sum(stage.milliseconds for stage in self.stages) / 1000
 
 
 @dataclass(frozen=True)
@@ -111,11 +174,11 @@ class Shown:
     inquiry: Inquiry
     links: Links
     say: Messages
-    terms: Mapping[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, index: Index, inquiry: Inquiry, links: Links, say: Messages) -> Shown:
-        return cls(index, inquiry, links, say, query_terms(index, inquiry.query))
+    @cached_property
+    def terms(self) -> Mapping[str, float]:
+        """The terms of the query with their weights."""
+        return query_terms(self.index, self.inquiry.query)
 
     @property
     def language(self) -> str:
@@ -191,29 +254,6 @@ class Shown:
             self.say.share(share),
             share,
             "high" if share >= HIGH else "medium" if share >= MEDIUM else "low",
-        )
-
-    def reading(self, read: StagedAnswers) -> ReadingView:
-        """The answers of a reader."""
-        return ReadingView(tuple(map(self.answer, read.answers)), read.documents, read.cut)
-
-    def how(self, ranked: StagedRanking, more: Sequence[StageRun] = ()) -> HowView:
-        """The stages of a ranking, and ``more`` that ran after it."""
-        steps = (*ranked.steps, *more)
-        total = sum(step.seconds for step in steps)
-        return HowView(
-            ranked.pipeline,
-            tuple(
-                StepView(
-                    self.say(f"stage.{step.kind}"),
-                    step.text,
-                    self.say.number(step.kept),
-                    self.say.time(step.seconds),
-                    step.seconds / total if total else 0.0,
-                )
-                for step in steps
-            ),
-            self.say.time(total),
         )
 
     def _snippet(self, doc: Doc) -> tuple[list[Part], tuple[int, int]]:

@@ -4,19 +4,120 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
 
 from telerank.expressions import quote
-from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import ERRORS, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
-from telerank.service.routes.search import check_query, show_timings
-from telerank.service.schemas.answers import AnswerHit, AnswerReply, AnswerRequest, AnswerSource
-from telerank.service.schemas.search import ExplanationNode
-from telerank.service.searching import AnswerResult, answer_question
+from telerank.service.routes.fields import Body, CleanText, IndexName, PipelineReply, PipelineText, QueryText
+from telerank.service.routes.search import check_query, record_run
+from telerank.service.searching import StageRun, run_reader
+from telerank.service.state import CurrentServed, CurrentSnapshot
 from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answer, Explanation
+from telerank.types import Answers, Explanation, Ranking
+
+if TYPE_CHECKING:
+    from telerank.answers.stage import ReadAnswers
+
+
+class AnswerRequest(Body):
+    """A question."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "Qui a inventé l'imprimerie ?", "k": 1}]}
+    )
+
+    query: QueryText
+    index: IndexName = None
+    pipeline: PipelineText = None
+    reader: CleanText | None = Field(
+        default=None, description="Name of the reader, if the pipeline does not end in read(READER)."
+    )
+    depth: int | None = Field(
+        default=None, ge=1, le=1_000_000, description="Documents that are read, with `reader`; default: 20."
+    )
+    k: int = Field(3, ge=1, le=1_000, description="Answers, at most.")
+    explain: bool = Field(default=False, description="Whether answers have an explanation.")
+
+
+class AnswerSource(BaseModel):
+    """A document that gives the same answer, and the character where it begins there."""
+
+    docno: str
+    start: int
+
+
+class AnswerHit(BaseModel):
+    """A span of a document: characters ``start`` to ``end`` (not included) of its text.
+
+    ``before`` and ``after`` are the rest of the sentences that it is in.
+    """
+
+    text: str
+    confidence: float
+    score: float
+    docno: str
+    title: str = ""
+    url: str = ""
+    start: int
+    end: int
+    before: str
+    after: str
+    sources: list[AnswerSource]
+    explanation: Explanation | None = None
+
+
+class AnswerReply(PipelineReply):
+    """The answers, best first; none if the documents that were read have none.
+
+    ``no_answer`` is the score of no answer minus that of the best span, in the first document that has a
+    span; missing if none has. ``warnings`` say that the question is longer than the reader reads, and how
+    many tokens were not read; missing if nothing was cut.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "Qui a inventé l'imprimerie ?",
+                    "index": "piaf",
+                    "generation": 1,
+                    "pipeline": "bm25 % 20 >> read(my-reader)",
+                    "milliseconds": 90.1,
+                    "stages": [
+                        {"stage": "bm25 % 20", "milliseconds": 1.3},
+                        {"stage": "read(my-reader) % 1", "milliseconds": 88.0},
+                    ],
+                    "no_answer": -4.2,
+                    "answers": [
+                        {
+                            "text": "Gutenberg",
+                            "confidence": 0.93,
+                            "score": 11.5,
+                            "docno": "1507",
+                            "title": "Imprimerie",
+                            "start": 11,
+                            "end": 20,
+                            "before": "Vers 1450, ",
+                            "after": " invente l'imprimerie à caractères mobiles.",
+                            "sources": [{"docno": "1507", "start": 11}],
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    milliseconds: float
+    stages: list[StageRun]
+    no_answer: float | None = None
+    warnings: list[str] | None = None
+    answers: list[AnswerHit]
+
 
 router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
 
@@ -27,23 +128,19 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.answers(answering_text(index, request))
-    result = await answer_question(served, index, stage, query, k=request.k)
-    explanations: list[Explanation | None] = [None] * len(result.answers)
+    if stage.first is None:
+        raise Unprocessable(f"{stage.text}: expected a first stage before it")
+    read = await served.compute(run_reader, stage % request.k, Ranking(query))
+    run = record_run(served, index, stage.text, query, read.stages)
+    explanations: list[Explanation | None] = [None] * len(read.answers)
     if request.explain:
-        explanations = [
-            await served.compute(stage.explain, result.answers.query, each) for each in result.answers
-        ]
-    no_answer = result.answers.no_answer
-    hits = await served.search(_show_answers, result, explanations)
+        explanations = [await served.compute(stage.explain, query, each) for each in read.answers]
+    hits = await served.search(_show_answers, index, stage, read.answers, explanations)
+    no_answer = read.answers.no_answer
     return AnswerReply(
-        query=query,
-        index=index.name,
-        generation=index.generation,
-        pipeline=stage.text,
-        milliseconds=sum(timing.milliseconds for timing in result.timings),
-        stages=show_timings(result.timings),
+        **run,
         no_answer=no_answer if math.isfinite(no_answer) else None,
-        warnings=list(result.warnings) or None,
+        warnings=[read.warning] if read.warning else None,
         answers=hits,
     )
 
@@ -64,27 +161,22 @@ def answering_text(index: ServedIndex, request: AnswerRequest) -> str | None:
     return f"({first}) % {request.depth or READ_DEPTH} >> read({quote(request.reader)})"
 
 
-def _show_answers(result: AnswerResult, explanations: Sequence[Explanation | None]) -> list[AnswerHit]:
+def _show_answers(
+    index: ServedIndex, stage: ReadAnswers, answers: Answers, explanations: Sequence[Explanation | None]
+) -> list[AnswerHit]:
     """The answers in their sentences, in a thread: long documents take time to split."""
-    pairs = zip(result.answers, explanations, strict=True)
-    return [_hit(result, answer, explanation) for answer, explanation in pairs]
-
-
-def _hit(result: AnswerResult, answer: Answer, explanation: Explanation | None) -> AnswerHit:
-    doc = result.index.index.doc(answer.docno)
-    language = result.stage.reader.reader.settings.language
-    start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
-    return AnswerHit(
-        text=answer.text,
-        confidence=answer.confidence,
-        score=answer.score,
-        docno=answer.docno,
-        title=doc.title,
-        url=doc.url,
-        start=answer.start,
-        end=answer.end,
-        before=doc.text[start : answer.start],
-        after=doc.text[answer.end : end],
-        sources=[AnswerSource(docno=docno, start=begin) for docno, begin in answer.sources],
-        explanation=None if explanation is None else ExplanationNode.of(explanation),
-    )
+    hits, language = [], stage.reader.reader.settings.language
+    for answer, explanation in zip(answers, explanations, strict=True):
+        doc = index.index.doc(answer.docno)
+        start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
+        sources = [AnswerSource(docno=docno, start=begin) for docno, begin in answer.sources]
+        more = {
+            "end": answer.end,
+            "title": doc.title,
+            "url": doc.url,
+            "sources": sources,
+            "explanation": explanation,
+        }
+        before, after = doc.text[start : answer.start], doc.text[answer.end : end]
+        hits.append(AnswerHit(**{**asdict(answer), **more}, before=before, after=after))
+    return hits

@@ -2,24 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, JsonValue
 
-from telerank.service.depends import CurrentSettings, CurrentSnapshot
 from telerank.service.errors import ERRORS, NotServed, TooLarge
-from telerank.service.indexes import ServedIndex
-from telerank.service.schemas.search import (
-    Docno,
-    Document,
-    DocumentsReply,
-    IndexesReply,
-    IndexName,
-    IndexReply,
-)
+from telerank.service.routes.fields import Docno, IndexName
+from telerank.service.state import CurrentSettings, CurrentSnapshot
+
+
+class Document(BaseModel, from_attributes=True):
+    """A document as it was indexed."""
+
+    docno: str
+    title: str = ""
+    url: str = ""
+    text: str = ""
+
+
+class DocumentsReply(BaseModel):
+    """The documents of these names, in their order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"index": "piaf", "generation": 1, "documents": [{"docno": "1507", "text": "Vers 1450 …"}]}
+            ]
+        }
+    )
+
+    index: str
+    generation: int
+    documents: list[Document]
+
+
+_INDEX: dict[str, JsonValue] = {
+    "name": "piaf",
+    "generation": 1,
+    "documents": 3835,
+    "analyzer": "french",
+    "default": "best",
+    "default_answer": None,
+    "pipelines": {"best": "bm25(k1=1.2, b=0.5)"},
+    "answering": {},
+    "unavailable": {},
+    "vectors": [],
+}
+
+
+class IndexReply(BaseModel):
+    """An index; ``pipelines`` and ``answering`` are texts by name, ``unavailable`` why others cannot run."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_INDEX]})
+
+    name: str
+    generation: int
+    documents: int
+    analyzer: str | None
+    default: str
+    default_answer: str | None
+    pipelines: dict[str, str]
+    answering: dict[str, str]
+    unavailable: dict[str, str]
+    vectors: list[str]
+
+
+_SERVED: dict[str, JsonValue] = {
+    "indexes": [_INDEX],
+    "rerankers": ["my-reranker"],
+    "encoders": [],
+    "readers": [],
+}
+
+
+class IndexesReply(BaseModel):
+    """The indexes that are served, the default first, and the models by kind."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SERVED]})
+
+    indexes: list[IndexReply]
+    rerankers: list[str]
+    encoders: list[str]
+    readers: list[str]
+
 
 router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
-_INDEX_EXAMPLE = IndexReply.model_config["json_schema_extra"]["examples"][0]  # type: ignore[index]
 
 
 @router.get("/documents", summary="Documents by name")
@@ -39,37 +107,16 @@ async def documents(
     missing = [name for name in docno if name not in docs]
     if missing:
         raise NotServed(f"no document {missing[0]!r} in the index {opened.name}")
-    shown = [docs[name] for name in docno]
-    return DocumentsReply(
-        index=opened.name,
-        generation=opened.generation,
-        documents=[Document(docno=d.docno, title=d.title, url=d.url, text=d.text) for d in shown],
-    )
+    shown: Any = [docs[name] for name in docno]
+    return DocumentsReply(index=opened.name, generation=opened.generation, documents=shown)
 
 
-@router.get(
-    "/indexes",
-    summary="What is served",
-    responses={
-        200: {
-            "content": {
-                "application/json": {
-                    "example": {
-                        "indexes": [_INDEX_EXAMPLE],
-                        "rerankers": ["my-reranker"],
-                        "encoders": [],
-                        "readers": [],
-                    }
-                }
-            }
-        }
-    },
-)
+@router.get("/indexes", summary="What is served")
 async def indexes(snapshot: CurrentSnapshot) -> IndexesReply:
     """The indexes with their pipelines, and the models by kind."""
     models = snapshot.models
     return IndexesReply(
-        indexes=[_describe(index) for index in snapshot.indexes.values()],
+        indexes=[IndexReply.model_validate(index) for index in snapshot.indexes.values()],
         rerankers=models.rerankers.names,
         encoders=models.encoders.names,
         readers=models.readers.names,
@@ -79,19 +126,4 @@ async def indexes(snapshot: CurrentSnapshot) -> IndexesReply:
 @router.get("/indexes/{name}", summary="One index")
 async def one_index(snapshot: CurrentSnapshot, name: str) -> IndexReply:
     """An index with its pipelines."""
-    return _describe(snapshot.served_index(name))
-
-
-def _describe(served: ServedIndex) -> IndexReply:
-    return IndexReply(
-        name=served.name,
-        generation=served.generation,
-        documents=served.documents,
-        analyzer=served.index.analyzer.name if served.index.has_texts else None,
-        default=served.default,
-        default_answer=served.default_answer,
-        pipelines=served.pipelines,
-        answering=served.answering,
-        unavailable=served.unavailable,
-        vectors=served.vectors,
-    )
+    return IndexReply.model_validate(snapshot.served_index(name))

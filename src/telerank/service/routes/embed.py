@@ -4,18 +4,114 @@ from __future__ import annotations
 
 import base64
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from telerank.service.batching.work import BatchedReply, TextsToEncode
+from telerank.service.batching.waiting import BatchedReply, TextsToEncode
 from telerank.service.errors import ERRORS, OPENAI_ERRORS, BackendFault
-from telerank.service.model_calls import Calls
-from telerank.service.schemas.clients import as_list, reply_example
-from telerank.service.schemas.embed import EmbeddingsReply, EmbeddingsRequest, EmbedRequest, SparseRequest
+from telerank.service.routes.fields import (
+    Calls,
+    ClientRequest,
+    ModelName,
+    TextOrTexts,
+    Truncate,
+    Usage,
+    as_list,
+    reply_example,
+)
+
+_TEXTS: list[JsonValue] = ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
+Dimensions = Annotated[
+    int | None, Field(ge=1, description="First numbers of each vector that are kept; default: all.")
+]
+PromptName = Literal["query", "document", "passage"]
+InputType = Literal["query", "document", "passage", "search_query", "search_document"]
+
+
+def _refuse_tokens(given: Any) -> Any:
+    """Numbers of another vocabulary would be other words here."""
+    if isinstance(given, list) and any(isinstance(text, int | list) for text in given):
+        raise ValueError("expected texts, got tokens (of LangChain: set check_embedding_ctx_length=False)")
+    return given
+
+
+class EmbeddingsRequest(ClientRequest):
+    """OpenAI's request."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "minilm", "input": _TEXTS}]})
+
+    model: ModelName = None
+    input: Annotated[TextOrTexts, BeforeValidator(_refuse_tokens)]
+    encoding_format: Literal["float", "base64"] | None = Field(
+        None, description="base64: the bytes of float32 numbers, little-endian."
+    )
+    dimensions: Dimensions = None
+    input_type: InputType | None = Field(
+        None, description="Whether these are queries or documents (default); other services have it, too."
+    )
+    user: str | None = Field(None, description="Not used.")
+    truncate: Truncate = None
+
+
+class EmbedRequest(ClientRequest):
+    """The request of text-embeddings-inference."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": _TEXTS, "prompt_name": "query"}]})
+
+    model: ModelName = None
+    inputs: TextOrTexts
+    normalize: bool = Field(default=True, description="Whether vectors have length 1.")
+    prompt_name: PromptName | None = Field(
+        None, description="Whether these are queries or documents (default), with the prompt of those."
+    )
+    dimensions: Dimensions = None
+    truncate: Truncate = None
+    truncation_direction: Literal["Right", "right"] = Field("Right", description="A text loses its end.")
+
+
+class SparseRequest(ClientRequest):
+    """The request of text-embeddings-inference for sparse vectors."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": _TEXTS}]})
+
+    inputs: TextOrTexts
+
+
+class EmbeddingItem(BaseModel):
+    """A vector: numbers, or base64; ``truncated`` if the text was cut."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+    truncated: Literal[True] | None = None
+
+
+class EmbeddingsReply(BaseModel):
+    """Vectors in the order of the texts."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "object": "list",
+                    "model": "minilm",
+                    "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
+                    "usage": {"prompt_tokens": 12, "total_tokens": 12},
+                }
+            ]
+        }
+    )
+
+    object: Literal["list"] = "list"
+    model: str
+    data: list[EmbeddingItem]
+    usage: Usage
+
 
 router = APIRouter(tags=["embedding"], responses=ERRORS)
 _Vectors = npt.NDArray[np.float32]
@@ -32,7 +128,9 @@ async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
     may_cut = body.truncate is not False
     name, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
     vectors = reply.results if body.dimensions is None else _normalise(reply.results[:, : body.dimensions])
-    encoded = _encode_base64(vectors) if body.encoding_format == "base64" else vectors.tolist()
+    encoded = vectors.tolist()
+    if body.encoding_format == "base64":
+        encoded = [base64.b64encode(vector.tobytes()).decode() for vector in vectors.astype("<f4")]
     usage = {"prompt_tokens": reply.tokens, "total_tokens": reply.tokens}
     content = {"object": "list", "model": name, "data": _items(encoded, reply), "usage": usage}
     return _respond(calls, content)
@@ -81,10 +179,6 @@ def _normalise(vectors: _Vectors) -> _Vectors:
     lengths[(np.abs(lengths - 1) < 1e-6) | (lengths == 0)] = 1
     scaled: _Vectors = (vectors / lengths).astype(np.float32)
     return scaled
-
-
-def _encode_base64(vectors: _Vectors) -> list[str]:
-    return [base64.b64encode(vector.tobytes()).decode() for vector in vectors.astype("<f4")]
 
 
 def _respond(calls: Calls, content: Any) -> Response:

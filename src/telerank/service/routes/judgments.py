@@ -8,18 +8,63 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from telerank.errors import shorten
-from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessable, describe_errors
 from telerank.service.judgments import JudgmentFile
-from telerank.service.page.links import Inquiry, Links
 from telerank.service.page.messages import LANGUAGES
 from telerank.service.page.render import HEADERS
+from telerank.service.page.view import Inquiry, Links
 from telerank.service.routes.page import PageRoute, check_length
-from telerank.service.schemas.judgments import JudgmentReply, JudgmentRequest
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import Served, Snapshot
+from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
+from telerank.types import HIGHEST_GRADE, LEAST_GRADE
+
+_QUESTION = "Qui peut demander la prime d'activité ?"
+
+
+class JudgmentRequest(BaseModel):
+    """A grade of a document for a query: above 0 if it is relevant, 0 if it is not."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"query": _QUESTION, "docno": "F2882", "grade": 1, "index": "dila"}],
+        },
+    )
+
+    query: str = Field(min_length=1)
+    docno: str = Field(min_length=1)
+    grade: int = Field(ge=LEAST_GRADE, le=HIGHEST_GRADE, strict=True)
+    index: str | None = None
+
+
+class JudgmentReply(BaseModel):
+    """The judgment that was saved; ``qid`` is the same for the same words."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "qid": "q7d3f6a1b2c4e5f60",
+                    "query": _QUESTION,
+                    "docno": "F2882",
+                    "grade": 1,
+                    "time": "2026-11-22T09:30:00Z",
+                    "index": "dila",
+                }
+            ]
+        }
+    )
+
+    qid: str
+    query: str
+    docno: str
+    grade: int
+    time: str
+    index: str
+
 
 _FIELDS = 20
 

@@ -2,26 +2,99 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
 
-from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
 from telerank.service.errors import ERRORS, OPENAI_ERRORS, NotServed, TooLarge
-from telerank.service.schemas.clients import as_list, reply_example
-from telerank.service.schemas.models import (
-    ModelCard,
-    ModelInfo,
-    ModelsReply,
-    SimpleToken,
-    TokenizeRequest,
-)
-from telerank.service.state import Snapshot
+from telerank.service.routes.fields import ClientRequest, ModelName, TextOrTexts, as_list, reply_example
+from telerank.service.state import CurrentServed, CurrentSettings, CurrentSnapshot, Snapshot
 from telerank.stored import versions
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
+
+
+class ModelCard(BaseModel):
+    """A model, as OpenAI lists it; ``kind`` says what it does."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "telerank"
+    kind: Literal["re-ranker", "encoder", "reader"]
+
+
+class ModelsReply(BaseModel):
+    """The models by name."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"object": "list", "data": [{"id": "monobert", "kind": "re-ranker"}]}]
+        }
+    )
+
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+class ModelInfo(BaseModel):
+    """The model of routes whose requests name none, and limits, as text-embeddings-inference has them."""
+
+    model_config = ConfigDict(
+        protected_namespaces=(),
+        json_schema_extra={
+            "examples": [
+                {
+                    "model_id": "monobert",
+                    "model_sha": None,
+                    "model_dtype": "float32",
+                    "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
+                    "max_concurrent_requests": 512,
+                    "max_input_length": 512,
+                    "max_batch_tokens": 2048,
+                    "max_client_batch_size": 1000,
+                    "auto_truncate": True,
+                    "version": "0.1.0",
+                }
+            ]
+        },
+    )
+
+    model_id: str
+    model_sha: str | None = None
+    model_dtype: str
+    model_type: dict[str, Any]
+    max_concurrent_requests: int
+    max_input_length: int
+    max_batch_tokens: int
+    max_batch_requests: int | None = None
+    max_client_batch_size: int
+    auto_truncate: bool = True
+    version: str
+
+
+class TokenizeRequest(ClientRequest):
+    """The request of text-embeddings-inference."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": "What is a passport?"}]})
+
+    model: ModelName = None
+    inputs: TextOrTexts
+    add_special_tokens: bool = True
+
+
+class SimpleToken(BaseModel):
+    """A token of a text: characters ``start`` to ``stop``, not included; none if it is special."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None = Field(None)
+    stop: int | None = Field(None)
+
 
 router = APIRouter(tags=["models"], responses=ERRORS)
 
@@ -88,9 +161,9 @@ def _find(snapshot: Snapshot, name: str | None) -> Scorer | TorchEncoder:
     """The re-ranker or encoder of a name; None: the first re-ranker, else the first encoder."""
     rerankers, encoders = snapshot.models.rerankers.names, snapshot.models.encoders.names
     if name in rerankers or (name is None and rerankers):
-        return snapshot.reranker(name)
+        return snapshot.models.rerankers.find(name)
     if name in encoders or (name is None and encoders):
-        return snapshot.encoder(name)
+        return snapshot.models.encoders.find(name)
     raise NotServed.named("re-ranker or encoder", name or "", [*rerankers, *encoders])
 
 

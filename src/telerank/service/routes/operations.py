@@ -1,13 +1,24 @@
-"""Whether the process lives, and whether it is ready."""
+"""Whether the process lives, whether it is ready, and what it has counted."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, ConfigDict
 
-from telerank.service.depends import CurrentServed
 from telerank.service.errors import ERRORS
-from telerank.service.schemas.operations import Health
+from telerank.service.state import CurrentServed
+
+
+class Health(BaseModel):
+    """The state of the process."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
+
+    status: Literal["live", "ready"]
+
 
 router = APIRouter(tags=["operations"])
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
 
 from telerank.errors import TelerankError, shorten_message
-from telerank.service.depends import CurrentServed, CurrentSettings, CurrentSnapshot
-from telerank.service.errors import NotServed, Unprocessable, as_service_error, describe_invalid
-from telerank.service.page.details import describe_detail
+from telerank.service.errors import NotServed, ServiceError, Unprocessable
 from telerank.service.page.document import Excerpt
-from telerank.service.page.links import Inquiry
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
 from telerank.service.page.render import (
@@ -29,7 +25,10 @@ from telerank.service.page.render import (
     static_file,
     static_version,
 )
+from telerank.service.page.view import Inquiry
+from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
+from telerank.service.state import CurrentServed, CurrentSettings, CurrentSnapshot
 
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)
@@ -40,63 +39,33 @@ _SPAN = re.compile(r"(\d{1,12})-(\d{1,12})")
 class PageRoute(APIRoute):
     """A route whose errors are pages, too."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handle_page(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except TelerankError as raised:
-                error = as_service_error(raised)
-            except RequestValidationError as raised:
-                error = describe_invalid(raised)
-            return error_page(request, error.status, str(error), error.retry_after)
-
-        return handle_page
-
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-def error_page(request: Request, status: int, detail: str, retry_after: int | None = None) -> Response:
+def error_page(request: Request, error: ServiceError) -> Response:
     """An error in the language of the page; what the service says of it if the request is the cause."""
     settings: ServiceSettings = request.app.state.served.settings
     say = messages_of(request)
-    key = f"error.{status}"
+    key, retry_after = f"error.{error.status}", error.retry_after
+    detail = shorten_message(str(error)) if error.status in _OF_REQUESTS else ""
     values = {
         "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
-        "code": status,
+        "code": error.status,
         "message": say(key if key in TEXTS["en"] else "error.500"),
-        "detail": describe_detail(shorten_message(detail) if status in _OF_REQUESTS else "", say),
+        "detail": describe_detail(detail, say),
         "can_retry": request.method == "GET" and retry_after is not None,
     }
-    page = render(request, "error.html", settings, values, status=status)
+    page = render(request, "error.html", settings, values, status=error.status)
     if retry_after is not None:
         page.headers["Retry-After"] = str(retry_after)
     return page
 
 
-def add_page_errors(app: FastAPI) -> None:
-    """Show people who follow a wrong address an error as a page; programs get what they got before."""
-    of_status, of_fault = app.exception_handlers[HTTPException], app.exception_handlers[Exception]
-
-    @app.exception_handler(HTTPException)
-    async def _(request: Request, error: HTTPException) -> Response:
-        if wants_page(request):
-            return error_page(request, error.status_code, str(error.detail))
-        reply: Response = await of_status(request, error)  # type: ignore[misc]
-        return reply
-
-    @app.exception_handler(Exception)
-    async def _(request: Request, error: Exception) -> Response:
-        if wants_page(request):
-            return error_page(request, 500, "")
-        reply: Response = await of_fault(request, error)  # type: ignore[misc]
-        return reply
-
-
-def wants_page(request: Request) -> bool:
-    """Whether a request is that of a browser for a page, and not for the API."""
+def is_page_error(request: Request, error: Exception) -> bool:
+    """Whether an error is shown as a page: on a page's routes, and if a person follows a wrong address."""
+    if isinstance(error, TelerankError | RequestValidationError):
+        return isinstance(request.scope.get("route"), PageRoute)
     path = request.url.path.removeprefix(links_of(request).prefix)
     return "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/")
 

@@ -2,45 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
 
 from telerank.errors import ExpressionError
-from telerank.service.costs import uses_models
-from telerank.service.depends import CurrentServed, CurrentSnapshot
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
-from telerank.service.page.highlight import find_matches, query_terms, snippet
-from telerank.service.schemas.search import (
-    ExplainParameters,
-    ExplainReply,
-    ExplainRequest,
-    ExplanationNode,
-    HighlightedTerm,
-    Hit,
-    HitSegment,
-    SearchParameters,
-    SearchReply,
-    SearchRequest,
-    Snippet,
-    Timing,
-)
-from telerank.service.searching import (
-    QID,
-    SearchResult,
-    StageTiming,
-    check_page,
-    observe,
-    rank_page,
-    refuse_values,
-)
+from telerank.service.indexes import ServedIndex
+from telerank.service.observe import note
+from telerank.service.page.highlight import Part, find_matches, query_terms, snippet
+from telerank.service.routes.fields import Body, Docno, IndexName, PipelineReply, PipelineText, QueryText
+from telerank.service.searching import QID, StagedRanking, StageRun, refuse_values, run_stages, uses_models
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import Served
+from telerank.service.state import CurrentServed, CurrentSnapshot, Served
 from telerank.stage import Stage
-from telerank.types import Explanation
+from telerank.types import Explanation, Ranking
 from telerank.types import Query as SearchQuery
+
+
+class SearchRequest(Body):
+    """A search."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "Qui a inventé l'imprimerie ?", "k": 5, "highlight": True}]}
+    )
+
+    query: QueryText
+    index: IndexName = None
+    pipeline: PipelineText = None
+    k: int = Field(10, ge=1, le=1_000_000, description="Documents of a page.")
+    page: int = Field(1, ge=1, le=1_000_000, description="Number of the page, from 1.")
+    text: bool = Field(default=True, description="Whether hits have the text of the document.")
+    highlight: bool = Field(
+        default=False, description="Whether hits have the places of the query's terms, and a snippet."
+    )
+    segment: bool = Field(
+        default=False,
+        description="Whether hits have the segment that counts most; the pipeline scores segments.",
+    )
+    explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
+
+
+class SearchParameters(SearchRequest):
+    """A search as an address has it, in which every value is a text."""
+
+    model_config = ConfigDict(strict=False)
+
+
+class HighlightedTerm(BaseModel):
+    """A term of the query in the document's text: characters ``start`` to ``end``, not included."""
+
+    term: str
+    start: int
+    end: int
+
+
+class HitSegment(BaseModel):
+    """The segment that counts most: its number (from 0), its characters in the document's text, its score."""
+
+    number: int
+    count: int
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class Hit(BaseModel):
+    """A document of a ranking."""
+
+    rank: int
+    docno: str
+    score: float
+    title: str = ""
+    url: str = ""
+    text: str | None = None
+    terms: list[HighlightedTerm] | None = None
+    snippet: list[Part] | None = None
+    segment: HitSegment | None = None
+    explanation: Explanation | None = None
+
+
+_HIT: dict[str, Any] = {
+    "rank": 1,
+    "docno": "1507",
+    "score": 14.2,
+    "title": "Imprimerie",
+    "url": "",
+    "text": "Vers 1450, Gutenberg invente l'imprimerie à caractères mobiles.",
+}
+
+
+class SearchReply(PipelineReply):
+    """A page of a ranking. ``generation`` is that of the index: it grows with every change."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "Qui a inventé l'imprimerie ?",
+                    "index": "piaf",
+                    "generation": 1,
+                    "pipeline": "bm25",
+                    "page": 1,
+                    "k": 5,
+                    "more": True,
+                    "milliseconds": 1.9,
+                    "stages": [{"stage": "bm25 % 6", "milliseconds": 1.2}],
+                    "hits": [_HIT],
+                }
+            ]
+        }
+    )
+
+    page: int
+    k: int
+    more: bool
+    milliseconds: float
+    stages: list[StageRun]
+    hits: list[Hit]
+
+
+class ExplainRequest(Body):
+    """A query and a document."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "imprimerie", "docno": "1507"}]})
+
+    query: QueryText
+    docno: Docno
+    index: IndexName = None
+    pipeline: PipelineText = None
+
+
+class ExplainParameters(ExplainRequest):
+    """The same as an address has it."""
+
+    model_config = ConfigDict(strict=False)
+
+
+class ExplainReply(PipelineReply):
+    """Why a document has the score that a pipeline gives it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "imprimerie",
+                    "index": "piaf",
+                    "generation": 1,
+                    "pipeline": "bm25",
+                    "docno": "1507",
+                    "explanation": {
+                        "value": 7.1,
+                        "what": "bm25 of a document of 90 terms",
+                        "parts": [{"value": 7.1, "what": "'imprim': tf 3, df 12, cf 40", "parts": []}],
+                    },
+                }
+            ]
+        }
+    )
+
+    docno: str
+    explanation: Explanation
+
 
 router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
 
@@ -59,28 +185,29 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.pipeline(request.pipeline)
-    check_page(served.settings, request.k, request.page)
-    rank = partial(rank_page, index, stage, query, request.k, request.page)
-    if request.explain or request.segment or uses_models(stage):
-        result = await served.run_stage(stage, rank)
-        details = await _details(served, request, result)
-        hits = await served.search(_show_hits, request, result, details)
-    else:
-        result, hits = await served.search(_rank_and_show, request, rank)
-    observe(served, result, query)
-    timings = result.timings
-    return SearchReply(
-        query=query,
-        index=index.name,
-        generation=index.generation,
-        pipeline=stage.text,
-        page=request.page,
-        k=request.k,
-        more=result.more,
-        milliseconds=sum(timing.milliseconds for timing in timings),
-        stages=show_timings(timings),
-        hits=hits,
-    )
+    most, last = served.settings.limits.documents, request.k * request.page
+    if last > most:
+        raise Unprocessable(
+            f"page {request.page} of {request.k} documents ends at {last:,}; at most {most:,} are ranked"
+        )
+    rank = partial(run_stages, stage % (last + 1), query)
+    if uses_models(stage):
+        ranked = await served.compute(rank)
+        hits = await served.search(list_hits, index, ranked.ranking, request)
+    else:  # all in one thread: each change of threads takes time
+
+        def rank_and_list() -> tuple[StagedRanking, list[Hit]]:
+            ranked = rank()
+            return ranked, list_hits(index, ranked.ranking, request)
+
+        ranked, hits = await served.search(rank_and_list)
+    if request.explain:
+        await served.run_stage(stage, _add_explanations, hits, stage, query)
+    if request.segment:
+        await served.compute(_add_segments, hits, stage, query)
+    more = len(ranked.ranking) > last
+    run = record_run(served, index, stage.text, query, ranked.stages)
+    return SearchReply(**run, page=request.page, k=request.k, more=more, hits=hits)
 
 
 @router.get("/explain", summary="Explain a score")
@@ -99,16 +226,16 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     stage = index.pipeline(request.pipeline)
     explanation = await served.run_stage(stage, explain_score, stage, query, request.docno)
     return ExplainReply(
-        query=query,
+        query=query.text,
         index=index.name,
         generation=index.generation,
         pipeline=stage.text,
         docno=request.docno,
-        explanation=ExplanationNode.of(explanation),
+        explanation=explanation,
     )
 
 
-def check_query(query: str, settings: ServiceSettings) -> str:
+def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     """The query without blanks at its ends.
 
     Raises
@@ -123,97 +250,59 @@ def check_query(query: str, settings: ServiceSettings) -> str:
         raise BadRequest("query: it is empty")
     if len(text) > most:
         raise Unprocessable(f"query: at most {most:,} characters, got {len(text):,}")
-    return text
+    return SearchQuery(QID, text)
 
 
-def explain_score(stage: Stage, query: str, docno: str) -> Explanation:
+def record_run(
+    served: Served, index: ServedIndex, pipeline: str, query: SearchQuery, runs: list[StageRun]
+) -> dict[str, Any]:
+    """Log and count what was run for a query: it is returned as the fields that its reply begins with."""
+    run = {"index": index.name, "generation": index.generation, "pipeline": pipeline, "query": query.text}
+    note(**run)
+    for each in runs:
+        name = each.stage.partition("(")[0]
+        seconds = each.milliseconds / 1000
+        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(seconds)
+    return {**run, "milliseconds": sum(each.milliseconds for each in runs), "stages": runs}
+
+
+def explain_score(stage: Stage, query: SearchQuery, docno: str) -> Explanation:
     """Why the document has its score; raises NotServed if the pipeline gives it none."""
     try:
-        return refuse_values(lambda: stage.explain(SearchQuery(QID, query), docno))
+        return refuse_values(lambda: stage.explain(query, docno))
     except KeyError as error:
         raise NotServed(f"no document {docno!r} to which the pipeline gives a score") from error
 
 
-def show_timings(timings: Sequence[StageTiming]) -> list[Timing]:
-    """The times of stages as replies have them."""
-    return [Timing(stage=timing.stage, milliseconds=round(timing.milliseconds, 3)) for timing in timings]
+def list_hits(index: ServedIndex, ranking: Ranking, request: SearchRequest) -> list[Hit]:
+    """The hits of a page, in a thread: the terms of long documents take time to find."""
+    opened, last = index.index, request.k * request.page
+    terms = query_terms(opened, ranking.query.text) if request.highlight else {}
+    hits = []
+    for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
+        doc = opened.doc(docno)
+        text = doc.text if request.text else None
+        hit = Hit(rank=rank, docno=docno, score=score, title=doc.title, url=doc.url, text=text)
+        if request.highlight and opened.has_texts:
+            matches = find_matches(opened.analyzer, doc.text, terms)
+            hit.terms = [HighlightedTerm(**match._asdict()) for match in matches]
+            hit.snippet = snippet(doc.text, matches, terms)
+        hits.append(hit)
+    return hits
 
 
-async def _details(
-    served: Served, request: SearchRequest, result: SearchResult
-) -> list[tuple[ExplanationNode | None, HitSegment | None]]:
-    """The explanation and the segment of each hit, if they are asked for."""
-    stage, ranking = result.stage, result.ranking
-    explanations: list[ExplanationNode | None] = [None] * len(ranking)
-    segments: list[HitSegment | None] = [None] * len(ranking)
-    if request.explain:
-        explained = await served.run_stage(stage, _explain_all, stage, ranking.query, ranking.docnos)
-        explanations = [ExplanationNode.of(explanation) for explanation in explained]
-    if request.segment:
-        segments = [*await served.compute(_match_all, stage, ranking.query, ranking.docnos)]
-    return list(zip(explanations, segments, strict=True))
+def _add_explanations(hits: list[Hit], stage: Stage, query: SearchQuery) -> None:
+    for hit in hits:
+        hit.explanation = explain_score(stage, query, hit.docno)
 
 
-def _explain_all(stage: Stage, query: SearchQuery, docnos: Sequence[str]) -> list[Explanation]:
-    return [explain_score(stage, query.text, docno) for docno in docnos]
-
-
-def _match_all(stage: Stage, query: SearchQuery, docnos: Sequence[str]) -> list[HitSegment]:
+def _add_segments(hits: list[Hit], stage: Stage, query: SearchQuery) -> None:
     from telerank.segments.stage import find_segments
 
     try:
         by_segments = find_segments(stage)
     except ExpressionError as error:
         raise Unprocessable(f"segment: {error}") from error
-    matches = [by_segments.match(query, docno)[0] for docno in docnos]
-    return [
-        HitSegment(
-            number=match.number,
-            count=match.count,
-            start=match.span.start,
-            end=match.span.end,
-            text=match.text,
-            score=match.score,
-        )
-        for match in matches
-    ]
-
-
-def _rank_and_show(
-    request: SearchRequest, rank: Callable[[], SearchResult]
-) -> tuple[SearchResult, list[Hit]]:
-    """All of a plain search in one thread: each change of threads takes time."""
-    result = rank()
-    return result, _show_hits(request, result, [(None, None)] * len(result.ranking))
-
-
-def _show_hits(
-    request: SearchRequest,
-    result: SearchResult,
-    details: Sequence[tuple[ExplanationNode | None, HitSegment | None]],
-) -> list[Hit]:
-    """The hits of a page, in a thread: the terms of long documents take time to find."""
-    query, index = result.ranking.query.text, result.index.index
-    terms = query_terms(index, query) if request.highlight else {}
-    hits = []
-    for number, ((docno, score), (explanation, segment)) in enumerate(
-        zip(result.ranking, details, strict=True)
-    ):
-        doc = index.doc(docno)
-        hit = Hit(
-            rank=result.skipped + number + 1,
-            docno=docno,
-            score=score,
-            title=doc.title,
-            url=doc.url,
-            text=doc.text if request.text else None,
-            explanation=explanation,
-            segment=segment,
-        )
-        if request.highlight and index.has_texts:
-            matches = find_matches(index.analyzer, doc.text, terms)
-            hit.terms = [HighlightedTerm(term=term, start=start, end=end) for term, start, end in matches]
-            parts = snippet(doc.text, matches, terms)
-            hit.snippet = [Snippet(text=part.text, kind=part.kind) for part in parts]
-        hits.append(hit)
-    return hits
+    for hit in hits:
+        match = by_segments.match(query, hit.docno)[0]
+        hit.segment = HitSegment(**vars(match), start=match.span.start, end=match.span.end)

@@ -25,8 +25,7 @@ from typing import Any
 import uvicorn
 
 from telerank.errors import CollectionError, TelerankError
-from telerank.service.logs import configure_logs
-from telerank.service.metrics import FOLDER_VARIABLE
+from telerank.service.observe import FOLDER_VARIABLE, Readiness, configure_logs
 from telerank.service.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
@@ -138,25 +137,6 @@ def _end_with(server: uvicorn.Server) -> None:
             end()
 
         threading.Thread(target=follow, daemon=True).start()
-
-
-class Readiness:
-    """Counts the processes that are ready; shared by all of them."""
-
-    def __init__(self, processes: int) -> None:
-        self._count = multiprocessing.get_context("spawn").Value("i", 0)
-        self._processes = processes
-
-    def mark(self) -> None:
-        """Count this process."""
-        with self._count.get_lock():
-            self._count.value += 1
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether as many processes were ready as there are."""
-        ready: int = self._count.value
-        return ready >= self._processes
 
 
 @dataclass

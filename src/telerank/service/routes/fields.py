@@ -1,4 +1,4 @@
-"""Scores and vectors for a request: the model's name, the limits, the batcher, and headers that say how."""
+"""What requests have in common: their fields, and the calls of models that those of other services need."""
 
 from __future__ import annotations
 
@@ -7,11 +7,102 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from telerank.service.batching.work import BatchedReply, PairsToScore, TextsToEncode
-from telerank.service.depends import CurrentServed, CurrentSnapshot
+from telerank.errors import shorten
+from telerank.service.batching.waiting import BatchedReply, PairsToScore, TextsToEncode
 from telerank.service.errors import TooLarge, Unprocessable
-from telerank.service.logs import note
+from telerank.service.observe import note
+from telerank.service.state import CurrentServed, CurrentSnapshot
+
+
+def check_characters(text: str) -> str:
+    """Refuse what UTF-8 cannot encode: half of a surrogate pair, as JSON may escape it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half of a surrogate pair at character {error.start}") from None
+    return text
+
+
+CleanText = Annotated[str, AfterValidator(check_characters)]
+QueryText = Annotated[
+    CleanText, Field(description="What is searched for.", examples=["Qui a inventé l'imprimerie ?"])
+]
+IndexName = Annotated[
+    CleanText | None, Field(description="Name of the index; default: the first.", examples=["piaf"])
+]
+PipelineText = Annotated[
+    CleanText | None,
+    Field(
+        description="Name or text of the pipeline; default: the one that the service was started with. "
+        "It may name only models that the service was started with.",
+        examples=["bm25 % 100"],
+    ),
+]
+Docno = Annotated[
+    CleanText, Field(min_length=1, max_length=4096, description="The document's name.", examples=["42"])
+]
+
+
+class Body(BaseModel):
+    """A request; an unknown key is an error, and so is a value of another type."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+ModelName = Annotated[
+    CleanText | None, Field(description="Name of the model; default: the first that the service was given.")
+]
+Truncate = Annotated[
+    bool | None,
+    Field(
+        description="false refuses texts that are longer than the model reads; otherwise they are cut, "
+        "and the reply says so."
+    ),
+]
+TextOrTexts = Annotated[CleanText | list[CleanText], Field(description="A text, or several.")]
+
+
+class PipelineReply(BaseModel):
+    """What the replies of pipelines begin with. ``generation`` of the index grows with every change."""
+
+    query: str
+    index: str
+    generation: int
+    pipeline: str
+
+
+class ClientRequest(BaseModel):
+    """A request of another service's client, whose other fields are named in the reply, but not read."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The fields that were not read."""
+        return [f"{shorten(name)[1:-1]} is not read" for name in self.model_extra or {}]
+
+
+class Usage(BaseModel):
+    """The tokens that were read, special ones among them."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+    @classmethod
+    def of(cls, tokens: int) -> Usage:
+        return cls(prompt_tokens=tokens, total_tokens=tokens)
+
+
+def reply_example(value: Any) -> dict[int | str, dict[str, Any]]:
+    """The example of a reply that is no object, for ``responses=`` of a route."""
+    return {200: {"content": {"application/json": {"example": value}}}}
+
+
+def as_list(texts: str | list[str]) -> list[str]:
+    """Several texts, or one in a list."""
+    return [texts] if isinstance(texts, str) else texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +124,7 @@ class ModelCalls:
         ServiceError
             If there is no such re-ranker, or there are too many or too long texts, or as the batcher raises.
         """
-        scorer = self.snapshot.reranker(model)
+        scorer = self.snapshot.models.rerankers.find(model)
         name = model or self.snapshot.models.rerankers.names[0]
         texts = list(dict.fromkeys(query for query, _ in pairs.pairs)) + [text for _, text in pairs.pairs]
         self._check(len(pairs), texts)
@@ -47,7 +138,7 @@ class ModelCalls:
 
         Vectors have all their dimensions: ``dimensions`` is only checked.
         """
-        encoder = self.snapshot.encoder(model)
+        encoder = self.snapshot.models.encoders.find(model)
         name = model or self.snapshot.models.encoders.names[0]
         self._check(len(texts), texts.texts)
         if dimensions is not None and dimensions > encoder.dimension:
@@ -88,7 +179,7 @@ def _milliseconds(seconds: float) -> str:
 async def model_calls(
     request: Request, response: Response, served: CurrentServed, snapshot: CurrentSnapshot
 ) -> ModelCalls:
-    """The calls of a request; a coroutine, as all of :mod:`telerank.service.depends`."""
+    """The calls of a request; a coroutine, as all of :mod:`telerank.service.state`."""
     return ModelCalls(request, response, served, snapshot)
 
 
