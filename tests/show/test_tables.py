@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.compare import (
+    changes_table,
+    compare_evaluations,
+    comparison_table,
+    difference_table,
+)
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.report import (
-    changes_table,
-    comparison_table,
     depth_table,
-    difference_table,
-    format_p,
     means_table,
     query_table,
 )
@@ -26,6 +27,7 @@ from telerank.show.tables import (
     render_latex,
     render_markdown,
     render_terminal,
+    show_p,
 )
 
 TABLE = Table.of(
@@ -154,7 +156,7 @@ def test_a_difference_is_told_with_all_that_is_known():
     assert texts[:5] == ["new", "AP", "0.3500", "+0.3500", "–"]
     assert (texts[6], texts[8]) == ("+1.43", "7/1/0")
     assert [cell.text for cell in table.rows[1]][3:6] == ["-0.0312", "-6.2", "0.351"]
-    small = [format_p(p) for p in (0.0, 0.00099, 0.001, 0.04999, 1.0)]
+    small = [show_p(p) for p in (0.0, 0.00099, 0.001, 0.04999, 1.0)]
     assert small == ["<0.001", "<0.001", "0.001", "0.050", "1.000"]
 
 

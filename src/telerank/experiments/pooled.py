@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from telerank.drafts import replace_file
-from telerank.evaluation.segments import bootstrap_ratio
+from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.experiments.analyses.bench import AnalysisResult, Items
 from telerank.experiments.analyses.significance import TestedPairs, compare_items
 from telerank.experiments.analyses.specs import AnalysisSpec, BehindFirstSpec, IterationsSpec, QualitySpec
@@ -132,7 +132,7 @@ def _summarise(
                 folds[name] = fmean(values)
         sums = np.array([sum(values) for values in by_qid.values()])
         counts = np.array([len(values) for values in by_qid.values()])
-        low, high = bootstrap_ratio(sums, counts)
+        ((low, high),) = bootstrap_intervals([sums], counts)
         yield (
             row,
             {

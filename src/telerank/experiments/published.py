@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from telerank.evaluation.latency import Latency
-from telerank.evaluation.report import format_change
 from telerank.experiments.analysis_base import Published
-from telerank.show.tables import Cell, Table
+from telerank.show.tables import Cell, Table, show_change
 
 MS = "ms/query"
 PAPER = "paper"
@@ -150,7 +149,7 @@ def published_matrix(published: Published, measure: str) -> Table:
 def _format_with_change(value: float | None, base: float | None) -> str:
     if value is None or base is None:
         return format_value(value)
-    return f"{value:.3f} {format_change(value, base):>6}"
+    return f"{value:.3f} {show_change(value, base):>6}"
 
 
 def _format_printed(value: float | None) -> str:

@@ -27,7 +27,7 @@ def measure_predictions(
 
     data = options.open_collection(collection, format, encoding)
     no_answer, threshold = values
-    chosen = ANSWER_MEASURES if measures is None else measures
+    chosen = tuple(ANSWER_MEASURES) if measures is None else measures
     return evaluate_answers(files, data, chosen, split=split, no_answer=no_answer, threshold=threshold)
 
 

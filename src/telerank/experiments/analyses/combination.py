@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from statistics import fmean, stdev
 
-from telerank.evaluation.report import format_change
 from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
 from telerank.experiments.analyses.specs import CombinationSpec
 from telerank.experiments.published import published_matrix
 from telerank.fusion.lists import Fusion
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
-from telerank.show.tables import Table
+from telerank.show.tables import Table, show_change
 
 
 def analyse_combination(bench: Bench, spec: CombinationSpec) -> AnalysisResult:
@@ -55,7 +54,7 @@ def _mean_table(matrices: Sequence[CombinationMatrix]) -> Table:
         row = [first]
         for second in names:
             cells = [values[first][second] for values in by_seed]
-            change = "" if first == second else f" {format_change(fmean(cells), alone)}"
+            change = "" if first == second else f" {show_change(fmean(cells), alone)}"
             spread = f" ± {stdev(cells):.3f}" if len(set(cells)) > 1 else ""
             row.append(f"{fmean(cells):.3f}{spread}{change}")
         rows.append(row)

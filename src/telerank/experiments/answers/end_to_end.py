@@ -15,9 +15,13 @@ from telerank.answers.scorer import SpanReader
 from telerank.answers.spans import TextReading
 from telerank.answers.weight import MU
 from telerank.corpus.collection import split_parts
-from telerank.evaluation.answers.end_to_end import SystemAnswers, answer_recall, measure_system
 from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.answers.measures import (
+    SystemAnswers,
+    answer_recall,
+    measure_answers,
+    measure_system,
+)
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals

@@ -13,10 +13,14 @@ import numpy as np
 from telerank.answers.calibration import Confidences, measure_confidences
 from telerank.answers.combine import AnswerRules
 from telerank.answers.scorer import SpanReader
-from telerank.evaluation.answers.groups import by_answer_length, by_question_word
+from telerank.evaluation.answers.groups import (
+    NoAnswerScores,
+    by_answer_length,
+    by_question_word,
+    score_no_answer,
+)
 from telerank.evaluation.answers.measures import measure_answers
-from telerank.evaluation.answers.names import MEANINGS
-from telerank.evaluation.answers.no_answer import NoAnswerScores, score_no_answer
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.answers.report import group_table, no_answer_tables
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation
@@ -177,14 +181,15 @@ def means_table(answers: Mapping[str, Mapping[str, SetAnswers]], caption: str) -
                 for (m, mean), (low, high) in zip(evaluation.mean.items(), intervals, strict=True)
             ]
             rows.append([title, name, f"{own.questions:,}", *cells])
-    measures = list(MEANINGS)
-    notes = [f"{name}: {meaning}." for name, meaning in MEANINGS.items()]
+    notes = [f"{name}: {measure.meaning}." for name, measure in ANSWER_MEASURES.items()]
     notes.append(
         "In percent; brackets: 95 % bootstrap interval over questions, of the mean over seeds; ±: over seeds."
     )
     if len(answers) > 1:
         notes.append(f"*: differs from {baseline} (paired t-test, Holm over measures, p < 0.05).")
-    return Table.of(("set", "reader", "questions", *measures), rows, caption=caption, notes=notes, left=2)
+    return Table.of(
+        ("set", "reader", "questions", *ANSWER_MEASURES), rows, caption=caption, notes=notes, left=2
+    )
 
 
 def _plus_minus(own: SetAnswers, measure: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from telerank.errors import MeasureError
-from telerank.evaluation.answers.names import parse_answer_measures
+from telerank.evaluation.answers.overlap import parse_answer_measures
 from telerank.experiments.analysis_base import AnalysisBase
 
 

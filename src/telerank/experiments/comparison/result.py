@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError, MissingExtra
-from telerank.evaluation.compare import Comparison
+from telerank.evaluation.compare import Comparison, comparison_table
 from telerank.evaluation.measures import Evaluation
-from telerank.evaluation.report import comparison_table
 from telerank.experiments.comparison.shared_run import SystemTimes
 from telerank.show.report import Report
 from telerank.show.tables import Cell, Table
