@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from telerank.answers.combine import AnswerRules, ReadText, choose_answers, scale
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.explain import explain_answer
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
+from telerank.fusion.lists import scale
 from telerank.types import Answer, Answers, Query
 
 QUERY = Query("1", "who ?")

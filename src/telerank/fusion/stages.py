@@ -7,8 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from telerank.expressions import call_text
 from telerank.fusion.lists import (
     DEPTH,
@@ -20,7 +18,7 @@ from telerank.fusion.lists import (
     sum_reciprocal_ranks,
 )
 from telerank.stage import Stage, Sum, Weighted, check_depth
-from telerank.types import Explanation, Query, Ranking, Scores
+from telerank.types import Explanation, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,16 +150,19 @@ class Probability(Stage):
     stage: Stage
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        from scipy.special import expit
+
         for ranking in self.stage(stream):
-            yield Ranking.ranked(ranking.query, ranking.docnos, _sigmoid(ranking.scores))
+            yield Ranking.ranked(ranking.query, ranking.docnos, expit(ranking.scores))
 
     def after(self, first: Stage) -> Stage:
         return Probability(self.stage.after(first))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
+        from scipy.special import expit
+
         part = self.stage.explanation(query, docno)
-        value = float(_sigmoid(np.array([part.value]))[0])
-        return Explanation(value, "sigmoid of", (part,))
+        return Explanation(float(expit(part.value)), "sigmoid of", (part,))
 
     @property
     def text(self) -> str:
@@ -232,9 +233,3 @@ def run_stages(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[t
     """Run each stage on the same stream: the rankings of all stages, query by query."""
     copies = itertools.tee(stream, len(stages))
     return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)
-
-
-def _sigmoid(scores: Scores) -> Scores:
-    """(N,) -> (N,)."""
-    with np.errstate(over="ignore"):  # exp overflows to infinity, and the sigmoid becomes 0
-        return 1.0 / (1.0 + np.exp(-scores))
