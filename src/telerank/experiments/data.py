@@ -16,7 +16,7 @@ from telerank.corpus.bundled import PIAF, piaf
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.made_sets import is_made, make_set
 from telerank.experiments.schema import DataSpec, Experiment

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from telerank.corpus.article_parts import ArticleParts, is_parted_by, write_parts
 from telerank.corpus.collection import Collection
@@ -21,14 +21,12 @@ from telerank.corpus.ranking_sets.ranking_set import (
     write_ranking_set,
 )
 from telerank.errors import CollectionError
+from telerank.experiments.schema import DataSpec
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.models import BM25
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress
-
-if TYPE_CHECKING:
-    from telerank.experiments.schema import DataSpec
 
 
 def is_made(data: DataSpec, target: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from telerank.evaluation.latency import Latency
-from telerank.experiments.analysis_base import Published
+from telerank.experiments.analysis import Published
 from telerank.show.tables import Cell, Table, show_change
 
 MS = "ms/query"

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.drafts import replace_file
-from telerank.experiments.analyses.bench import AnalysisResult
-from telerank.experiments.analyses.specs import AnalysisSpec
+from telerank.experiments.analysis import Analysis, AnalysisResult
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRuns
@@ -169,7 +168,7 @@ def describe_time(seconds: float) -> str:
     return f"{seconds / 60:,.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
 
 
-def _render_analysis(spec: AnalysisSpec, result: AnalysisResult) -> dict[str, Any]:
+def _render_analysis(spec: Analysis, result: AnalysisResult) -> dict[str, Any]:
     """An analysis as the template shows it; a caption that repeats the heading is left out."""
     from markupsafe import Markup
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from time import monotonic
 
 from telerank.errors import CollectionError
-from telerank.experiments.analyses.analyse import analyse_all
-from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analyses.specs import RerankingSpec, select_published
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analyses.bench import Bench, analyse_all
+from telerank.experiments.analysis import select_published
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.data import Sources, choose_data, open_data
 from telerank.experiments.pooled import PooledOutcome, pool_outcomes
 from telerank.experiments.report import ExperimentOutcome, write_report
@@ -58,8 +57,8 @@ def run_experiment(
     TelerankError
         As indexing, encoding, training and reading do.
     """
-    rerankers = (analysis.rerankers for analysis in spec.analyses if isinstance(analysis, RerankingSpec))
-    known = (*spec.systems, *chain.from_iterable(rerankers))
+    defined = (analysis.pipeline_names for analysis in spec.analyses)
+    known = (*spec.systems, *chain.from_iterable(defined))
     for system in (*options.given, *options.skip):
         if system not in known:
             raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")

@@ -12,8 +12,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from telerank.errors import CollectionError, ExpressionError, FormatError
-from telerank.experiments.analyses.specs import AnalysisSpec, select_published
-from telerank.experiments.analysis_base import Published
+from telerank.experiments.analysis import AnalysisSettings, Published, select_published
 from telerank.expressions import Call, Expression, Operation, Word, known_names, parse_expression, walk, wrong
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import suggest
@@ -116,7 +115,7 @@ class Experiment(Section):
     minutes: float | None = Field(None, gt=0)
     """How long it takes on two cores when nothing is kept, on all of its data, by processor time;
     None: not measured."""
-    analyses: tuple[AnalysisSpec, ...] = Field(min_length=1)
+    analyses: tuple[AnalysisSettings, ...] = Field(min_length=1)
     published: dict[str, Published] = Field(default_factory=dict)
     """By data set: ``published[data][system][column]``."""
 

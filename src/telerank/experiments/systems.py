@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from telerank.corpus.collection import split_parts
 from telerank.errors import CollectionError, MissingExtra
-from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analysis import Unavailable
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.data import ExperimentData, Sources, open_data
 from telerank.experiments.functions import ExperimentFunctions, ExperimentModels
 from telerank.experiments.given import recognise_folder

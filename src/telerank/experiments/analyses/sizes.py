@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import fmean, stdev
 
 from telerank.evaluation.measures import measure
-from telerank.experiments.analyses.bench import AnalysisResult, Bench
+from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import SizesSpec
-from telerank.experiments.comparison.compare_systems import read_rankings
+from telerank.experiments.analysis import AnalysisResult
+from telerank.experiments.comparison import read_rankings
 from telerank.experiments.published import PAPER, format_value
 from telerank.experiments.schema import merge
 from telerank.show.plots import line_plot

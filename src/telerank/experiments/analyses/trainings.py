@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
+from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import GridSpec, LossesSpec
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analysis import AnalysisResult, Unavailable
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.schema import merge
 from telerank.experiments.trained import is_training_run, model_of
 from telerank.show.tables import Cell, Table

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+from pydantic import AfterValidator, Field, model_validator
+
+from telerank.errors import MeasureError, ModelError
 from telerank.evaluation.compare import Comparison, compare_evaluations
-from telerank.evaluation.measures import Evaluation, find_cutoff, measure
+from telerank.evaluation.measures import Evaluation, expand_measures, find_cutoff, measure
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
-from telerank.experiments.analyses.bench import AnalysisResult, Bench
+from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
-from telerank.experiments.analyses.specs import TuningSpec
-from telerank.experiments.analysis_base import Published
+from telerank.experiments.analysis import Analysis, AnalysisResult, Measure, Measures, Published
 from telerank.experiments.published import PAPER
 from telerank.retrieval.index import Index
 from telerank.show.plots import bar_plot, line_plot
@@ -33,6 +36,22 @@ if TYPE_CHECKING:
 DEFAULT, TUNED, GIVEN = "default", "tuned", "given"
 _BATCH = 256  # queries answered at a time
 _COLOURS = ("#56B4E9", "#0072B2", "#E69F00", "#D55E00")  # light: defaults, dark: tuned; a hue per analyzer
+
+
+def _check_similarity(text: str) -> str:
+    try:
+        parse_similarity(text)
+    except ModelError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+SimilarityText: TypeAlias = Annotated[str, AfterValidator(_check_similarity)]
+"""The text of a sparse model: ``bm25``, ``bm25(k1=0.9, b=0.4)``."""
+
+MeasureNames: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
+"""Names of measures without a cutoff: ``R``, ``Success``."""
+FAMILIES = ("bm25", "lm_dirichlet", "lm_jelinek_mercer", "dfr", "dfi")
 
 
 @dataclass(frozen=True)
@@ -61,7 +80,7 @@ class SparseStudy:
     choose; None if those that measure do. ``published`` has the printed values of families by their labels.
     """
 
-    spec: TuningSpec
+    spec: TuningAnalysis
     analyzers: tuple[str, ...]
     evaluations: Mapping[SparseSystem, Evaluation]
     tunings: Mapping[SparseSystem, TuneResult[Similarity]]
@@ -119,14 +138,63 @@ class SparseStudy:
         return compare_evaluations(evaluations, [str(self.baseline)], measures=measures)
 
 
-def analyse_tuning(bench: Bench, spec: TuningSpec) -> AnalysisResult:
-    """Tune each family under each analyzer, and measure each system once."""
-    study = run_study(bench, spec)
-    tables = (*_depth_tables(study), _effects_table(study), _tunings_table(study))
-    return AnalysisResult(tables, _record(study), _draw(study), tuple(_describe(study)))
+class TuningAnalysis(Analysis):
+    """Families of sparse models under several analyzers, at their defaults and tuned."""
+
+    kind: Literal["tuning"]
+    objective: Measure
+    """The measure that settings are chosen by."""
+    measures: Measures
+    families: Annotated[tuple[SimilarityText, ...], Field(min_length=1)] = FAMILIES
+    """The grid of each is searched; the first, at its defaults under the first analyzer, is the baseline."""
+    analyzers: tuple[str, ...] | None = None
+    """None: that of the data, and ``none``."""
+    depths: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Depths at which the tuned models are measured; without them there are no tables by depth."""
+    depth_measures: MeasureNames = ("R", "AP")
+    """The measures by depth; the Piaf report's Recall@k is Success@k."""
+    every_analyzer: bool = False
+    """Show the tables by depth for every analyzer, and not for the first alone."""
+    given: tuple[SimilarityText, ...] = ()
+    """Settings that are measured as they are."""
+    folds: int | None = Field(5, ge=2)
+    """Folds of the cross-validation if the experiment has no ``dev`` queries; None: the queries that measure
+    choose, too, so that the values are those of the best of the grid (Piaf report)."""
+    needs_systems: ClassVar[bool] = False
+
+    @property
+    def by_depth(self) -> dict[str, tuple[str, ...]]:
+        """The names of the measures by depth at the depths."""
+        return expand_measures(self.depth_measures, self.depths) if self.depths else {}
+
+    @property
+    def all_measures(self) -> tuple[str, ...]:
+        """The measures, those by depth, and the objective."""
+        names = (*self.measures, *chain(*self.by_depth.values()), self.objective)
+        return tuple(dict.fromkeys(names))
+
+    @model_validator(mode="after")
+    def _check_systems(self) -> Self:
+        if self.systems is not None:
+            raise ValueError("tuning has systems of its own: leave out `systems`")
+        return self
+
+    @model_validator(mode="after")
+    def _check_depth_measures(self) -> Self:
+        try:
+            expand_measures(self.depth_measures, self.depths or (1,))
+        except MeasureError as error:
+            raise ValueError(f"depth_measures: {error}") from error
+        return self
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Tune each family under each analyzer, and measure each system once."""
+        study = run_study(bench, self)
+        tables = (*_depth_tables(study), _effects_table(study), _tunings_table(study))
+        return AnalysisResult(tables, _record(study), _draw(study), tuple(_describe(study)))
 
 
-def run_study(bench: Bench, spec: TuningSpec) -> SparseStudy:
+def run_study(bench: Bench, spec: TuningAnalysis) -> SparseStudy:
     """Tune each family under each analyzer, and measure each system once."""
     analyzers = spec.analyzers or tuple(dict.fromkeys((bench.data.spec.analyzer, "none")))
     depth = _retrieval_depth(spec.all_measures, bench.depth)
@@ -150,7 +218,7 @@ def run_study(bench: Bench, spec: TuningSpec) -> SparseStudy:
     return SparseStudy(spec, analyzers, evaluations, tunings, dev, bench.published)
 
 
-def _tune(bench: Bench, spec: TuningSpec, index: Index, family: str) -> TuneResult[Similarity]:
+def _tune(bench: Bench, spec: TuningAnalysis, index: Index, family: str) -> TuneResult[Similarity]:
     """Choose among the settings of a family, on the dev queries or by cross-validation."""
     depth = _retrieval_depth([spec.objective], bench.depth)
 

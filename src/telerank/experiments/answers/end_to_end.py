@@ -26,8 +26,9 @@ from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.evaluation.tune import Folds
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.answers.specs import EndToEndSpec
+from telerank.experiments.analyses.answers import EndToEndAnalysis
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.experiments.answers.trained import ReaderTrainer
 from telerank.show.tables import Table
 from telerank.types import Answers, Doc, Query, Ranking
@@ -48,7 +49,7 @@ class SystemReading:
         return [choose_answers(question.query, question.texts, rules) for question in self.questions]
 
 
-def analyse_end_to_end(bench: Bench, spec: EndToEndSpec) -> AnalysisResult:
+def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     """Read the first documents of each system, with the reader of the first seed."""
     trainer = ReaderTrainer(bench)
     folder = trainer.folders(spec.reader)[0]
@@ -85,7 +86,7 @@ def _read_gold(bench: Bench) -> GoldAnswers:
 
 
 def _read(
-    bench: Bench, spec: EndToEndSpec, reader: SpanReader, gold: GoldAnswers
+    bench: Bench, spec: EndToEndAnalysis, reader: SpanReader, gold: GoldAnswers
 ) -> dict[str, SystemReading]:
     """Read each question in each document once, whatever systems rank it."""
     rankings = {name: _rankings(bench, name) for name in bench.systems}
@@ -112,7 +113,7 @@ def _collect(
     readings: Mapping[tuple[Query, str], TextReading],
     docs: Mapping[str, Doc],
     gold: GoldAnswers,
-    spec: EndToEndSpec,
+    spec: EndToEndAnalysis,
 ) -> SystemReading:
     questions = []
     for ranking in rankings:
@@ -138,7 +139,7 @@ def _measure(own: SystemReading, gold: GoldAnswers, rules: AnswerRules) -> Syste
     return measure_system(gold, predictions, given, _MEASURES)
 
 
-def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndToEndSpec) -> MuTuning:
+def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndToEndAnalysis) -> MuTuning:
     """Mu by folds, by the measure of the analysis."""
 
     def worth(text: str, answers: Sequence[str]) -> float:
@@ -149,13 +150,13 @@ def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndTo
     return tune_mu(answerable, rules, worth, folds=Folds(spec.folds))
 
 
-def _recall(bench: Bench, own: SystemReading, gold: GoldAnswers, spec: EndToEndSpec) -> Evaluation:
+def _recall(bench: Bench, own: SystemReading, gold: GoldAnswers, spec: EndToEndAnalysis) -> Evaluation:
     depth = max(spec.depths)
     docs = _docs(bench, {docno for ranking in own.rankings for docno in ranking.docnos[:depth]})
     return answer_recall(gold, own.rankings, lambda docno: docs[docno].text, spec.depths)
 
 
-def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndSpec) -> Table:
+def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndAnalysis) -> Table:
     baseline, *others = systems
     evaluations = {name: own.evaluation for name, own in systems.items()}
     comparison = compare_evaluations(evaluations, [baseline]) if others else None
@@ -189,7 +190,7 @@ def _recall_table(recalls: Mapping[str, Evaluation]) -> Table:
     return Table.of(("system", *names), rows, caption="Recall of answers", notes=[note])
 
 
-def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndSpec) -> Table:
+def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndAnalysis) -> Table:
     rows = []
     for name, own in tuned.items():
         choices = ", ".join(f"{mu:g}" for mu in sorted(set(own.choices)))
@@ -219,7 +220,7 @@ def _measure_sources(bench: Bench, own: SystemReading, rules: AnswerRules) -> di
     }
 
 
-def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndSpec) -> Table:
+def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndAnalysis) -> Table:
     keys = ("answered", "relevant", "relevant of answered", "confidence")
     rows = [[name, *(f"{100 * own[key]:.1f}" for key in keys)] for name, own in sources.items()]
     note = (
@@ -230,7 +231,9 @@ def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndSpe
     return Table.of(columns, rows, caption="Where answers come from", notes=[note])
 
 
-def _example_tables(bench: Bench, own: SystemReading, rules: AnswerRules, spec: EndToEndSpec) -> list[Table]:
+def _example_tables(
+    bench: Bench, own: SystemReading, rules: AnswerRules, spec: EndToEndAnalysis
+) -> list[Table]:
     if not spec.examples:
         return []
     chosen = own.answers(rules)[: spec.examples]

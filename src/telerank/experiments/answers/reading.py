@@ -25,10 +25,11 @@ from telerank.evaluation.answers.report import group_table, no_answer_tables
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.answers.specs import AnswerSizesSpec, AnswersSpec
+from telerank.experiments.analyses.answers import AnswersAnalysis, AnswerSizesAnalysis
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.experiments.answers.trained import ReaderTrainer
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.comparison import plain_name
 from telerank.show.tables import Table
 from telerank.training.reader.config import ArticleShares
 from telerank.training.reader.dev import ReadQuestions, read_sets
@@ -65,7 +66,7 @@ class SetAnswers:
         return {name: stdev(own.mean[name] for own in self.seeds) for name in self.evaluation.measures}
 
 
-def analyse_answers(bench: Bench, spec: AnswersSpec) -> AnalysisResult:
+def analyse_answers(bench: Bench, spec: AnswersAnalysis) -> AnalysisResult:
     """Train the readers, and measure the answers of each on each set that is here."""
     trainer = ReaderTrainer(bench)
     sets, notes = open_sets(bench, spec, spec.readers)
@@ -82,7 +83,7 @@ def analyse_answers(bench: Bench, spec: AnswersSpec) -> AnalysisResult:
 
 
 def open_sets(
-    bench: Bench, spec: AnswersSpec | AnswerSizesSpec, readers: Sequence[str]
+    bench: Bench, spec: AnswersAnalysis | AnswerSizesAnalysis, readers: Sequence[str]
 ) -> tuple[dict[str, QuestionSet], list[str]]:
     """The sets that are here, with a note for each that is not.
 
