@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
-from telerank.errors import MeasureError, TelerankError
+from telerank.errors import MeasureError, ModelError, TelerankError
 from telerank.evaluation.measures import parse_measures
 from telerank.experiments.pooled_values import Items, PooledValues
 from telerank.records import Section
 from telerank.show.tables import Table
+from telerank.sparse.similarities.families import parse_similarity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +38,18 @@ def _parse_measure(text: str) -> str:
 Measure: TypeAlias = Annotated[str, AfterValidator(_parse_measure)]
 """The name of one measure, as ir_measures writes it."""
 Measures: TypeAlias = Annotated[tuple[Measure, ...], Field(min_length=1)]
+
+
+def _check_similarity(text: str) -> str:
+    try:
+        parse_similarity(text)
+    except ModelError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+SimilarityText: TypeAlias = Annotated[str, AfterValidator(_check_similarity)]
+"""The text of a sparse model: ``bm25``, ``bm25(k1=0.9, b=0.4)``."""
 
 
 class Unavailable(TelerankError):  # noqa: N818

@@ -13,12 +13,10 @@ from telerank.corpus.collection import split_parts
 from telerank.errors import CollectionError, MissingExtra
 from telerank.experiments.analysis import Unavailable
 from telerank.experiments.comparison import plain_name
-from telerank.experiments.data import ExperimentData, Sources, open_data
+from telerank.experiments.data import ExperimentData, Sources, open_data, recognise_folder
 from telerank.experiments.functions import ExperimentFunctions, ExperimentModels
-from telerank.experiments.given import recognise_folder
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.model_use import RerankerUse, model_words, reranker_use
-from telerank.experiments.schema import Experiment, system_words
+from telerank.experiments.schema import Experiment, RerankerUse, model_words, reranker_use, system_words
 from telerank.experiments.trained import (
     LearningSet,
     ModelTrainer,

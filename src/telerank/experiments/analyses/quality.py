@@ -67,17 +67,7 @@ class QualityAnalysis(Analysis):
             answered = {ranking.query.qid for ranking in bench.rankings(queries_of)}
             qrels = {qid: grades for qid, grades in qrels.items() if qid in answered}
         by_seed = {name: bench.measure(name, names, qrels) for name in bench.systems}
-        latencies = {
-            name: time_stage(
-                system.stage,
-                bench.judged.queries,
-                sample=self.latency_queries,
-                seed=bench.seed,
-                progress=bench.data.progress,
-            )
-            for name, system in bench.systems.items()
-            if self.latency_queries and system.stage is not None
-        }
+        latencies = self._time_systems(bench)
         evaluations = {name: average_evaluations(runs) for name, runs in by_seed.items()}
         comparison = pairs = None
         if self.baseline in by_seed and len(by_seed) > 1:
@@ -111,6 +101,14 @@ class QualityAnalysis(Analysis):
             )
         )
         return AnalysisResult(tables, record, notes=said, items=query_items(evaluations, names))
+
+    def _time_systems(self, bench: Bench) -> dict[str, Latency]:
+        sample, seed, progress = self.latency_queries, bench.seed, bench.data.progress
+        return {
+            name: time_stage(system.stage, bench.judged.queries, sample=sample, seed=seed, progress=progress)
+            for name, system in bench.systems.items()
+            if sample and system.stage is not None
+        }
 
     def pool_folds(self, folds: PooledValues) -> AnalysisResult:
         """With the tests of the pooled queries."""
