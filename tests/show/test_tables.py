@@ -189,3 +189,11 @@ def test_columns_of_words_are_folded_between_words():
     words = [word for line in lines for word in line.split()]
     assert {"piaf/answers-end-to-end", "english-long-1,", "far-english"} <= set(words)
     assert max(map(len, lines)) <= 60
+
+
+def test_facts_are_pivoted_and_numbers_have_one_form():
+    facts = {"BM25": {"AP": 0.25, "queries": 1000}, "dense": {"AP": float("nan"), "time": float("inf")}}
+    table = Table.pivot(facts, caption="Facts", form=".2f")
+    assert table.columns == ("system", "AP", "queries", "time")
+    texts = [[cell.text for cell in row] for row in table.rows]
+    assert texts == [["BM25", "0.25", "1,000", "–"], ["dense", "–", "–", "+∞"]]

@@ -61,6 +61,21 @@ class Table:
         )
         return cls(tuple(columns), cells, caption, tuple(notes), left)
 
+    @classmethod
+    def pivot(
+        cls,
+        facts: Mapping[str, Mapping[str, object]],
+        *,
+        corner: str = "system",
+        caption: str = "",
+        notes: Sequence[str] = (),
+        form: str = ".3f",
+    ) -> Table:
+        """Make a table of facts by row and column; a fact that a row lacks is a dash."""
+        columns = list(dict.fromkeys(column for row in facts.values() for column in row))
+        rows = [(name, *map(row.get, columns)) for name, row in facts.items()]
+        return cls.of((corner, *columns), rows, caption=caption, notes=notes, form=form)
+
 
 def escape_controls(text: str) -> str:
     """JSON whose control characters of the terminal are escapes of JSON; its line ends stay."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from telerank.corpus.collection import Collection
 from telerank.corpus.ranking_sets.qa import normalise
 from telerank.corpus.ranking_sets.splits import PARTS
 from telerank.corpus.statistics import (
@@ -31,9 +30,6 @@ from telerank.experiments.analysis import (
 from telerank.experiments.published import PAPER
 from telerank.experiments.trained import find_encoder
 from telerank.show.tables import Table, show_value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RankingSetPart: TypeAlias = Literal[
     "counts", "splits", "question-words", "question-lengths", "document-lengths", "input-lengths", "classes"
@@ -97,6 +93,8 @@ class RankingSetAnalysis(Analysis):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Count what the parts show, beside the published values, and plot it."""
+        from telerank.corpus.statistics_plots import draw_plots
+
         statistics = read_statistics(bench, self)
         tables = tuple(_table(statistics, part, self, bench.published) for part in self.parts)
         record = {
@@ -105,7 +103,9 @@ class RankingSetAnalysis(Analysis):
             "tokens": statistics.tokens,
             "published": bench.published,
         }
-        return AnalysisResult(tables, record, _draw(statistics, self), tuple(_notes(statistics, self)))
+        drawn = draw_plots(statistics.all_splits)
+        plots = {name: drawn[name] for part in self.parts if (name := _PLOTS.get(part, "")) in drawn}
+        return AnalysisResult(tables, record, plots, tuple(_notes(statistics, self)))
 
 
 def read_statistics(bench: Bench, spec: RankingSetAnalysis) -> SetStatistics:
@@ -121,19 +121,15 @@ def read_statistics(bench: Bench, spec: RankingSetAnalysis) -> SetStatistics:
     counting = token_counter(bench.data.spec.analyzer, tokenizer)
     collection, progress = bench.data.collection, bench.data.progress
     statistics = describe(collection, count=counting, language=spec.language, progress=progress)
-    return SetStatistics(statistics, _count_splits(collection), tokens)
-
-
-def _count_splits(collection: Collection) -> dict[str, dict[str, float]]:
-    names = [*(part for part in PARTS if part in collection.splits)]
-    names += [split for split in collection.splits if split not in names]
-    return {
+    names = dict.fromkeys((*(part for part in PARTS if part in collection.splits), *collection.splits))
+    splits = {
         split: {
             "unique questions": len({normalise(query.text) for query in collection.split_queries(split)}),
             "question-document pairs": sum(map(len, read_pairs(collection, [split]).values())),
         }
         for split in names
     }
+    return SetStatistics(statistics, splits, tokens)
 
 
 def _table(
@@ -159,13 +155,6 @@ def _table(
         cells.append(row)
     caption = spec.title if len(spec.parts) == 1 else part.replace("-", " ")
     return Table.of(("", *heads), cells, caption=caption)
-
-
-def _draw(statistics: SetStatistics, spec: RankingSetAnalysis) -> dict[str, Figure]:
-    from telerank.corpus.statistics_plots import draw_plots
-
-    plots = draw_plots(statistics.all_splits)
-    return {name: plots[name] for part in spec.parts if (name := _PLOTS.get(part, "")) in plots}
 
 
 def _notes(statistics: SetStatistics, spec: RankingSetAnalysis) -> Iterator[str]:

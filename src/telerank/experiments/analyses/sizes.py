@@ -9,10 +9,10 @@ from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import SizesSpec
 from telerank.experiments.analysis import AnalysisResult
 from telerank.experiments.comparison import read_rankings
-from telerank.experiments.published import PAPER, format_value
+from telerank.experiments.published import PAPER
 from telerank.experiments.schema import merge
 from telerank.show.plots import line_plot
-from telerank.show.tables import Table
+from telerank.show.tables import Table, show_value
 
 
 def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
@@ -23,10 +23,10 @@ def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
     rows = []
     for (pairs, by_seed), mean in zip(values.items(), means, strict=True):
         spread = f" ± {stdev(by_seed):.3f}" if len(by_seed) > 1 else ""
-        row = [f"{pairs:,}", f"{mean:.3f}{spread}", format_value(printed.get(str(pairs)))]
+        row = [f"{pairs:,}", f"{mean:.3f}{spread}", show_value(printed.get(str(pairs)))]
         rows.append(row if printed else row[:2])
     rows += [
-        [f"{int(pairs):,}", format_value(None), format_value(value)]
+        [f"{int(pairs):,}", show_value(None), show_value(value)]
         for pairs, value in printed.items()
         if int(pairs) not in values
     ]

@@ -131,11 +131,10 @@ def _docs(bench: Bench, docnos: set[str]) -> dict[str, Doc]:
 
 def _measure(own: SystemReading, gold: GoldAnswers, rules: AnswerRules) -> SystemAnswers:
     predictions = {answers.query.qid: answers.text for answers in own.answers(rules)}
-    given = [
-        Ranking.presorted(question.query, docnos, np.zeros(len(docnos)))
-        for question in own.questions
-        if (docnos := tuple(text.docno for text in question.texts)) is not None
-    ]
+    given = []
+    for question in own.questions:
+        docnos = tuple(text.docno for text in question.texts)
+        given.append(Ranking.presorted(question.query, docnos, np.zeros(len(docnos))))
     return measure_system(gold, predictions, given, _MEASURES)
 
 
@@ -184,25 +183,25 @@ def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndAnalysis) ->
 
 
 def _recall_table(recalls: Mapping[str, Evaluation]) -> Table:
-    names = next(iter(recalls.values())).measures
-    rows = [[system, *(f"{100 * own.mean[name]:.1f}" for name in names)] for system, own in recalls.items()]
+    facts = {
+        system: {name: 100 * mean for name, mean in recall.mean.items()} for system, recall in recalls.items()
+    }
     note = "The share of questions with an answer, as whole words, in one of the first k documents (%)."
-    return Table.of(("system", *names), rows, caption="Recall of answers", notes=[note])
+    return Table.pivot(facts, caption="Recall of answers", notes=[note], form=".1f")
 
 
 def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndAnalysis) -> Table:
     rows = []
     for name, own in tuned.items():
         choices = ", ".join(f"{mu:g}" for mu in sorted(set(own.choices)))
-        reader, best = own.means[1.0], own.means[own.best]
-        values = (reader, best, own.held_out)
-        rows.append([name, *(f"{100 * value:.1f}" for value in values), f"{own.best:g}", choices])
+        values = (100 * own.means[1.0], 100 * own.means[own.best], 100 * own.held_out)
+        rows.append((name, *values, f"{own.best:g}", choices))
     note = (
         f"{spec.measure} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
         f"that the other {spec.folds - 1} folds choose."
     )
     columns = ("system", "reader alone", "best, in sample", "held out", "best mu", "mu of folds")
-    return Table.of(columns, rows, caption="The reader's weight", notes=[note])
+    return Table.of(columns, rows, caption="The reader's weight", notes=[note], form=".1f")
 
 
 def _measure_sources(bench: Bench, own: SystemReading, rules: AnswerRules) -> dict[str, float]:
@@ -222,13 +221,13 @@ def _measure_sources(bench: Bench, own: SystemReading, rules: AnswerRules) -> di
 
 def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndAnalysis) -> Table:
     keys = ("answered", "relevant", "relevant of answered", "confidence")
-    rows = [[name, *(f"{100 * own[key]:.1f}" for key in keys)] for name, own in sources.items()]
+    rows = [(name, *(100 * own[key] for key in keys)) for name, own in sources.items()]
     note = (
         "In percent. answered: the reader's threshold lets it answer; relevant: its first answer comes "
         f"from a document that is relevant, of the {spec.documents} read."
     )
     columns = ("system", "answered", "from relevant", "of answered", "mean confidence")
-    return Table.of(columns, rows, caption="Where answers come from", notes=[note])
+    return Table.of(columns, rows, caption="Where answers come from", notes=[note], form=".1f")
 
 
 def _example_tables(

@@ -25,8 +25,9 @@ from telerank.experiments.analyses.long_documents.segments import (
     items_of,
     read_true_pairs,
 )
-from telerank.experiments.analysis import AnalysisResult, Unavailable
+from telerank.experiments.analysis import AnalysisResult, Published, Unavailable
 from telerank.experiments.pooled_values import Items, PooledValues
+from telerank.experiments.published import beside_published
 from telerank.show.tables import Table
 from telerank.types import Query
 
@@ -228,28 +229,20 @@ def mean_items(items: Items) -> dict[str, dict[str, float]]:
     return means
 
 
-def iterations_table(
-    items: Items, published: Mapping[str, Mapping[str, float | None]], caption: str
-) -> Table:
+def iterations_table(items: Items, published: Published, caption: str) -> Table:
     """A row for each model and iteration, a column for each of the items, and those of the paper."""
     means = mean_items(items)
-    printed = list(dict.fromkeys(column for row in published.values() for column in row))
     names = dict.fromkeys([*(name for rows in means.values() for name in rows), *published])
-    rows = [
-        [
-            name,
-            *(values.get(name) for values in means.values()),
-            *(published.get(name, {}).get(column) for column in printed),
-        ]
+    facts = {
+        name: {column: values.get(name) for column, values in means.items()}
         for name in sorted(names, key=[RANDOM, FIRST, BM25, *names].index)
-    ]
+    }
     note = (
         "P@1: the best-scored segment of a relevant document holds the known relevant text. Changed: the "
         "share of the selections learned from that differ from those of the iteration before. Within reach: "
         "the share of the known relevant text of train that a segment learned from holds."
     )
-    heads = ("system", *means, *(f"{column}, paper" for column in printed))
-    return Table.of(heads, rows, caption=caption, notes=[note])
+    return Table.pivot(beside_published(facts, published), caption=caption, notes=[note])
 
 
 def plot_items(items: Items) -> dict[str, Figure]:

@@ -27,6 +27,7 @@ from telerank.experiments.analysis import (
     AnalysisResult,
     Unavailable,
 )
+from telerank.experiments.published import beside_published
 from telerank.experiments.systems import SystemRuns
 from telerank.show.tables import Table, show_interval
 from telerank.stage import walk_stages
@@ -34,7 +35,7 @@ from telerank.text import Analyzer
 from telerank.types import Query
 
 RANDOM, FIRST, BM25 = "Random", "first segment", "BM25 per segment"
-PRECISION = "P@1"
+PRECISION, INTERVAL = "P@1", "95% interval"
 _K1, _B = 0.9, 0.4
 
 
@@ -200,15 +201,14 @@ def items_of(choices: Mapping[str, Sequence[SegmentChoice]]) -> dict[str, dict[s
 
 def _table(rows: Mapping[str, SegmentPrecision], bench: Bench, spec: SegmentsAnalysis) -> Table:
     base = rows[BM25]
-    measured: dict[str, tuple[float | None, str]] = {RANDOM: (base.chance, ""), FIRST: (base.first, "")}
+    facts: dict[str, dict[str, object]] = {
+        RANDOM: {PRECISION: base.chance, INTERVAL: ""},
+        FIRST: {PRECISION: base.first, INTERVAL: ""},
+    }
     for name, row in rows.items():
-        measured[name] = row.precision, show_interval(row.low, row.high)
-    columns = list(dict.fromkeys(column for printed in bench.published.values() for column in printed))
-    lines = []
-    for name in dict.fromkeys((*measured, *bench.published)):
-        printed = bench.published.get(name, {})
-        lines.append((name, *measured.get(name, (None, "")), *(printed.get(column) for column in columns)))
-    heads = ("system", PRECISION, "95% interval", *(f"{column}, paper" for column in columns))
+        facts[name] = {PRECISION: row.precision, INTERVAL: show_interval(row.low, row.high)}
+    for name in bench.published:
+        facts.setdefault(name, {PRECISION: None, INTERVAL: ""})
     needs = "at least half of" if spec.rule == "most" else "all of"
     note = (
         f"P@1 over {base.pairs:,} pairs of a query and a relevant document: the best-scored segment holds "
@@ -216,4 +216,4 @@ def _table(rows: Mapping[str, SegmentPrecision], bench: Bench, spec: SegmentsAna
         "Intervals are bootstrapped over the queries. A random choice, the first segment and BM25 are among "
         "the segments of the system that has most of them."
     )
-    return Table.of(heads, lines, caption=spec.title, notes=[note])
+    return Table.pivot(beside_published(facts, bench.published), caption=spec.title, notes=[note])
