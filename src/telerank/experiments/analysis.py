@@ -74,7 +74,6 @@ class AnalysisResult:
 class Analysis(Section):
     """The settings that every analysis has."""
 
-    kind: str
     title: str = ""
     """The caption of its first table, and its heading in the report."""
     about: str = ""
@@ -83,6 +82,10 @@ class Analysis(Section):
     """The systems that are analysed; None: all."""
     published: dict[str, Published] = Field(default_factory=dict)
     """The values that a paper prints, by data set; without them those of the experiment."""
+    if TYPE_CHECKING:
+        kind: (
+            str  # Each class declares it with its own value; records then have it after the common settings.
+        )
     needs_systems: ClassVar[bool] = True
     """Whether the analysis is of systems, and not available without one."""
 
