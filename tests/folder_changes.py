@@ -22,7 +22,7 @@ from telerank.corpus.ranking_sets.ranking_set import RankingSetSettings, make_ra
 from telerank.dense.approximate import build_approximate
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.vectors import Vectors
-from telerank.experiments.analyses.bench import AnalysisResult
+from telerank.experiments.analysis import AnalysisResult
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.report import ExperimentOutcome, write_report

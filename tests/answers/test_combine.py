@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from telerank.answers.combine import AnswerRules, ReadText, choose_answers, explain_answer, scale
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers, explain_answer
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
+from telerank.fusion.lists import scale
 from telerank.types import Answer, Answers, Query
 
 QUERY = Query("1", "who ?")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.errors import MeasureError
-from telerank.evaluation.measures import expand_measures, measure, parse_measures
+from telerank.evaluation.measures import aggregate_name, expand_measures, measure, parse_measures
+from telerank.evaluation.own_measures import OwnMeasure, register
 from telerank.types import Query, Ranking
 
 QRELS = {"1": {"a": 1, "b": 0}, "2": {"a": 2, "c": 1}, "3": {"a": 0}, "4": {"z": 1}}
@@ -133,3 +134,17 @@ def test_measures_by_depth_are_those_of_the_cut_run():
 def test_a_measure_without_a_value_on_these_qrels_is_refused_in_one_line(grades, measures, named):
     with pytest.raises(MeasureError, match=rf"one of {named} has no value on these qrels"):
         measure([Ranking(Query("1", ""), ("a",), [1.0])], {"1": grades}, measures)
+
+
+def test_a_registered_measure_stands_beside_the_others():
+    def hits(docnos, grades):
+        return sum(grades.get(docno, 0) > 0 for docno in docnos)
+
+    register(OwnMeasure("hits", hits, aggregate="sum"))
+    evaluation = measure(RUN, QRELS, "P@1 hits hits@1")
+    assert evaluation.measures == ("P@1", "hits", "hits@1")
+    assert evaluation.of("hits") == {"1": 1, "2": 2, "3": 0, "4": 0}
+    assert evaluation.mean == {"P@1": 0.25, "hits": 3, "hits@1": 1}
+    assert (aggregate_name("hits@5"), parse_measures("hits@2")) == ("sum", ("hits@2",))
+    with pytest.raises(MeasureError, match="not a name of a measure"):
+        register(OwnMeasure("a b", hits))

@@ -16,16 +16,16 @@ from telerank.dense.retriever import DenseRetriever
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.evaluation.statistics import holm
-from telerank.experiments.analyses.analyse import analyse, analyse_all
-from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.analyses.by_depth import make_reranker
-from telerank.experiments.analyses.specs import (
-    CombinationSpec,
-    ConsistencySpec,
-    QualitySpec,
-    RecallSpec,
-    RerankingSpec,
+from telerank.experiments.analyses.bench import analyse, analyse_all
+from telerank.experiments.analyses.by_depth import (
+    ConsistencyAnalysis,
+    RecallAnalysis,
+    RerankingAnalysis,
+    make_reranker,
 )
+from telerank.experiments.analyses.combination import CombinationAnalysis
+from telerank.experiments.analyses.quality import QualityAnalysis
+from telerank.experiments.analysis import Unavailable
 from telerank.fusion.lists import interleave_rankings
 from telerank.pipelines.run_files import RunFile
 from telerank.trec import read_run
@@ -35,8 +35,10 @@ DEPTHS = [1, 2, 5]
 SEEDS = ["bm25", "dfi", "lm_jelinek_mercer(lambda=0.9)"]
 
 
-def quality(**settings) -> QualitySpec:
-    return QualitySpec(**{"kind": "quality", "measures": ["R@1", "AP@5"], "latency_queries": 0, **settings})
+def quality(**settings) -> QualityAnalysis:
+    return QualityAnalysis(
+        **{"kind": "quality", "measures": ["R@1", "AP@5"], "latency_queries": 0, **settings}
+    )
 
 
 def test_quality_has_the_means_of_each_run(bench):
@@ -87,7 +89,7 @@ def test_quality_can_be_of_the_queries_that_a_system_answers(bench, tmp_path):
 
 def test_recall_rises_with_the_depth(bench):
     printed = {"BM25": {"5": 0.9}, "unknown": {"5": 0.8}}
-    result = analyse(bench, RecallSpec(kind="recall", depths=DEPTHS, published={"other": printed}))
+    result = analyse(bench, RecallAnalysis(kind="recall", depths=DEPTHS, published={"other": printed}))
     table, others = result.tables
     assert table.columns == ("depth", "BM25", "paper", "DFR", "short")
     assert cells(table)["5"][:2] == [f"{result.record['recall']['BM25'][2]:.3f}", "0.900"]
@@ -104,7 +106,7 @@ def test_reranking_takes_the_first_reranker_that_is_available(bench):
             return super().read_stage(name, text, position)
 
     settings = {"kind": "reranking", "measure": "RR@10", "depths": DEPTHS, "systems": ["BM25"]}
-    spec = RerankingSpec(**settings, rerankers={"BERT": "given", "DFR": "dfr"})
+    spec = RerankingAnalysis(**settings, rerankers={"BERT": "given", "DFR": "dfr"})
     result = analyse(replace(bench, runner=Runner(bench.data)), spec)
     assert result.record["reranker"] == "DFR"
     assert result.notes[0] == "Re-ranked by DFR; the paper's values are of BERT."
@@ -118,7 +120,7 @@ def test_reranking_takes_the_first_reranker_that_is_available(bench):
     with pytest.raises(Unavailable, match="no re-ranker is available: BERT: not given: a run"):
         analyse(
             replace(bench, runner=Runner(bench.data)),
-            RerankingSpec(**settings, rerankers={"BERT": "given"}),
+            RerankingAnalysis(**settings, rerankers={"BERT": "given"}),
         )
 
 
@@ -136,7 +138,7 @@ def test_candidates_are_scored_by_a_run_or_by_their_vectors(bench, tmp_path):
 
 
 def test_consistency_is_with_the_first_reference_that_is_available(bench):
-    spec = ConsistencySpec(kind="consistency", depths=DEPTHS, references=["official", "short"])
+    spec = ConsistencyAnalysis(kind="consistency", depths=DEPTHS, references=["official", "short"])
     result = analyse(bench, spec)
     assert result.record["reference"] == "short"
     assert result.record["consistency"]["BM25"][:2] == (1, 1)
@@ -147,7 +149,7 @@ def test_consistency_is_with_the_first_reference_that_is_available(bench):
 
 def test_combinations_are_of_all_ordered_pairs(bench):
     printed = {"BM25": {"BM25": 0.4, "DFR": 0.5}, "DFR": {"BM25": None, "DFR": 0.45}}
-    spec = CombinationSpec(kind="combination", measure="RR@10", published={"words": printed})
+    spec = CombinationAnalysis(kind="combination", measure="RR@10", published={"words": printed})
     result = analyse(bench, spec)
     measured, paper = result.tables
     assert measured.columns == ("", "+ BM25", "+ DFR", "+ short")
@@ -162,7 +164,7 @@ def test_combinations_are_of_all_ordered_pairs(bench):
 def test_a_combination_keeps_what_its_analysis_says(bench, tmp_path):
     systems = write_systems(bench, tmp_path, {"blind": "0 * bm25", "BM25": "bm25"})
     short = replace(bench, depth=1, systems=systems)
-    spec = CombinationSpec(kind="combination", measure="R@6")
+    spec = CombinationAnalysis(kind="combination", measure="R@6")
     cut, whole = (analyse(short, spec.model_copy(update={"keep": keep})).record for keep in (None, 2))
     runs = [list(short.rankings(name)) for name in ("blind", "BM25")]
     for record, keep in ((cut, 1), (whole, 2)):
@@ -186,22 +188,25 @@ def test_all_values_are_means_over_seeds_with_their_deviation(bench, tmp_path):
     (difference,) = result.record["differences"]
     assert difference["mean"] == mean
     assert any("± is the standard deviation" in note for note in result.tables[0].notes)
-    recall = analyse(trained, RecallSpec(kind="recall", depths=DEPTHS))
+    recall = analyse(trained, RecallAnalysis(kind="recall", depths=DEPTHS))
     assert [curve[1] for curve in recall.record["by_seed"]["trained"]] == pytest.approx(by_seed)
     assert recall.record["recall"]["trained"][1] == mean
     assert cells(recall.tables[0])["2"] == [cells(recall.tables[0])["2"][0], spread]
-    spec = ConsistencySpec(kind="consistency", depths=DEPTHS, references=["BM25"])
+    spec = ConsistencyAnalysis(kind="consistency", depths=DEPTHS, references=["BM25"])
     consistency = analyse(trained, spec).record
     assert len(consistency["by_seed"]["trained"]) == 3
     assert consistency["by_seed"]["trained"][0] == (1, 1, 1)
-    combined = analyse(trained, CombinationSpec(kind="combination", measure="R@2"))
+    combined = analyse(trained, CombinationAnalysis(kind="combination", measure="R@2"))
     alone = [values["trained"]["trained"] for values in combined.record["by_seed"]]
     assert alone == pytest.approx(by_seed)
     assert cells(combined.tables[0])["trained"][1] == spread
 
 
 def test_an_analysis_without_its_systems_says_so_beside_the_others(bench):
-    specs = [quality(), CombinationSpec(kind="combination", measure="AP", title="Pairs", systems=["BM25"])]
+    specs = [
+        quality(),
+        CombinationAnalysis(kind="combination", measure="AP", title="Pairs", systems=["BM25"]),
+    ]
     good, lacking = analyse_all(bench, specs)
     assert good.tables
     assert lacking.tables == ()

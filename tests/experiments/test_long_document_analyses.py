@@ -14,11 +14,24 @@ from small_bench import DOCS, judged
 from telerank.corpus.answers import write_answers
 from telerank.evaluation.measures import measure
 from telerank.evaluation.statistics import bootstrap_intervals, holm, paired_t
-from telerank.experiments.analyses.analyse import analyse
-from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.analyses.long_documents.choices import BM25, FIRST, RANDOM, TruePair
-from telerank.experiments.analyses.long_documents.iterations import DEV, TEST, TRAIN, known_pairs
-from telerank.experiments.analyses.specs import BehindFirstSpec, IterationsSpec, PositionsSpec, SegmentsSpec
+from telerank.experiments.analyses.bench import analyse
+from telerank.experiments.analyses.long_documents.behind_first import BehindFirstAnalysis
+from telerank.experiments.analyses.long_documents.iterations import (
+    DEV,
+    TEST,
+    TRAIN,
+    IterationsAnalysis,
+    known_pairs,
+)
+from telerank.experiments.analyses.long_documents.positions import PositionsAnalysis
+from telerank.experiments.analyses.long_documents.segments import (
+    BM25,
+    FIRST,
+    RANDOM,
+    SegmentsAnalysis,
+    TruePair,
+)
+from telerank.experiments.analysis import Unavailable
 from telerank.experiments.systems import SystemRuns
 from telerank.stage import Stage
 from telerank.training.segment_settings import SegmentTraining
@@ -53,7 +66,7 @@ def answered(bench):
 
 
 def test_measures_are_of_the_queries_whose_relevant_text_begins_in_a_range(answered):
-    result = analyse(answered, PositionsSpec(kind="positions", measure="AP@5", edges=(2, 6)))
+    result = analyse(answered, PositionsAnalysis(kind="positions", measure="AP@5", edges=(2, 6)))
     (table,) = result.tables
     counts = result.record["queries"]
     assert [*counts] == ["0 to 1", "2 to 5", "6 and more"]
@@ -74,7 +87,7 @@ def test_measures_are_of_the_queries_whose_relevant_text_begins_in_a_range(answe
 
 def test_a_range_without_queries_is_a_dash_and_queries_without_answers_are_counted(answered):
     some = with_answers(answered, [*ANSWERS.values()][:10])
-    result = analyse(some, PositionsSpec(kind="positions", measure="AP@5", edges=(500,)))
+    result = analyse(some, PositionsAnalysis(kind="positions", measure="AP@5", edges=(500,)))
     assert result.tables[0].rows[0][2].text == "–"
     assert result.notes == ("20 measured queries have no known relevant text.",)
 
@@ -82,9 +95,9 @@ def test_a_range_without_queries_is_a_dash_and_queries_without_answers_are_count
 def test_without_answers_there_are_no_positions_and_no_segments(answered):
     none = with_answers(answered, [])
     with pytest.raises(Unavailable, match="has no answers"):
-        analyse(none, PositionsSpec(kind="positions", measure="AP", edges=(1,)))
+        analyse(none, PositionsAnalysis(kind="positions", measure="AP", edges=(1,)))
     with pytest.raises(Unavailable, match="no measured query of words has known relevant text"):
-        analyse(replace(none, systems={"x": SystemRuns("x", "", ())}), SegmentsSpec(kind="segments"))
+        analyse(replace(none, systems={"x": SystemRuns("x", "", ())}), SegmentsAnalysis(kind="segments"))
 
 
 class Match(NamedTuple):
@@ -121,7 +134,7 @@ def test_segment_precision_is_of_the_segments_that_a_stage_matches(answered):
     stages = {"knows": WordSegments(knows=True), "last": WordSegments(knows=False)}
     systems = {name: SystemRuns(name, "", (), stage) for name, stage in stages.items()}
     scoring = replace(answered, systems={**answered.systems, **systems}, published={"knows": {"P@1": 0.491}})
-    result = analyse(scoring, SegmentsSpec(kind="segments", title="Segments", rule="most"))
+    result = analyse(scoring, SegmentsAnalysis(kind="segments", title="Segments", rule="most"))
     (table,) = result.tables
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     assert [*rows] == [RANDOM, FIRST, BM25, "knows", "last"]
@@ -129,18 +142,18 @@ def test_segment_precision_is_of_the_segments_that_a_stage_matches(answered):
     assert rows["knows"] == ["1.000", "1.000 to 1.000", "0.491"]
     assert float(rows["last"][0]) < float(rows[BM25][0]) <= 1
     assert result.record["knows"]["chance"] == pytest.approx(float(rows[RANDOM][0]), abs=0.001)
-    fewer = analyse(scoring, SegmentsSpec(kind="segments", pairs=12))
+    fewer = analyse(scoring, SegmentsAnalysis(kind="segments", pairs=12))
     assert fewer.record["knows"]["pairs"] == 12
     assert result.record["knows"]["reachable"] == 1.0
-    whole = analyse(scoring, SegmentsSpec(kind="segments"))
+    whole = analyse(scoring, SegmentsAnalysis(kind="segments"))
     assert whole.record["knows"]["reachable"] < 1.0
 
 
 def test_segments_are_of_stages_also_if_the_candidates_are_a_run_alone(answered):
     ran = replace(answered, systems={"knows": SystemRuns("knows", "", (), ran=WordSegments(knows=True))})
-    assert analyse(ran, SegmentsSpec(kind="segments", rule="most")).record["knows"]["precision"] == 1
+    assert analyse(ran, SegmentsAnalysis(kind="segments", rule="most")).record["knows"]["precision"] == 1
     with pytest.raises(Unavailable, match="no system with a stage ranks documents by their segments"):
-        analyse(answered, SegmentsSpec(kind="segments"))
+        analyse(answered, SegmentsAnalysis(kind="segments"))
 
 
 class FewTrained(NamedTuple):
@@ -165,7 +178,7 @@ def test_known_text_of_iterations_is_that_of_the_training_if_it_has_a_file(answe
         dev=SimpleNamespace(split="all"),
     )
     runner = SimpleNamespace(configure_reranker=lambda _: config)
-    spec = IterationsSpec(kind="iterations", model="BeST")
+    spec = IterationsAnalysis(kind="iterations", model="BeST")
     pairs = known_pairs(replace(answered, runner=runner), spec, FewTrained(first.qid))
     if has_file:
         pair = TruePair(first, docno, ((9, 40),))
@@ -193,7 +206,9 @@ def reading(bench, size):
     return replace(bench, systems=systems)
 
 
-FIRST_SPEC = BehindFirstSpec(kind="behind-first", title="Behind", measures=("AP@5", "RR"), baseline="First")
+FIRST_SPEC = BehindFirstAnalysis(
+    kind="behind-first", title="Behind", measures=("AP@5", "RR"), baseline="First"
+)
 
 
 def test_a_system_is_compared_where_the_answer_begins_behind_the_first_segment(answered):

@@ -12,9 +12,10 @@ from small_bench import saved_results
 
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals, paired_t
-from telerank.experiments.analyses.bench import AnalysisResult
-from telerank.experiments.analyses.significance import compare_pairs
-from telerank.experiments.analyses.specs import BehindFirstSpec, PairedTests, QualitySpec
+from telerank.experiments.analyses.long_documents.behind_first import BehindFirstAnalysis
+from telerank.experiments.analyses.quality import QualityAnalysis
+from telerank.experiments.analyses.significance import PairedTests, compare_pairs
+from telerank.experiments.analysis import AnalysisResult
 from telerank.experiments.pooled import pool_outcomes
 
 MEASURES = ("RR", "AP")
@@ -37,7 +38,7 @@ def values(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
 
 
 def pool(folder: Path, *folds, tests=TESTS, spec=None):
-    spec = spec or QualitySpec(kind="quality", measures=MEASURES, tests=tests)
+    spec = spec or QualityAnalysis(kind="quality", measures=MEASURES, tests=tests)
     outcomes = [
         SimpleNamespace(
             spec=SimpleNamespace(analyses=(spec,)),
@@ -115,7 +116,7 @@ def behind(fold: int) -> dict[str, dict[str, dict[str, list[float]]]]:
 
 def test_pooled_systems_are_compared_where_the_answer_is_not_in_the_first_segment(tmp_path, describe_results):
     """Over the queries of all folds, one of which has no known relevant text; also on a page of results."""
-    spec = BehindFirstSpec(kind="behind-first", title="Behind", measures=("RR",), baseline="MaxP")
+    spec = BehindFirstAnalysis(kind="behind-first", title="Behind", measures=("RR",), baseline="MaxP")
     pooled, record = pool(tmp_path, behind(1), behind(2), {}, spec=spec)
     late, early = record["differences"]
     deltas = np.array(

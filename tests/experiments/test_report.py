@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from telerank.experiments.analyses.analyse import analyse_all
+from telerank.experiments.analyses.bench import analyse_all
 from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import Experiment, read_experiment
 

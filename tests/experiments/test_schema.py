@@ -7,7 +7,7 @@ import yaml
 
 from papers import read_paper, training
 from telerank.errors import FormatError
-from telerank.experiments.analyses.specs import select_published
+from telerank.experiments.analysis import select_published
 from telerank.experiments.functions import ExperimentFunctions
 from telerank.experiments.schema import EXPERIMENT_FUNCTIONS, Experiment, merge, read_experiment
 from telerank.pipelines.functions import FUNCTIONS
@@ -77,7 +77,7 @@ def test_a_file_that_is_based_on_itself_is_refused_with_the_chain(tmp_path):
             "the model 'm' starts from 'm', which is no model above it",
         ),
         ({"models": TWO_MODELS}, "the model 'n' starts from 'm', which is one of several"),
-        ({"analyses": [{"kind": "beauty"}]}, "analyses.0: Input tag 'beauty'"),
+        ({"analyses": [{"kind": "beauty"}]}, "analyses.0: kind: expected one of quality, .*, got 'beauty'"),
         ({"analyses": [{"kind": "quality"}]}, "measures: Field required"),
         ({"analyses": [{"kind": "quality", "measures": ["Beauty"]}]}, "there is no measure 'Beauty'"),
         (

@@ -10,12 +10,18 @@ from small_bench import SMALL_GRIDS, judged, make_bench
 
 from telerank.evaluation.measures import measure
 from telerank.evaluation.tune import Folds
-from telerank.experiments.analyses.analyse import analyse
-from telerank.experiments.analyses.specs import TuningSpec
-from telerank.experiments.analyses.tuning import DEFAULT, GIVEN, TUNED, SparseSystem, run_study
+from telerank.experiments.analyses.bench import analyse
+from telerank.experiments.analyses.tuning import (
+    DEFAULT,
+    GIVEN,
+    TUNED,
+    SparseSystem,
+    TuningAnalysis,
+    run_study,
+)
 from telerank.sparse.similarities.families import make_grid, parse_similarity
 
-SPEC = TuningSpec(
+SPEC = TuningAnalysis(
     kind="tuning", families=SMALL_GRIDS, objective="AP@5", measures=["R@1", "AP@5"], depths=[1, 3, 5]
 )
 FOLDED = SPEC.model_copy(update={"folds": 3, "given": ("dfi(independence=chisquared)",), "depths": ()})
@@ -85,7 +91,7 @@ def test_with_folds_each_query_is_measured_under_what_the_others_chose(bench, fo
 
 def test_a_measure_without_cutoff_sees_the_depth_of_the_bench(tmp_path):
     bench = make_bench(tmp_path, count=10, depth=1)
-    spec = TuningSpec(kind="tuning", families=["dfi"], objective="R@1", measures=["AP"], folds=2)
+    spec = TuningAnalysis(kind="tuning", families=["dfi"], objective="R@1", measures=["AP"], folds=2)
     for evaluation in run_study(bench, spec).evaluations.values():
         assert evaluation.mean["AP"] == evaluation.mean["R@1"]
 
@@ -143,7 +149,10 @@ def test_notes_are_figures_of_the_tables(dealt):
         for one in ("standard", "none")
     )
     assert f"{base:.3f} with the analyzer standard, {plain:.3f} with none" in preprocessing
-    gains = [study.values(system)["held out"] - study.values(system)["default"] for system in study.tuned]
+    gains = [
+        study.values(system)["held out"] - study.values(system)["default"]
+        for system in study.tuned_under(study.baseline.analyzer)
+    ]
     assert f"by {min(gains):+.3f} to {max(gains):+.3f}" in tuning
     highest = max(one.mean["AP@5"] for one in study.evaluations.values())
     assert all(f"{highest:.3f}" in note for note in best)

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from telerank.inspect.diffusion import KINDS, Spread
+from telerank.inspect.diffusion import KINDS, Spread, diffusion_plot
+from telerank.inspect.embeddings import map_plot
 from telerank.inspect.gates import GatedSentence, Gates
-from telerank.inspect.reranker_plots import diffusion_plot, map_plot
 from telerank.show.plots import render_plot
 
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from telerank.fusion.tuning import simplex, square
-from telerank.show.mixture_plots import mixture_plot
-from telerank.show.plots import render_plot
+from telerank.show.plots import mixture_plot, render_plot
 
 
 def test_two_runs_are_a_curve_with_levels():

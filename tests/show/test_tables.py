@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.compare import (
+    changes_table,
+    compare_evaluations,
+    comparison_table,
+    difference_table,
+)
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.report import (
-    changes_table,
-    comparison_table,
     depth_table,
-    difference_table,
-    format_p,
     means_table,
     query_table,
 )
@@ -26,6 +27,7 @@ from telerank.show.tables import (
     render_latex,
     render_markdown,
     render_terminal,
+    show_p,
 )
 
 TABLE = Table.of(
@@ -154,7 +156,7 @@ def test_a_difference_is_told_with_all_that_is_known():
     assert texts[:5] == ["new", "AP", "0.3500", "+0.3500", "–"]
     assert (texts[6], texts[8]) == ("+1.43", "7/1/0")
     assert [cell.text for cell in table.rows[1]][3:6] == ["-0.0312", "-6.2", "0.351"]
-    small = [format_p(p) for p in (0.0, 0.00099, 0.001, 0.04999, 1.0)]
+    small = [show_p(p) for p in (0.0, 0.00099, 0.001, 0.04999, 1.0)]
     assert small == ["<0.001", "<0.001", "0.001", "0.050", "1.000"]
 
 
@@ -187,3 +189,11 @@ def test_columns_of_words_are_folded_between_words():
     words = [word for line in lines for word in line.split()]
     assert {"piaf/answers-end-to-end", "english-long-1,", "far-english"} <= set(words)
     assert max(map(len, lines)) <= 60
+
+
+def test_facts_are_pivoted_and_numbers_have_one_form():
+    facts = {"BM25": {"AP": 0.25, "queries": 1000}, "dense": {"AP": float("nan"), "time": float("inf")}}
+    table = Table.pivot(facts, caption="Facts", form=".2f")
+    assert table.columns == ("system", "AP", "queries", "time")
+    texts = [[cell.text for cell in row] for row in table.rows]
+    assert texts == [["BM25", "0.25", "1,000", "–"], ["dense", "–", "–", "+∞"]]

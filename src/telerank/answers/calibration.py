@@ -216,7 +216,7 @@ class Confidences(Report):
 
     def plot(self) -> Figure:
         """The bins beside the diagonal of a perfect calibration, and the risk-coverage curve."""
-        from telerank.show.calibration_plot import calibration_plot
+        from telerank.show.plots import calibration_plot
 
         return calibration_plot(self.bins, self.risk_coverage())
 

@@ -12,6 +12,7 @@ import numpy as np
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
 from telerank.evaluation.answers.words import answer_words
+from telerank.fusion.lists import scale
 from telerank.models.readers.reader import ReaderSettings
 from telerank.types import Answer, Answers, Explanation, Query, Scores
 
@@ -194,16 +195,6 @@ def merge(
             stretches.append((span.start, span.end, group))
     probabilities = candidates.probabilities(rules.temperature) if groups else np.empty(0)
     return [(group, min(1.0, float(probabilities[group.members].sum()))) for group in groups]
-
-
-def scale(scores: Scores) -> Scores:
-    """(score - minimum) / (maximum - minimum); equal scores become 1 (Piaf report, equation 20)."""
-    if not len(scores):
-        return scores
-    halves = scores / 2  # exact, and differences do not overflow
-    spread = halves.max() - halves.min()
-    scaled: Scores = (halves - halves.min()) / spread if spread else np.ones_like(scores)
-    return scaled
 
 
 def answer_record(answer: Answer) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from telerank.evaluation.answers.names import is_answer_measure, parse_answer_measures
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.measures import Evaluation, parse_measures, require_means
-from telerank.evaluation.report import changes_table, comparison_table, describe_gaps, difference_table
+from telerank.evaluation.report import describe_gaps, means_table
 from telerank.evaluation.statistics import (
     Differences,
     bootstrap_intervals,
@@ -20,7 +20,7 @@ from telerank.evaluation.statistics import (
     zero_noise,
 )
 from telerank.show.report import Report
-from telerank.show.tables import Table
+from telerank.show.tables import Cell, Table, show_p, show_value
 
 _CHANGED = 10  # queries reported with the largest changes
 _MARKS = "†‡§¶"
@@ -132,7 +132,13 @@ def compare_evaluations(
     """
     if not evaluations:
         raise ValueError("there is no system to compare")
-    names = _parse(measures, evaluations) if measures else _shared_measures(evaluations)
+    first, *rest = evaluations.values()
+    if not measures:
+        names = tuple(name for name in first.measures if all(name in other.values for other in rest))
+    elif all(name in ANSWER_MEASURES for evaluation in (first, *rest) for name in evaluation.measures):
+        names = parse_answer_measures(measures)
+    else:
+        names = parse_measures(measures)
     _check(evaluations, baselines, names)
     require_means(names)
     pairs = [
@@ -158,16 +164,62 @@ def compare_evaluations(
     return Comparison(evaluations, tuple(baselines), names, final, level, confidence)
 
 
-def _parse(measures: Sequence[str], evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
-    """The names of measures; those of answers are as they were computed."""
-    if all(is_answer_measure(name) for own in evaluations.values() for name in own.measures):
-        return parse_answer_measures(measures)
-    return parse_measures(measures)
+def comparison_table(comparison: Comparison) -> Table:
+    """The means of all systems, with marks of significant differences."""
+    marks = [
+        f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
+        for baseline in comparison.baselines
+    ]
+    test = f"Paired t-test over {comparison.queries} queries"
+    family = "Holm's correction over all systems and measures of a baseline"
+    notes = [f"{', '.join(marks)}. {test}, {family}."] if marks else []
+    return means_table(
+        comparison.evaluations, comparison.measures, marks=comparison.marks, caption="Means", notes=notes
+    )
 
 
-def _shared_measures(evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
-    first, *rest = evaluations.values()
-    return tuple(name for name in first.measures if all(name in other.values for other in rest))
+def difference_table(comparison: Comparison, baseline: str) -> Table:
+    """The differences from one baseline with their statistics."""
+    share = f"{100 * comparison.confidence:g}%"
+    columns = ("system", "measure", "mean", "delta", "delta %", "p", "d", f"{share} interval", "+/=/-")
+    rows = [
+        (
+            row.system,
+            row.measure,
+            row.mean,
+            Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
+            show_value(row.percent, "+.1f"),
+            show_p(row.p_holm),
+            show_value(row.effect, "+.2f"),
+            f"[{row.low:+.4f}, {row.high:+.4f}]",
+            f"{row.wins}/{row.ties}/{row.losses}",
+        )
+        for row in comparison.differences
+        if row.baseline == baseline
+    ]
+    note = (
+        "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of paired "
+        "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
+        f"strong: p < {comparison.level:g}."
+    )
+    caption = f"Differences from {baseline}"
+    return Table.of(columns, rows, caption=caption, notes=[note], left=2, form=".4f")
+
+
+def changes_table(comparison: Comparison, baseline: str) -> Table:
+    """The queries that changed most from one baseline, for each system and measure."""
+    rows = []
+    for difference in comparison.differences:
+        if difference.baseline != baseline:
+            continue
+        system, name = difference.system, difference.measure
+        new, old = (comparison.evaluations[run].of(name) for run in (system, baseline))
+        rows += [
+            (system, name, qid, old[qid], new[qid], f"{delta:+.4f}") for qid, delta in difference.changed
+        ]
+    columns = ("system", "measure", "query", baseline, "system's", "delta")
+    caption = f"Queries that changed most from {baseline}"
+    return Table.of(columns, rows, caption=caption, left=3, form=".4f")
 
 
 def _check(evaluations: Mapping[str, Evaluation], baselines: Sequence[str], measures: Sequence[str]) -> None:

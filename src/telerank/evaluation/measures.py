@@ -10,8 +10,8 @@ import ast
 import itertools
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import MeasureError, shorten
-from telerank.evaluation.answers.names import ANSWER_MEASURES
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.matching import RelevantDocuments
+from telerank.evaluation.own_measures import OwnMeasure, own_values, parse_own_name
 from telerank.evaluation.trec_eval import (
     HIGHEST_CUTOFF,
     NUMBER,
@@ -39,6 +40,11 @@ Values: TypeAlias = npt.NDArray[np.float64]
 MeasureNames: TypeAlias = "str | Measure | Sequence[str | Measure]"
 """Names of measures, separated by blanks, or measures of ir_measures; one or several."""
 
+_PROGRAMS: Mapping[type, Callable[..., Iterator[tuple[Any, str, float]]]] = {
+    TrecMeasure: trec_values,
+    OwnMeasure: own_values,
+}
+"""What computes the measures of each kind; ir_measures computes all others."""
 _CUTOFF = re.compile(NUMBER + r"(?=[\s,(]|$)")
 _LONGEST_NAME = 1000  # characters: far more than a name has, and few for the parsers of names
 _BATCH = 512  # queries per call of ir_measures: the run need not fit in memory
@@ -90,6 +96,13 @@ class Evaluation:
         )
 
 
+def average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """The mean of evaluations of the same queries, query by query: those of several seeds."""
+    first = evaluations[0]
+    values = {name: np.mean([each.values[name] for each in evaluations], axis=0) for name in first.measures}
+    return replace(first, values=values)
+
+
 def measure(
     rankings: Iterable[Ranking], qrels: Qrels, measures: MeasureNames, *, progress: Progress = silent
 ) -> Evaluation:
@@ -116,7 +129,10 @@ def measure(
         relevant += RelevantDocuments.count(qrels, run)
         progress("measuring", len(answered), len(qrels))
     missing = tuple(qid for qid in qrels if qid not in answered)
-    _fill_missing(table, names, column, {qid: qrels[qid] for qid in missing})
+    for i, parsed in enumerate(_parse(name)[0] for name in names):
+        if isinstance(parsed, TrecMeasure | OwnMeasure):
+            for qid in missing:
+                table[i, column[qid]] = parsed.value_without_results(qrels[qid])
     table.flags.writeable = False
     return Evaluation(
         tuple(qrels),
@@ -149,7 +165,7 @@ def aggregate_name(name: str) -> str:
     if name in ANSWER_MEASURES or name.startswith("answer@"):
         return "mean"
     (parsed,) = _parse(name)
-    if isinstance(parsed, TrecMeasure):
+    if isinstance(parsed, TrecMeasure | OwnMeasure):
         return parsed.aggregate
     from ir_measures.measures.base import SumAgg
 
@@ -230,9 +246,13 @@ def _split_names(text: str) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-@lru_cache(maxsize=1024)
 def _parse(name: str, level: int = 1) -> tuple[Any, ...]:
-    """The measures with this name, of trec_eval or of ir_measures."""
+    """The measures with this name: a registered one, or those of trec_eval or of ir_measures."""
+    return tuple(parse_own_name(name)) or _parse_known_name(name, level)
+
+
+@lru_cache(maxsize=1024)
+def _parse_known_name(name: str, level: int) -> tuple[Any, ...]:
     return tuple(parse_trec_name(name, level)) or (_parse_ir_name(name, level),)
 
 
@@ -359,30 +379,17 @@ def _fill(
     if not qrels:
         return
     row = {_parse(name)[0]: i for i, name in enumerate(names)}
-    measures = [measure for measure in row if not isinstance(measure, TrecMeasure)]
-    plain = {qid: _checked_grades(qid, grades) for qid, grades in qrels.items()}
-    for own, qid, value in trec_values((one for one in row if isinstance(one, TrecMeasure)), plain, run):
-        table[row[own], column[qid]] = value
+    measures = [measure for measure in row if not isinstance(measure, tuple(_PROGRAMS))]
+    plain = {qid: dict(grades) for qid, grades in qrels.items()}
+    for qid, grades in plain.items():
+        if grades and not LEAST_GRADE <= min(grades.values()) <= max(grades.values()) <= HIGHEST_GRADE:
+            raise ValueError(f"query {qid}: a grade is not from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}")
+    for kind, values in _PROGRAMS.items():
+        for computed, qid, value in values([each for each in row if isinstance(each, kind)], plain, run):
+            table[row[computed], column[qid]] = value
     try:
         for metric in ir_measures.evaluator(measures, plain).iter_calc(run) if measures else ():
             table[row[metric.measure], column[metric.query_id]] = metric.value
     except (ArithmeticError, CalledProcessError) as error:  # Accuracy if every document is relevant; gdeval
         reason = "its program refuses them" if isinstance(error, CalledProcessError) else error
         raise MeasureError(f"one of {', '.join(names)} has no value on these qrels ({reason})") from error
-
-
-def _fill_missing(
-    table: Values, names: tuple[str, ...], column: Mapping[str, int], qrels: Mapping[str, Mapping[str, int]]
-) -> None:
-    """Write the values that queries without a document have, if they are not 0."""
-    for i, name in enumerate(names):
-        (parsed,) = _parse(name)
-        if isinstance(parsed, TrecMeasure):
-            for qid, grades in qrels.items():
-                table[i, column[qid]] = parsed.value_without_results(grades)
-
-
-def _checked_grades(qid: str, grades: Mapping[str, int]) -> dict[str, int]:
-    if grades and not LEAST_GRADE <= min(grades.values()) <= max(grades.values()) <= HIGHEST_GRADE:
-        raise ValueError(f"query {qid}: a grade is not from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}")
-    return dict(grades)

@@ -1,17 +1,12 @@
-"""Tables of evaluations and comparisons."""
+"""Tables of evaluations."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from telerank.evaluation.answers.names import is_answer_measure
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.measures import Evaluation, aggregate_name
-from telerank.show.tables import Cell, Table
-
-if TYPE_CHECKING:
-    from telerank.evaluation.compare import Comparison
+from telerank.show.tables import Cell, Table, show_change
 
 _BY_RECALL = ("IPrec", "iprec_at_recall", "11pt_avg")
 _COLUMNS = 10  # measures that a table has in columns; more are rows
@@ -35,7 +30,7 @@ def means_table(
         system: [round(values[name], 4) for name in names] for system, values in overall.items()
     }
     best = [max(column) if len(means) > 1 else None for column in zip(*means.values(), strict=True)]
-    rows: list[list[str | Cell]] = [
+    rows: list[list[object]] = [
         [
             system,
             *(
@@ -57,73 +52,17 @@ def format_value(name: str, value: float) -> str:
     return f"{value:.0f}" if aggregate_name(name) == "sum" else f"{value:.4f}"
 
 
-def comparison_table(comparison: Comparison) -> Table:
-    """The means of all systems, with marks of significant differences."""
-    marks = [
-        f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
-        for baseline in comparison.baselines
-    ]
-    test = f"Paired t-test over {comparison.queries} queries"
-    family = "Holm's correction over all systems and measures of a baseline"
-    notes = [f"{', '.join(marks)}. {test}, {family}."] if marks else []
-    return means_table(
-        comparison.evaluations, comparison.measures, marks=comparison.marks, caption="Means", notes=notes
-    )
-
-
-def difference_table(comparison: Comparison, baseline: str) -> Table:
-    """The differences from one baseline with their statistics."""
-    share = f"{100 * comparison.confidence:g}%"
-    columns = ("system", "measure", "mean", "delta", "delta %", "p", "d", f"{share} interval", "+/=/-")
-    rows: list[list[str | Cell]] = [
-        [
-            row.system,
-            row.measure,
-            f"{row.mean:.4f}",
-            Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
-            _number(row.percent, "+.1f"),
-            format_p(row.p_holm),
-            _number(row.effect, "+.2f"),
-            f"[{row.low:+.4f}, {row.high:+.4f}]",
-            f"{row.wins}/{row.ties}/{row.losses}",
-        ]
-        for row in comparison.differences
-        if row.baseline == baseline
-    ]
-    note = (
-        "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of paired "
-        "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
-        f"strong: p < {comparison.level:g}."
-    )
-    return Table.of(columns, rows, caption=f"Differences from {baseline}", notes=[note], left=2)
-
-
-def changes_table(comparison: Comparison, baseline: str) -> Table:
-    """The queries that changed most from one baseline, for each system and measure."""
-    rows = []
-    for difference in comparison.differences:
-        if difference.baseline != baseline:
-            continue
-        system, name = difference.system, difference.measure
-        new, old = (comparison.evaluations[run].of(name) for run in (system, baseline))
-        rows += [
-            [system, name, qid, f"{old[qid]:.4f}", f"{new[qid]:.4f}", f"{delta:+.4f}"]
-            for qid, delta in difference.changed
-        ]
-    columns = ("system", "measure", "query", baseline, "system's", "delta")
-    return Table.of(columns, rows, caption=f"Queries that changed most from {baseline}", left=3)
-
-
 def depth_table(
     curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], *, caption: str = ""
 ) -> Table:
     """``curves[system][measure]`` holds a mean per depth: a row per system and measure."""
+    heads = ("system", "measure", *(f"@{depth}" for depth in depths))
     rows = [
-        [system, name, *(f"{value:.3f}" for value in values)]  # eight depths fit into 80 columns
+        (system, name, *values)  # with three digits eight depths fit into 80 columns
         for system, measured in curves.items()
         for name, values in measured.items()
     ]
-    return Table.of(("system", "measure", *(f"@{depth}" for depth in depths)), rows, caption=caption, left=2)
+    return Table.of(heads, rows, caption=caption, left=2)
 
 
 def columns_table(
@@ -133,10 +72,10 @@ def columns_table(
 
     The other systems' cells show the change from the first, as in table 2 of RepBERT.
     """
-    rows: list[list[str | Cell]] = []
+    rows: list[list[object]] = []
     for depth, (first, *others) in zip(depths, zip(*curves.values(), strict=True), strict=True):
         best = round(max(first, *others), 3) if others else None
-        changes = ["", *(f" {format_change(value, first):>6}" for value in others)]
+        changes = ["", *(f" {show_change(value, first):>6}" for value in others)]
         cells = [
             Cell(f"{value:.3f}{change}", strong=round(value, 3) == best)
             for value, change in zip((first, *others), changes, strict=True)
@@ -144,11 +83,6 @@ def columns_table(
         rows.append([str(depth), *cells])
     notes = [f"In brackets the change from {next(iter(curves))}."] if len(curves) > 1 else []
     return Table.of(("depth", *curves), rows, caption=caption, notes=notes)
-
-
-def format_change(value: float, base: float) -> str:
-    """The change in percent: ``(+8%)``."""
-    return f"({100.0 * (value - base) / base:+.0f}%)" if base else "(–)"
 
 
 def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
@@ -179,7 +113,7 @@ def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
 def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """A line for each kind of query that counts 0 or does not count, by system; which version is computed."""
     first = next(iter(evaluations.values()))
-    if all(map(is_answer_measure, first.measures)):
+    if all(name in ANSWER_MEASURES for name in first.measures):
         return _describe_answer_gaps(evaluations)
     queries, lines = len(first.qids), []
     if any(name.startswith(_BY_RECALL) and "trec_eval=10" not in name for name in first.measures):
@@ -205,14 +139,3 @@ def _describe_answer_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
         if count := len(own.unjudged):
             lines.append(f"{system}: {count} predictions are of other questions: they do not count")
     return lines
-
-
-def format_p(p: float) -> str:
-    """Three digits, or ``<0.001``."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _number(value: float, form: str) -> str:
-    if math.isnan(value):
-        return "–"
-    return f"{value:{form}}" if math.isfinite(value) else ("+∞" if value > 0 else "-∞")

@@ -23,14 +23,13 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.show.report import Report
-from telerank.show.tables import Table
+from telerank.show.tables import Table, show_interval
 
 TextSpan: TypeAlias = tuple[int, int]
 """The first character, and the one after the last."""
 HoldRule: TypeAlias = Literal["most", "whole"]
-_RESAMPLES = 10_000
-_AT_ONCE = 4_000_000  # drawn queries in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +68,9 @@ class SegmentPrecision(Report):
 
     def tables(self) -> list[Table]:
         share = f"{100 * self.confidence:g}% interval"
-        values = (self.precision, self.chance, self.first, self.reachable)
-        row = [f"{self.pairs:,}", *(f"{value:.3f}" for value in values)]
-        row.insert(2, f"{self.low:.3f} to {self.high:.3f}")
         columns = ("pairs", "P@1", share, "random", "first segment", "reachable")
+        interval = show_interval(self.low, self.high)
+        row = (self.pairs, self.precision, interval, self.chance, self.first, self.reachable)
         return [Table.of(columns, [row], left=0)]
 
     def record(self) -> dict[str, Any]:
@@ -128,40 +126,22 @@ def measure_segments(
 
     Queries are drawn with all of their pairs. Raises ValueError without choices.
     """
-    own = list(choices)
-    if not own:
+    judged = list(choices)
+    if not judged:
         raise ValueError("no pair has known relevant text: segment P@1 has nothing to measure")
     numbers: dict[str, int] = {}
-    for choice in own:
-        numbers.setdefault(choice.qid, len(numbers))
-    query = np.array([numbers[choice.qid] for choice in own])
-    right = np.bincount(query, [choice.right for choice in own])
+    query = np.array([numbers.setdefault(choice.qid, len(numbers)) for choice in judged])
+    right = np.bincount(query, [choice.right for choice in judged])
     pairs = np.bincount(query)
-    low, high = bootstrap_ratio(right, pairs, confidence=confidence, seed=seed)
+    ((low, high),) = bootstrap_intervals([right], pairs, confidence=confidence, seed=seed)
     return SegmentPrecision(
-        pairs=len(own),
+        pairs=len(judged),
         queries=len(numbers),
-        precision=float(right.sum() / len(own)),
+        precision=float(right.sum() / len(judged)),
         low=low,
         high=high,
-        chance=float(np.mean([choice.chance for choice in own])),
-        first=float(np.mean([choice.first for choice in own])),
-        reachable=float(np.mean([choice.chance > 0 for choice in own])),
+        chance=float(np.mean([choice.chance for choice in judged])),
+        first=float(np.mean([choice.first for choice in judged])),
+        reachable=float(np.mean([choice.chance > 0 for choice in judged])),
         confidence=confidence,
     )
-
-
-def bootstrap_ratio(
-    right: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any], *, confidence: float = 0.95, seed: int = 0
-) -> tuple[float, float]:
-    """The percentile interval of ``right.sum() / pairs.sum()``, (queries,) each, over samples of queries."""
-    queries = len(pairs)
-    random = np.random.default_rng(seed)
-    shares = np.empty(_RESAMPLES)
-    step = max(1, _AT_ONCE // queries)
-    for begin in range(0, _RESAMPLES, step):
-        drawn = random.integers(queries, size=(min(step, _RESAMPLES - begin), queries))
-        shares[begin : begin + len(drawn)] = right[drawn].sum(1) / pairs[drawn].sum(1)
-    tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(shares, [tail, 100.0 - tail])
-    return float(low), float(high)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,24 +64,30 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def bootstrap_intervals(
-    rows: Sequence[Differences], *, confidence: float = 0.95, seed: int = 0
+    rows: Sequence[npt.NDArray[Any]],
+    counts: npt.NDArray[Any] | None = None,
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
 ) -> list[tuple[float, float]]:
     """Percentile intervals of the mean of each row, from 10,000 bootstrap samples of the queries.
 
-    All rows are over the same queries and use the same samples.
+    All rows are over the same queries and use the same samples. With ``counts`` the rows are sums over that
+    number of values of each query, and the mean is over the values.
     """
     if not rows:
         return []
     table = np.stack(rows)  # (R, Q)
     queries = table.shape[1]
+    sizes = np.ones(queries) if counts is None else counts
     random = np.random.default_rng(seed)
     means = np.empty((_RESAMPLES, len(rows)))
     step = max(1, _AT_ONCE // queries)
     for begin in range(0, _RESAMPLES, step):
         size = min(step, _RESAMPLES - begin)
         drawn = random.integers(queries, size=(size, queries)) + queries * np.arange(size)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * queries).reshape(size, queries)
-        means[begin : begin + size] = counts @ table.T / queries  # (size, Q) @ (Q, R)
+        times = np.bincount(drawn.ravel(), minlength=size * queries).reshape(size, queries)
+        means[begin : begin + size] = times @ table.T / (times @ sizes)[:, None]  # (size, Q) @ (Q, R)
     tail = 50.0 * (1.0 - confidence)
     low, high = np.percentile(means, [tail, 100.0 - tail], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,9 @@ from telerank import model_names
 from telerank.corpus.bundled import PIAF, piaf
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.dense.manifest import is_vectors
+from telerank.errors import CollectionError, ModelError
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.made_sets import is_made, make_set
 from telerank.experiments.schema import DataSpec, Experiment
@@ -216,3 +218,24 @@ def _make_set(name: str, data: DataSpec, sources: Sources, folder: Path, progres
         parts = [open_collection(sources.find(part) or part) for part in data.made_of]
         make_set(data, parts, target, progress)
     return target
+
+
+def recognise_folder(folder: Path) -> str:
+    """``a bi-encoder``, ``a re-ranker``, ``an index``, ``vectors``; raises ModelError if it is none of these.
+
+    A cross-encoder of any library is a re-ranker; an encoder without a head of its own is a bi-encoder.
+    """
+    if is_vectors(folder):
+        return "vectors"
+    if (folder / "segments").is_dir():
+        return "an index"
+    if (folder / "reranker.json").is_file():
+        return "a re-ranker"
+    if any((folder / name).is_file() for name in ("bi_encoder.json", "modules.json")):
+        return "a bi-encoder"
+    try:
+        architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+        first = str(architectures[0])
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
+    return "a re-ranker" if first.endswith("ForSequenceClassification") else "a bi-encoder"

@@ -24,8 +24,8 @@ from typing import Annotated, Any, TypeVar
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
-from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analysis import Unavailable
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.expressions import number_text

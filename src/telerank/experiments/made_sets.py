@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeAlias
 
 from telerank.corpus.article_parts import ArticleParts, is_parted_by, write_parts
 from telerank.corpus.collection import Collection
@@ -21,27 +21,26 @@ from telerank.corpus.ranking_sets.ranking_set import (
     write_ranking_set,
 )
 from telerank.errors import CollectionError
+from telerank.experiments.schema import DataSpec
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.models import BM25
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress
 
-if TYPE_CHECKING:
-    from telerank.experiments.schema import DataSpec
-
 
 def is_made(data: DataSpec, target: Path) -> bool:
     """Whether the folder has the set that :func:`make_set` makes, of the same recipe."""
-    if data.made_as == "ranking-set":
-        return is_made_by(target, _ranking_set(data))
-    if data.made_as == "article-parts":
-        return is_parted_by(target, _read_recipe(data, ArticleParts))
+    settings = _read_recipe(data)
+    match settings:
+        case RankingSetSettings():
+            return is_made_by(target, settings)
+        case ArticleParts():
+            return is_parted_by(target, settings)
     manifest = target / long_documents.MANIFEST
     if not manifest.is_file():
         return False
     recipe = json.loads(manifest.read_text("utf-8")).get("recipe", {})
-    settings = _articles(data) if data.made_as == "articles" else _far(data)
     return {key: recipe.get(key) for key in asdict(settings)} == asdict(settings)
 
 
@@ -50,33 +49,54 @@ def make_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress
 
     Raises CollectionError if the recipe has a setting that the kind does not have, or the set cannot be made.
     """
-    _MAKERS[data.made_as](data, parts, target, progress)
+    settings = _read_recipe(data)
+    match settings:
+        case RankingSetSettings():
+            _make_ranking_set(data, settings, parts, target, progress)
+        case ArticleParts():
+            progress("parting articles", 0, None)
+            write_parts(parts, settings, target)
+        case ArticleSettings():
+            documents = join_articles(parts, settings, progress=progress)
+            long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
+        case FarSettings():
+            if len(parts) != 1:
+                raise CollectionError(
+                    f"far-relevant documents are made of one collection, not of {len(parts)}"
+                )
+            with ExitStack() as resources:
+                documents = make_far_relevant(parts[0], settings, resources=resources, progress=progress)
+                long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
 
 
-Settings = TypeVar("Settings", RankingSetSettings, ArticleSettings, FarSettings, ArticleParts)
+Settings: TypeAlias = RankingSetSettings | ArticleSettings | FarSettings | ArticleParts
+_KINDS: Mapping[str, Callable[..., Settings]] = {
+    "ranking-set": RankingSetSettings,
+    "articles": ArticleSettings,
+    "far-relevant": FarSettings,
+    "article-parts": ArticleParts,
+}
 
 
-def _read_recipe(data: DataSpec, kind: type[Settings], **more: Any) -> Settings:
+def _read_recipe(data: DataSpec) -> Settings:
+    """The settings of what is made; a ranking set has the Piaf report's by default (section 5.2).
+
+    Its documents are contexts, without the titles of their articles.
+    """
+    usual = {"model": f"bm25 over {data.analyzer}", "titles": False} if data.made_as == "ranking-set" else {}
     try:
-        return kind(**{**more, **data.recipe})
+        return _KINDS[data.made_as](**{**usual, **data.recipe})
     except (TypeError, ValueError) as error:
         raise CollectionError(f"recipe of {data.made_as}: {error}") from error
 
 
-def _ranking_set(data: DataSpec) -> RankingSetSettings:
-    """The Piaf report's (section 5.2), whose documents are contexts, without the titles of their articles."""
-    return _read_recipe(data, RankingSetSettings, model=f"bm25 over {data.analyzer}", titles=False)
-
-
-def _articles(data: DataSpec) -> ArticleSettings:
-    return _read_recipe(data, ArticleSettings)
-
-
-def _far(data: DataSpec) -> FarSettings:
-    return _read_recipe(data, FarSettings)
-
-
-def _make_ranking_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
+def _make_ranking_set(
+    data: DataSpec,
+    settings: RankingSetSettings,
+    parts: Sequence[Collection],
+    target: Path,
+    progress: Progress,
+) -> None:
     """A ranking set of question-answering sets (Piaf report, section 5)."""
 
     @contextmanager
@@ -85,31 +105,5 @@ def _make_ranking_set(data: DataSpec, parts: Sequence[Collection], target: Path,
         built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
         yield SparseRetriever(built, BM25())
 
-    ranking_set = make_ranking_set(parts, _ranking_set(data), first_stage=first_stage, progress=progress)
+    ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
     write_ranking_set(target, ranking_set, overwrite=True)
-
-
-def _join_articles(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
-    documents = join_articles(parts, _articles(data), progress=progress)
-    long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
-
-
-def _make_far(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
-    if len(parts) != 1:
-        raise CollectionError(f"far-relevant documents are made of one collection, not of {len(parts)}")
-    with ExitStack() as resources:
-        documents = make_far_relevant(parts[0], _far(data), resources=resources, progress=progress)
-        long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
-
-
-def _part_articles(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
-    progress("parting articles", 0, None)
-    write_parts(parts, _read_recipe(data, ArticleParts), target)
-
-
-_MAKERS: Mapping[str, Callable[[DataSpec, Sequence[Collection], Path, Progress], None]] = {
-    "ranking-set": _make_ranking_set,
-    "articles": _join_articles,
-    "far-relevant": _make_far,
-    "article-parts": _part_articles,
-}

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from telerank.evaluation.latency import Latency
-from telerank.evaluation.report import format_change
-from telerank.experiments.analysis_base import Published
-from telerank.show.tables import Cell, Table
+from telerank.experiments.analysis import Published
+from telerank.show.tables import Cell, Table, show_change, show_value
 
 MS = "ms/query"
 PAPER = "paper"
-_NONE = "–"
 _PAD = " " * 7  # the width of a change, for cells without one
 
 
@@ -31,11 +29,11 @@ class SystemQuality:
     def cell(self, column: str, best: float | None = None) -> Cell:
         """The cell of a measure or of the time, strong if it is ``best`` as printed."""
         if column == MS:
-            return Cell(_NONE if self.latency is None else f"{self.latency.mean:.2f}")
+            return Cell(show_value(self.latency and self.latency.mean, ".2f"))
         mean = self.mean.get(column)
         spread = f" ± {self.spread[column]:.3f}" if column in self.spread else ""
         strong = mean is not None and round(mean, 3) == best
-        return Cell(f"{format_value(mean)}{spread}", strong=strong, marks=self.marks.get(column, ""))
+        return Cell(f"{show_value(mean)}{spread}", strong=strong, marks=self.marks.get(column, ""))
 
 
 def quality_table(
@@ -71,6 +69,20 @@ def quality_table(
     return Table.of(("system", *heads), rows, caption=caption, notes=notes)
 
 
+def beside_published(
+    facts: Mapping[str, Mapping[str, object]], published: Published
+) -> dict[str, dict[str, object]]:
+    """Facts by row and column, and after them the published values in columns of their own."""
+    printed = dict.fromkeys(column for row in published.values() for column in row)
+    return {
+        name: {
+            **facts.get(name, {}),
+            **{f"{column}, {PAPER}": published.get(name, {}).get(column) for column in printed},
+        }
+        for name in (*facts, *published)
+    }
+
+
 def depth_tables(
     curves: Mapping[str, Sequence[float]],
     depths: Sequence[int],
@@ -90,7 +102,11 @@ def depth_tables(
     measured = {name: dict(zip(rows, values, strict=True)) for name, values in curves.items()}
     ours, theirs = (_format_curves(lines, rows, changes=changes) for lines in (measured, published))
     for name, values in spreads.items():
-        ours[name] = [_add_spread(*pair) for pair in zip(ours[name], values, strict=True)]
+        parts = (text.partition(" ") for text in ours[name])  # ``0.304 (+8%)`` is ``0.304 ± 0.002 (+8%)``
+        ours[name] = [
+            f"{mean} ± {spread:.3f} {change}".rstrip()
+            for (mean, _, change), spread in zip(parts, values, strict=True)
+        ]
     columns = [("depth", rows)]
     for name, texts in ours.items():
         columns += [(name, texts), *([(PAPER, theirs[name])] if name in theirs else [])]
@@ -104,11 +120,6 @@ def depth_tables(
     return tuple(tables)
 
 
-def format_value(value: float | None) -> str:
-    """A value with three digits, or a dash."""
-    return _NONE if value is None else f"{value:.3f}"
-
-
 def _format_curves(
     lines: Mapping[str, Mapping[str, float | None]], depths: Sequence[str], *, changes: bool
 ) -> dict[str, list[str]]:
@@ -119,12 +130,6 @@ def _format_curves(
         name: [_format_with_change(line.get(depth), bases[name].get(depth)) for depth in depths]
         for name, line in lines.items()
     }
-
-
-def _add_spread(text: str, spread: float) -> str:
-    """``0.304 ± 0.002 (+8%)`` of ``0.304 (+8%)``."""
-    mean, _, change = text.partition(" ")
-    return f"{mean} ± {spread:.3f} {change}".rstrip()
 
 
 def _join_columns(columns: Sequence[tuple[str, list[str]]], caption: str, notes: Sequence[str] = ()) -> Table:
@@ -149,10 +154,10 @@ def published_matrix(published: Published, measure: str) -> Table:
 
 def _format_with_change(value: float | None, base: float | None) -> str:
     if value is None or base is None:
-        return format_value(value)
-    return f"{value:.3f} {format_change(value, base):>6}"
+        return show_value(value)
+    return f"{value:.3f} {show_change(value, base):>6}"
 
 
 def _format_printed(value: float | None) -> str:
     """A whole number of milliseconds, or three digits, as in the papers."""
-    return _NONE if value is None else (f"{value:,.0f}" if value >= 2 else f"{value:.3f}")
+    return show_value(value, ",.0f" if value is not None and value >= 2 else ".3f")

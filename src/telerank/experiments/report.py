@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.drafts import replace_file
-from telerank.experiments.analyses.bench import AnalysisResult
-from telerank.experiments.analyses.specs import AnalysisSpec
+from telerank.experiments.analysis import Analysis, AnalysisResult
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRuns
@@ -169,7 +168,7 @@ def describe_time(seconds: float) -> str:
     return f"{seconds / 60:,.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
 
 
-def _render_analysis(spec: AnalysisSpec, result: AnalysisResult) -> dict[str, Any]:
+def _render_analysis(spec: Analysis, result: AnalysisResult) -> dict[str, Any]:
     """An analysis as the template shows it; a caption that repeats the heading is left out."""
     from markupsafe import Markup
 
@@ -198,21 +197,11 @@ def _name_plots(outcome: ExperimentOutcome) -> Iterator[tuple[str, Figure]]:
 
 def machine() -> str:
     """The machine in a line: processor, cores that this process may use, memory, system."""
-    cores = count_cores()
-    parts = [_processor(), f"{cores} cores" if cores > 1 else "1 core"]
-    if memory := _memory():
-        parts.append(f"{memory / 2**30:.0f} GiB")
-    return ", ".join((*parts, platform.system()))
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
+    cores, info = count_cores(), Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(named), "") or platform.processor() or platform.machine()
-
-
-def _memory() -> int:
+    processor = next(iter(named), "") or platform.processor() or platform.machine()
+    parts = [processor, f"{cores} cores" if cores > 1 else "1 core"]
     if hasattr(os, "sysconf") and {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return 0
+        parts.append(f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB")
+    return ", ".join((*parts, platform.system()))

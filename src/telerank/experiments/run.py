@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from time import monotonic
 
 from telerank.errors import CollectionError
-from telerank.experiments.analyses.analyse import analyse_all
-from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analyses.specs import RerankingSpec, select_published
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analyses.bench import Bench, analyse_all
+from telerank.experiments.analysis import select_published
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.data import Sources, choose_data, open_data
 from telerank.experiments.pooled import PooledOutcome, pool_outcomes
 from telerank.experiments.report import ExperimentOutcome, write_report
@@ -58,37 +57,32 @@ def run_experiment(
     TelerankError
         As indexing, encoding, training and reading do.
     """
-    rerankers = (analysis.rerankers for analysis in spec.analyses if isinstance(analysis, RerankingSpec))
-    known = (*spec.systems, *chain.from_iterable(rerankers))
+    defined = (analysis.pipeline_names for analysis in spec.analyses)
+    known = (*spec.systems, *chain.from_iterable(defined))
     for system in (*options.given, *options.skip):
         if system not in known:
             raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")
     chosen = choose_data(spec, options.data, options.only, options.folder)
-    outcomes = [_run_on(data, spec, name, options, progress) for data in chosen]
-    return [*outcomes, *_pool(outcomes, name, options)]
-
-
-def _pool(outcomes: Sequence[ExperimentOutcome], name: str, options: RunOptions) -> Iterator[PooledOutcome]:
-    """What came of the folds of each pool, if there are several."""
-    pools = dict.fromkeys(own.data.spec.pool for own in outcomes if own.data.spec.pool)
-    for pool in pools:
-        folds = [own for own in outcomes if own.data.spec.pool == pool]
-        if len(folds) > 1:
-            yield pool_outcomes(folds, _folder(name, pool, options), pool)
-
-
-def _folder(name: str, data: str, options: RunOptions) -> Path:
     size = "-small" if options.size == SMALL_COPY else ""
-    return options.folder / f"{plain_name(name.replace('/', '-'))}{size}-{plain_name(data)}"
+    prefix = f"{plain_name(name.replace('/', '-'))}{size}"
+    outcomes = [
+        _run_on(data, spec, options.folder / f"{prefix}-{plain_name(data)}", options, progress)
+        for data in chosen
+    ]
+    pooled = []
+    for pool in dict.fromkeys(filter(None, (outcome.data.spec.pool for outcome in outcomes))):
+        folds = [outcome for outcome in outcomes if outcome.data.spec.pool == pool]
+        if len(folds) > 1:
+            pooled.append(pool_outcomes(folds, options.folder / f"{prefix}-{plain_name(pool)}", pool))
+    return [*outcomes, *pooled]
 
 
 def _run_on(
-    data_name: str, spec: Experiment, name: str, options: RunOptions, progress: Progress
+    data_name: str, spec: Experiment, folder: Path, options: RunOptions, progress: Progress
 ) -> ExperimentOutcome:
     began = monotonic()
     spec = spec.on(data_name)
     data = open_data(data_name, spec, options.data, options.folder, progress)
-    folder = _folder(name, data_name, options)
     runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
     lacking = runner.run()
     published = select_published(spec.published, data.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,8 +13,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from telerank.errors import CollectionError, ExpressionError, FormatError
-from telerank.experiments.analyses.specs import AnalysisSpec, select_published
-from telerank.experiments.analysis_base import Published
+from telerank.experiments.analysis import AnalysisSettings, Published, select_published
 from telerank.expressions import Call, Expression, Operation, Word, known_names, parse_expression, walk, wrong
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import suggest
@@ -116,7 +116,7 @@ class Experiment(Section):
     minutes: float | None = Field(None, gt=0)
     """How long it takes on two cores when nothing is kept, on all of its data, by processor time;
     None: not measured."""
-    analyses: tuple[AnalysisSpec, ...] = Field(min_length=1)
+    analyses: tuple[AnalysisSettings, ...] = Field(min_length=1)
     published: dict[str, Published] = Field(default_factory=dict)
     """By data set: ``published[data][system][column]``."""
 
@@ -258,6 +258,35 @@ def system_words(tree: Expression) -> set[str]:
         case Call() if tree.name in _OF_NAMES:
             return set()
     return set().union(*(system_words(value) for key, value in tree.arguments if not key))
+
+
+@dataclass(frozen=True)
+class RerankerUse:
+    """What ``candidates >> rerank(model)`` is made of."""
+
+    candidates: Expression
+    model: str
+
+
+def model_words(tree: Expression, *functions: str) -> set[str]:
+    """The words that stand for models of these functions; by default of all."""
+    names = functions or ("dense", "rerank")
+    calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in names)
+    values = (value for call in calls for key, value in call.arguments if key in ("", "model"))
+    return {value.text for value in values if isinstance(value, Word)}
+
+
+def reranker_use(tree: Expression) -> RerankerUse | None:
+    """The candidates and the model of ``candidates >> rerank(model)``; None if the pipeline is another."""
+    if not isinstance(tree, Operation) or tree.operator != ">>":
+        return None
+    last = tree.right
+    if isinstance(last, Operation) and last.operator == "%":
+        last = last.left
+    if not isinstance(last, Call) or last.name != "rerank" or len(last.arguments) != 1:
+        return None
+    model = last.arguments[0][1]
+    return RerankerUse(tree.left, model.text) if isinstance(model, Word) else None
 
 
 def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:

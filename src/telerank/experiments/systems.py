@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from telerank.corpus.collection import split_parts
 from telerank.errors import CollectionError, MissingExtra
-from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.comparison.compare_systems import plain_name
-from telerank.experiments.data import ExperimentData, Sources, open_data
+from telerank.experiments.analysis import Unavailable
+from telerank.experiments.comparison import plain_name
+from telerank.experiments.data import ExperimentData, Sources, open_data, recognise_folder
 from telerank.experiments.functions import ExperimentFunctions, ExperimentModels
-from telerank.experiments.given import recognise_folder
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.model_use import RerankerUse, model_words, reranker_use
-from telerank.experiments.schema import Experiment, system_words
+from telerank.experiments.schema import Experiment, RerankerUse, model_words, reranker_use, system_words
 from telerank.experiments.trained import (
     LearningSet,
     ModelTrainer,
@@ -135,7 +133,10 @@ class SystemRunner:
 
         Raises Unavailable if nothing to start from is here, CollectionError if no such model is trained.
         """
-        config = self.trainer.configure(self._require_model(name), self.trainer.seeds(name)[0])
+        if name not in self.spec.trained:
+            known = ", ".join(self.spec.trained) or "none"
+            raise CollectionError(f"an analysis names the model {name!r}; the experiment trains: {known}")
+        config = self.trainer.configure(name, self.trainer.seeds(name)[0])
         if self.spec.trained[name].train != "reranker":
             raise CollectionError(
                 f"{name} is trained as a {self.spec.trained[name].train}, not as a re-ranker"
@@ -155,12 +156,6 @@ class SystemRunner:
         if not self.configure_reranker(name).model.frozen:
             raise Unavailable(f"no system has trained {name}")
         return self.trainer.find_start(name)
-
-    def _require_model(self, name: str) -> str:
-        if name not in self.spec.trained:
-            known = ", ".join(self.spec.trained) or "none"
-            raise CollectionError(f"an analysis names the model {name!r}; the experiment trains: {known}")
-        return name
 
     @cached_property
     def _models(self) -> Mapping[str, str]:

@@ -20,9 +20,8 @@ from pydantic import ValidationError
 from telerank.corpus.collection import split_parts
 from telerank.drafts import remove_folder
 from telerank.errors import CollectionError, MissingExtra, ModelError
-from telerank.experiments.analyses.bench import Unavailable
-from telerank.experiments.analyses.specs import QualitySpec
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analysis import Unavailable
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.data import MODELS, ExperimentData, Sources
 from telerank.experiments.schema import Experiment, GivenModel, TrainedModel, merge
 from telerank.model_names import is_here
@@ -232,8 +231,8 @@ class ModelTrainer:
 
     def _measures(self) -> list[str]:
         """The measures of the first quality analysis."""
-        specs = (analysis for analysis in self.spec.analyses if isinstance(analysis, QualitySpec))
-        return list(next((spec.measures for spec in specs), ("AP",)))
+        measures = (analysis.quality_measures for analysis in self.spec.analyses)
+        return list(next(filter(None, measures), ("AP",)))
 
     def _learns_from(self, data: Mapping[str, Any]) -> LearningSet:
         """The data itself, or the set that a training's data names."""

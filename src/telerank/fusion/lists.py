@@ -28,18 +28,25 @@ def interleave_rankings(rankings: Sequence[Ranking], depth: int | None = DEPTH) 
 
 
 def scale_scores(ranking: Ranking) -> Ranking:
-    """(score - minimum) / (maximum - minimum) over the ranking (Piaf report, equation 20).
+    """Scale the scores over the ranking (see :func:`scale`).
 
-    The formula does not cover a list of equal scores: they become 1, so that the first document of
-    every list has 1, and a document retrieved alone counts. In a sum, a document that is not in a list
-    counts 0, like the last one, since its distance from the last is unknown.
+    In a sum, a document that is not in a list counts 0, like the last one, since its distance from the last
+    is unknown.
     """
-    if not len(ranking):
-        return ranking
-    scores = ranking.scores / 2  # exact, and differences do not overflow
-    spread = scores[0] - scores[-1]
-    between = (scores - scores[-1]) / spread if spread else np.ones_like(scores)
-    return Ranking.ranked(ranking.query, ranking.docnos, between)  # rounding may create ties
+    return Ranking.ranked(ranking.query, ranking.docnos, scale(ranking.scores))  # rounding may create ties
+
+
+def scale(scores: Scores) -> Scores:
+    """(score - minimum) / (maximum - minimum) (Piaf report, equation 20).
+
+    The formula does not cover equal scores: they become 1, so that the first document of every list has 1,
+    and a document retrieved alone counts.
+    """
+    if not len(scores):
+        return scores
+    halves = scores / 2  # exact, and differences do not overflow
+    spread = halves.max() - halves.min()
+    return (halves - halves.min()) / spread if spread else np.ones_like(scores)
 
 
 def sum_reciprocal_ranks(rankings: Sequence[Ranking], k: float = K) -> Ranking:

@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from telerank.evaluation.measures import MeasureNames, Values, measure, parse_measures, require_means
-from telerank.evaluation.report import format_change
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.fusion.lists import DEPTH, Fusion, join_runs
 from telerank.show.report import Report
-from telerank.show.tables import Cell, Table
+from telerank.show.tables import Cell, Table, show_change
 from telerank.types import Progress, Qrels, Ranking, silent
 
 _BATCH = 256  # queries in memory at once
@@ -83,7 +82,7 @@ class CombinationMatrix(Report):
         row: list[str | Cell] = [first]
         for second in self.runs:
             cell = cells.get(second)
-            mean, change = (cell.mean, format_change(cell.mean, alone)) if cell else (alone, "")
+            mean, change = (cell.mean, show_change(cell.mean, alone)) if cell else (alone, "")
             marks = _MARK if cell and cell.p_holm < self.level else ""
             row.append(Cell(f"{mean:.3f} {change:>6}", strong=round(mean, 3) == best, marks=marks))
         return row

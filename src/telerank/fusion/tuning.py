@@ -20,12 +20,11 @@ from telerank.evaluation.measures import (
     parse_measures,
     require_means,
 )
-from telerank.evaluation.report import format_p
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.fusion.lists import AlignedLists, join_runs
-from telerank.show.mixture_plots import mixture_plot
+from telerank.show.plots import mixture_plot
 from telerank.show.report import Report
-from telerank.show.tables import Cell, Table
+from telerank.show.tables import Cell, Table, show_p
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ class FusionTuning(Report):
             row = comparison.difference(_FUSED, name, self.measure)
             value = Cell(f"{self.held_out:.4f}" if i == 0 else "", strong=True)
             interval = f"{row.delta:+.4f} [{row.low:+.4f}, {row.high:+.4f}]"
-            rows.append([_FUSED if i == 0 else "", name, value, interval, format_p(row.p_holm)])
+            rows.append([_FUSED if i == 0 else "", name, value, interval, show_p(row.p_holm)])
         rows.append(["fused, oracle", "", f"{self.oracle:.4f}", "", ""])
         notes = (
             "In sample: the best weights on all queries, measured on the same queries.",

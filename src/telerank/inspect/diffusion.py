@@ -17,29 +17,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from telerank.inspect.drawn_pairs import JudgedPair, describe_cut, tokenize_drawn
-from telerank.inspect.reranker_plots import diffusion_plot
 from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.plots import COLOURS, STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Table, count_noun
 from telerank.types import Progress, silent
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 KINDS = ("CLS-query", "CLS-passage", "inner-passage")
 _BINS = 20_000  # from -1 to 1
 _MIDDLES = (np.arange(_BINS) + 0.5) * (2 / _BINS) - 1
+_BOX = {"whislo": "low", "q1": "first", "med": "median", "mean": "mean", "q3": "third", "whishi": "high"}
 _WHISKER = 1.5  # of the distance between the quartiles (Tukey 1977)
 
 
@@ -75,11 +75,11 @@ class DiffusionReport(Report):
 
     def tables(self) -> list[Table]:
         """A row for each kind of cosines and each checkpoint."""
-        values = attrgetter("mean", "first", "median", "third")
+        values = attrgetter("count", "mean", "first", "median", "third")
         rows = [
-            [kind, name, f"{spread.count:,}", *(f"{value:.3f}" for value in values(spread))]
+            (kind, name, *values(model.spreads[kind]))
             for kind in KINDS
-            for name, spread in ((name, own.spreads[kind]) for name, own in self.checkpoints.items())
+            for name, model in self.checkpoints.items()
         ]
         columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
         pairs = count_noun(next(iter(self.checkpoints.values())).pairs, "pair")
@@ -98,6 +98,47 @@ class DiffusionReport(Report):
     def plot(self) -> Figure:
         """Boxes of the three kinds of cosines, one for each checkpoint."""
         return diffusion_plot({name: own.spreads for name, own in self.checkpoints.items()})
+
+
+def diffusion_plot(checkpoints: Mapping[str, Mapping[str, Spread]]) -> Figure:
+    """Boxes of the three kinds of cosines, one for each checkpoint: quartiles, and a diamond at the mean."""
+    kinds = list(next(iter(checkpoints.values())))
+    width = 0.8 / len(checkpoints)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(7.0, 3.8), layout="constrained")
+        panel: Any = figure.subplots()
+        handles = []
+        for i, spreads in enumerate(checkpoints.values()):
+            positions = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
+            boxes = [
+                {name: getattr(spread, own) for name, own in _BOX.items()} for spread in spreads.values()
+            ]
+            drawn = panel.bxp(
+                boxes, positions=positions, widths=0.85 * width, **_box_style(COLOURS[i % len(COLOURS)])
+            )
+            handles.append(drawn["boxes"][0])
+        panel.set_xticks(range(len(kinds)), kinds)
+        panel.tick_params(axis="x", length=0)
+        panel.grid(visible=False, axis="x")
+        panel.set_xlim(-0.5, len(kinds) - 0.5)
+        panel.set_ylabel("cosine")
+        figure.legend(handles, list(checkpoints), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _box_style(colour: str) -> dict[str, Any]:
+    line = {"color": colour, "linewidth": 1.3}
+    return {
+        "showfliers": False,
+        "showmeans": True,
+        "patch_artist": True,
+        "manage_ticks": False,
+        "boxprops": {"facecolor": f"{colour}40", "edgecolor": colour, "linewidth": 1.3},
+        "medianprops": {"color": colour, "linewidth": 2.2},
+        "meanprops": {"marker": "D", "markersize": 4, "markerfacecolor": "white", "markeredgecolor": colour},
+        "whiskerprops": line,
+        "capprops": line,
+    }
 
 
 def compare_diffusion(

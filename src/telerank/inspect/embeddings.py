@@ -10,28 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from telerank.errors import CollectionError, MissingExtra
 from telerank.inspect.drawn_pairs import JudgedPair, describe_cut, tokenize_drawn
-from telerank.inspect.reranker_plots import map_plot
 from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
+from telerank.show.plots import COLOURS, STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import Progress, silent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Marks: TypeAlias = npt.NDArray[np.bool_]
 
 NEIGHBOURS = 10
+_YELLOW = "#F0E442"  # of Okabe and Ito; the report's figures 14 and 15 have relevant pairs in yellow
+_PANEL = (4.2, 3.4)  # inches
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class EmbeddingsReport(Report):
             maps = (f"t-SNE map ({points.shape[1]})" for points in own.maps)
             spaces = (f"CLS outputs ({own.width})", *maps)
             for space, separation in zip(spaces, (own.separation, *own.in_maps), strict=True):
-                rows.append([name, space, f"{separation.silhouette:+.3f}", f"{separation.agreement:.3f}"])
+                rows.append((name, space, f"{separation.silhouette:+.3f}", separation.agreement))
         relevant = sum(bool(pair.relevant) for pair in self.pairs)
         others = f"{len(self.pairs) - relevant:,} other pairs of {self.drawn['collection']}"
         neighbours = next(iter(self.checkpoints.values())).separation.neighbours
@@ -126,6 +127,40 @@ class EmbeddingsReport(Report):
         }
         relevant = np.array([bool(pair.relevant) for pair in self.pairs])
         return map_plot({name: own.maps for name, own in self.checkpoints.items()}, relevant, notes)
+
+
+def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
+    """A column for each checkpoint with its maps of two or three dimensions; relevant pairs are yellow.
+
+    ``notes`` are shown below the checkpoints' names.
+    """
+    rows = len(next(iter(maps.values())))
+    with rc_context(STYLE):
+        size = (_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4)
+        figure = Figure(figsize=size, layout="constrained")
+        for column, (name, own_maps) in enumerate(maps.items(), 1):
+            for row, points in enumerate(own_maps):
+                projection = {"projection": "3d"} if points.shape[1] == 3 else {}
+                panel: Any = figure.add_subplot(rows, len(maps), row * len(maps) + column, **projection)
+                handles = _scatter(panel, points, relevant)
+                if row == 0:
+                    panel.set_title(f"{name}\n{notes.get(name, '')}".strip(), fontsize=10)
+        figure.legend(*handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _scatter(panel: Any, points: Vectors, relevant: Marks) -> tuple[list[Any], list[str]]:
+    """Draw relevant pairs last, over the others, with another colour and another mark."""
+    styles = (
+        (~relevant, "not relevant", {"color": COLOURS[0], "marker": "o", "s": 10, "alpha": 0.7}),
+        (relevant, "relevant", {"color": _YELLOW, "marker": "^", "s": 16, "edgecolors": "black"}),
+    )
+    handles = [
+        panel.scatter(*points[marks].T, label=name, linewidths=0.3, **style) for marks, name, style in styles
+    ]
+    for axis in ("x", "y", "z")[: points.shape[1]]:
+        getattr(panel, f"set_{axis}ticks")([])  # the numbers of a map mean nothing
+    return handles, [handle.get_label() for handle in handles]
 
 
 def compare_embeddings(

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import CollectionError
+from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.inspect.drawn_pairs import describe_cut
 from telerank.inspect.gates import compute_gates, find_gates
 from telerank.inspect.token_outputs import BATCH, iterate_batches
@@ -28,9 +29,7 @@ from telerank.show.tables import Cell, Table, count_noun
 from telerank.types import Progress, silent
 
 MEAN, LONGEST = "mean of the episodes", "longest sentence"
-_RESAMPLES = 10_000
 _NOISE = 1e-5  # by how much a logit depends on its batch
-_CHUNK = 4_000_000  # drawn queries in memory during the bootstrap
 _Values = npt.NDArray[np.float64]
 
 
@@ -76,16 +75,16 @@ class FaithfulnessReport(Report):
 
     def tables(self) -> list[Table]:
         """A row for each choice of the deleted sentence."""
-        rows: list[list[str | Cell]] = [
-            [
+        rows = [
+            (
                 choice,
-                f"{rates.chosen:.3f}",
-                f"{rates.other:.3f}",
+                rates.chosen,
+                rates.other,
                 Cell(f"{rates.difference:+.3f}", strong=rates.low > 0 or rates.high < 0),
                 f"[{rates.low:+.3f}, {rates.high:+.3f}]",
                 f"{rates.chosen_drop:+.3f}",
                 f"{rates.other_drop:+.3f}",
-            ]
+            )
             for choice, rates in self.result.rates.items()
         ]
         pairs = count_noun(self.result.pairs, "pair")
@@ -196,23 +195,9 @@ def _trial(pair: Pair, gates: _Values, random: np.random.Generator) -> dict[str,
 def _rates(drops: _Values, queries: npt.NDArray[np.int64], seed: int) -> list[Rates]:
     """Rates from the drops of chosen and other sentences, (choices, pairs, 2), and queries, (pairs,)."""
     lowered = (drops > _NOISE).astype(float)
-    bounds = _intervals(lowered[..., 0] - lowered[..., 1], queries, seed)  # (choices, 2)
-    return [Rates(*row) for row in np.hstack([lowered.mean(1), bounds, drops.mean(1)]).tolist()]
-
-
-def _intervals(values: _Values, queries: npt.NDArray[np.int64], seed: int) -> _Values:
-    """Bounds, (choices, 2), of the mean of each row, (choices, pairs), from samples with replacement."""
     counts = np.bincount(queries)  # pairs of each of Q queries
-    sums = np.stack([np.bincount(queries, row) for row in values])  # (choices, Q)
-    size = len(counts)
-    if size < 2:
-        return np.full((len(values), 2), np.nan)
-    random = np.random.default_rng(seed)
-    means = []
-    for begin in range(0, _RESAMPLES, step := max(1, _CHUNK // size)):
-        rows = min(step, _RESAMPLES - begin)
-        drawn = random.integers(size, size=(rows, size)) + size * np.arange(rows)[:, None]
-        times = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
-        means.append(times @ sums.T / (times @ counts)[:, None])  # (rows, choices)
-    bounds: _Values = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0).T
-    return bounds
+    sums = [np.bincount(queries, row) for row in lowered[..., 0] - lowered[..., 1]]  # (Q,) for each choice
+    bounds = (
+        bootstrap_intervals(sums, counts, seed=seed) if len(counts) > 1 else [(np.nan, np.nan)] * len(sums)
+    )
+    return [Rates(*row) for row in np.hstack([lowered.mean(1), bounds, drops.mean(1)]).tolist()]

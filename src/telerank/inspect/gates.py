@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from telerank.errors import CollectionError, ModelError
-from telerank.inspect.reranker_plots import gates_plot
 from telerank.models.pairs.pair import PairBatch, batch_of
 from telerank.models.rerankers.kinds import GatesFunction
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import sentences_with_tokens
+from telerank.show.plots import STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Cell, Table, count_noun
 from telerank.text.sentences import split_sentences
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+_LINE = 60  # characters of a sentence in a line
+_LINES = 3  # of a sentence
 _Values: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -68,7 +72,35 @@ class Gates(Report):
 
     def plot(self) -> Figure:
         """A heat map: a row for each sentence, a column for each episode; a higher gate is darker."""
-        return gates_plot(self.query, [(own.text, own.gates) for own in self.sentences], self.episodes)
+        sentences = [_wrap(sentence.text) for sentence in self.sentences]
+        edges = list(accumulate((text.count("\n") + 1.6 for text in sentences), initial=0.0))
+        with rc_context({**STYLE, "axes.grid": False}):
+            height = max(2.0, 1.1 + 0.17 * edges[-1])
+            figure = Figure(figsize=(4.6 + 0.75 * self.episodes, height), layout="constrained")
+            panel: Any = figure.subplots()
+            values = [sentence.gates or (math.nan,) * self.episodes for sentence in self.sentences]
+            drawn = panel.pcolormesh(
+                range(self.episodes + 1), edges, values, cmap="Blues", vmin=0, vmax=1, edgecolors="white"
+            )
+            middles = [(low + high) / 2 for low, high in pairwise(edges)]
+            for middle, row in zip(middles, values, strict=True):
+                for episode, gate in enumerate(row):
+                    colour = "white" if gate > 0.55 else "black"
+                    shown = "–" if math.isnan(gate) else f"{gate:.2f}"  # the model does not read the sentence
+                    panel.text(episode + 0.5, middle, shown, ha="center", va="center", color=colour)
+            panel.invert_yaxis()
+            panel.set_yticks(middles, sentences, fontsize=8)
+            panel.set_xticks(np.arange(self.episodes) + 0.5, range(1, self.episodes + 1))
+            panel.tick_params(length=0)
+            panel.spines[:].set_visible(False)
+            panel.set_xlabel("episode")
+            panel.set_title(_wrap(self.query), fontsize=10, loc="left")
+            figure.colorbar(drawn, ax=panel, label="gate", shrink=min(1.0, 2.0 / height + 0.4))
+        return figure
+
+
+def _wrap(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, _LINE, max_lines=_LINES, placeholder=" …")) or " "
 
 
 def read_gates(reranker: Reranker, query: str, passage: str) -> Gates:

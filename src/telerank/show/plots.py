@@ -1,4 +1,4 @@
-"""Line and bar plots whose colours colour-blind readers can tell apart, with distinct markers."""
+"""Plots whose colours colour-blind readers can tell apart: lines, bars, points, weights, confidences."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.drafts import replace_file
 from telerank.errors import FormatError
+from telerank.types import Scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,6 +78,57 @@ def point_plot(points: Mapping[str, tuple[float, float]], *, x_label: str, y_lab
         panel.set_xlabel(x_label)
 
     return _draw_panels({y_label: points}, draw, panel_size=(1.3 * _PANEL[0], 1.1 * _PANEL[1]))
+
+
+def mixture_plot(
+    points: Sequence[Sequence[float]],
+    values: Sequence[float],
+    runs: Sequence[str],
+    *,
+    measure: str,
+    levels: Mapping[str, float] | None = None,
+) -> Figure:
+    """Plot the values at the weights ``points`` of two or three runs.
+
+    Weights that sum to 1 are a curve (two runs) or a triangle (three); other weights of two runs are a
+    square. ``levels`` are drawn as lines beside a curve and named in the title of the others. Other numbers
+    of runs, and weights of three that do not sum to 1, raise ValueError.
+    """
+    mixed = all(math.isclose(sum(point), 1) for point in points)
+    if mixed and len(runs) == 2:
+        flat = {name: [value] * len(points) for name, value in (levels or {}).items()}
+        lines = {measure: {f"{runs[0]} + {runs[1]}": list(values), **flat}}
+        return line_plot(lines, [first for first, _ in points], x_label=f"weight of {runs[0]}")
+    if mixed and len(runs) == 3:
+        figure = _triangle(points, values, runs, measure)
+    elif len(runs) == 2:
+        figure = _square(points, values, runs, measure)
+    else:
+        kind = "" if mixed else " that do not sum to 1"
+        raise ValueError(f"the weights of two or three runs can be drawn, not of {len(runs)}{kind}")
+    figure.suptitle(", ".join(f"{name}: {value:.4f}" for name, value in (levels or {}).items()), size=9)
+    return figure
+
+
+def calibration_plot(bins: Sequence[tuple[float, float, int]], curve: tuple[Scores, Scores]) -> Figure:
+    """Draw bins of a confidence, how often it is right and their sizes; and risks at coverages.
+
+    The diagonal is a perfect calibration; the area of a point grows with the size of its bin.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as NewFigure
+
+    most = max((size for _, _, size in bins), default=1)
+    with rc_context(STYLE):
+        figure = NewFigure(figsize=(8.4, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        left.plot([0, 1], [0, 1], color=COLOURS[-1], linestyle="--", linewidth=0.8)
+        for confidence, value, size in bins:
+            left.scatter([confidence], [value], s=10 + 90 * size / most, color=COLOURS[0])
+        left.set(xlabel="confidence", ylabel="right", xlim=(0, 1), ylim=(0, 1))
+        right.plot(*curve, color=COLOURS[1])
+        right.set(xlabel="coverage", ylabel="risk", xlim=(0, 1), ylim=(0, None))
+    return figure
 
 
 def _draw_panels(
@@ -200,3 +252,57 @@ def _ticks(x: Sequence[float], project: Callable[[float], float]) -> list[float]
         if are_apart(kept[-1], value) and are_apart(value, last):
             kept.append(value)
     return kept if last == first else [*kept, last]
+
+
+def _triangle(
+    points: Sequence[Sequence[float]], values: Sequence[float], runs: Sequence[str], measure: str
+) -> Figure:
+    side = (math.isqrt(8 * len(points) + 1) - 1) // 2
+    figure, panel = _map(points, [_project(point) for point in points], values, measure, size=190 / side)
+    for corner, name in zip(((1, 0, 0), (0, 1, 0), (0, 0, 1)), runs, strict=True):
+        x, y = _project(corner)
+        panel.annotate(name, (x, y + (0.09 if y else -0.09)), ha="center", va="center", annotation_clip=False)
+    panel.set_axis_off()
+    panel.margins(0.12)
+    return figure
+
+
+def _square(
+    points: Sequence[Sequence[float]], values: Sequence[float], runs: Sequence[str], measure: str
+) -> Figure:
+    side = math.isqrt(len(points) + 1)  # the origin is not a point
+    figure, panel = _map(points, points, values, measure, size=190 / side, marker="s")
+    panel.set_xlabel(f"weight of {runs[0]}")
+    panel.set_ylabel(f"weight of {runs[1]}")
+    return figure
+
+
+def _map(
+    points: Sequence[Sequence[float]],
+    positions: Sequence[Sequence[float]],
+    values: Sequence[float],
+    measure: str,
+    *,
+    size: float,
+    marker: str = "h",
+) -> tuple[Figure, Any]:
+    """Colour the positions of the points by value and mark the best; neighbours of this ``size`` touch."""
+    from matplotlib.figure import Figure as NewFigure
+
+    figure = NewFigure(figsize=(5.2, 4.4), layout="constrained")
+    panel: Any = figure.subplots()
+    x, y = zip(*positions, strict=True)
+    drawn = panel.scatter(x, y, c=values, s=size**2, marker=marker, cmap="viridis", linewidths=0)
+    best = max(range(len(values)), key=values.__getitem__)
+    ring = {"marker": marker, "facecolors": "none", "edgecolors": "#D55E00", "linewidths": 2}
+    panel.scatter(x[best : best + 1], y[best : best + 1], s=size**2, **ring)
+    panel.set_aspect("equal")
+    weights = ", ".join(f"{weight:.3g}" for weight in points[best])
+    panel.set_title(f"best: {values[best]:.4f} at {weights}", fontsize=10)
+    figure.colorbar(drawn, ax=panel, label=measure, shrink=0.75)
+    return figure, panel
+
+
+def _project(weights: Sequence[float]) -> tuple[float, float]:
+    """The position of weights in the triangle: the first run at the left, the second right, the third top."""
+    return weights[1] + weights[2] / 2, weights[2] * math.sqrt(3) / 2

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html as markup
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
@@ -46,15 +47,34 @@ class Table:
     def of(
         cls,
         columns: Sequence[str],
-        rows: Sequence[Sequence[str | Cell]],
+        rows: Iterable[Sequence[object]],
         *,
         caption: str = "",
         notes: Sequence[str] = (),
         left: int = 1,
+        form: str = ".3f",
     ) -> Table:
-        """Make a table of rows whose cells may be plain strings."""
-        cells = tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows)
+        """Make a table of rows of texts, cells and numbers (see :func:`show_value`)."""
+        cells = tuple(
+            tuple(value if isinstance(value, Cell) else Cell(show_value(value, form)) for value in row)
+            for row in rows
+        )
         return cls(tuple(columns), cells, caption, tuple(notes), left)
+
+    @classmethod
+    def pivot(
+        cls,
+        facts: Mapping[str, Mapping[str, object]],
+        *,
+        corner: str = "system",
+        caption: str = "",
+        notes: Sequence[str] = (),
+        form: str = ".3f",
+    ) -> Table:
+        """Make a table of facts by row and column; a fact that a row lacks is a dash."""
+        columns = list(dict.fromkeys(column for row in facts.values() for column in row))
+        rows = [(name, *map(row.get, columns)) for name, row in facts.items()]
+        return cls.of((corner, *columns), rows, caption=caption, notes=notes, form=form)
 
 
 def escape_controls(text: str) -> str:
@@ -68,6 +88,35 @@ def plain(text: str) -> str:
     These are escape sequences, marks of writing direction and lone surrogates.
     """
     return _CONTROL.sub("\ufffd", text)
+
+
+def show_value(value: object, form: str = ".3f") -> str:
+    """``1,000`` of a count, another number in the format, a dash for None and NaN; else the text."""
+    match value:
+        case float() if math.isinf(value):
+            return "+∞" if value > 0 else "-∞"
+        case float() if not math.isnan(value):
+            return f"{value:{form}}"
+        case None | float():
+            return "–"
+        case int():
+            return f"{value:,}"
+    return str(value)
+
+
+def show_p(p: float) -> str:
+    """The p of a test with three digits, or ``<0.001``."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def show_change(value: float, base: float) -> str:
+    """The change in percent: ``(+8%)``."""
+    return f"({100.0 * (value - base) / base:+.0f}%)" if base else "(–)"
+
+
+def show_interval(low: float, high: float, form: str = ".3f") -> str:
+    """``0.100 to 0.200``."""
+    return f"{low:{form}} to {high:{form}}"
 
 
 def count_noun(number: int, noun: str) -> str:

@@ -10,8 +10,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import MeasureNames
-from telerank.experiments.comparison.compare_systems import System, compare_systems
-from telerank.experiments.comparison.result import ExperimentResult
+from telerank.experiments.comparison import ExperimentResult, System, compare_systems
 from telerank.experiments.data import MODELS, Sources
 from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.packaged import find_experiment, list_experiments

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.evaluation.answers.normalise import normalise_french
+from telerank.evaluation.answers.overlap import normalise_french
 from telerank.evaluation.answers.words import answer_words, is_sign
 
 

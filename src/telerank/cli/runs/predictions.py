@@ -20,7 +20,7 @@ def measure_predictions(
 
     data = open_collection(given.qrels, given.format, given.encoding)
     no_answer, threshold = values
-    chosen = ANSWER_MEASURES if measures is None else measures
+    chosen = tuple(ANSWER_MEASURES) if measures is None else measures
     return evaluate_answers(
         given.run, data, chosen, split=given.split, no_answer=no_answer, threshold=threshold
     )

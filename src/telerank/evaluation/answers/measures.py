@@ -1,22 +1,31 @@
-"""Measure predicted answers against gold answers, question by question."""
+"""Measure predicted answers against gold answers, alone and of a whole system.
+
+The Piaf report (2.1.3) divides a reader's exact matches by the correct retrievals if it is measured alone,
+and by all queries if the whole system is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.names import ANSWER_MEASURES, parse_answer_measures
-from telerank.evaluation.answers.normalise import Normalisation, normalise_french, normalise_squad
-from telerank.evaluation.answers.overlap import Overlap, character_f1, exact_match, word_f1
-from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.answers.overlap import (
+    ANSWER_MEASURES,
+    Normalisation,
+    normalise_squad,
+    parse_answer_measures,
+)
+from telerank.evaluation.measures import Evaluation, Values
+from telerank.types import Ranking
 
 
 def measure_answers(
     gold: GoldAnswers,
     predictions: Mapping[str, str],
-    measures: str | Sequence[str] = ANSWER_MEASURES,
+    measures: str | Sequence[str] = tuple(ANSWER_MEASURES),
 ) -> Evaluation:
     """The value of each measure, from 0 to 1, for each question; a question's best gold answer counts.
 
@@ -30,12 +39,12 @@ def measure_answers(
     names = parse_answer_measures(measures)
     second = bool(gold.unanswerable)
     table = np.zeros((len(names), len(gold.questions)))
-    overlaps = {name: _build(name, second) for name in names}
     for column, qid in enumerate(gold.questions):
         if qid in predictions:
-            for row, (overlap, normalise) in enumerate(overlaps.values()):
-                texts = gold_texts(gold.answers.get(qid, ()), normalise, second=second)
-                table[row, column] = max(overlap(predictions[qid], text) for text in texts)
+            answers = gold.answers.get(qid, ())
+            table[:, column] = [
+                ANSWER_MEASURES[name].value(predictions[qid], answers, second=second) for name in names
+            ]
     table.flags.writeable = False
     return Evaluation(
         tuple(gold.questions),
@@ -45,15 +54,89 @@ def measure_answers(
     )
 
 
-def gold_texts(answers: Sequence[str], normalise: Normalisation, *, second: bool) -> Sequence[str]:
-    """The gold answers that count: in version 2.0 those with a word, or the empty text if there are none."""
-    return ([text for text in answers if normalise(text)] or [""]) if second else answers
+@dataclass(frozen=True, eq=False)
+class SystemAnswers:
+    """``evaluation`` is over all questions; ``retrieved`` says, (questions,), whose passage the reader was
+    given.
+    """
+
+    evaluation: Evaluation
+    retrieved: Values
+
+    @property
+    def share(self) -> float:
+        """The share of questions whose passage was retrieved: recall, the limit of the system."""
+        return float(self.retrieved.mean())
+
+    @property
+    def all_questions(self) -> dict[str, float]:
+        """The means over all questions."""
+        return self.evaluation.mean
+
+    @property
+    def where_retrieved(self) -> dict[str, float]:
+        """The means over the questions whose passage was retrieved; NaN if there are none."""
+        rows = [qid for qid, own in zip(self.evaluation.qids, self.retrieved, strict=True) if own]
+        if not rows:
+            return dict.fromkeys(self.evaluation.measures, float("nan"))
+        return self.evaluation.select(rows).mean
 
 
-def _build(name: str, second: bool) -> tuple[Overlap, Normalisation]:
-    if name == "F1(characters)":
-        return character_f1, str.strip
-    normalise = normalise_french if name.endswith("(fr)") else normalise_squad
-    if name.startswith("EM"):
-        return exact_match(normalise), normalise
-    return word_f1(normalise, empty_is_an_answer=second), normalise
+def measure_system(
+    gold: GoldAnswers,
+    predictions: Mapping[str, str],
+    rankings: Iterable[Ranking],
+    measures: str | Sequence[str] = tuple(ANSWER_MEASURES),
+) -> SystemAnswers:
+    """Measure the first answer of a system; ``rankings`` are the passages that its reader was given.
+
+    Raises ValueError if no paragraph of a question is known.
+    """
+    evaluation = measure_answers(gold, predictions, measures)
+    if not gold.paragraphs:
+        raise ValueError("the gold answers name no paragraph, so nothing can be found to be retrieved")
+    given = {ranking.query.qid: set(ranking.docnos) for ranking in rankings}
+    none: frozenset[str] = frozenset()
+    values = [float(bool(gold.paragraphs.get(qid, none) & given.get(qid, set()))) for qid in evaluation.qids]
+    return SystemAnswers(evaluation, np.array(values))
+
+
+def answer_recall(
+    gold: GoldAnswers,
+    rankings: Iterable[Ranking],
+    text_of: Callable[[str], str],
+    depths: Sequence[int],
+    normalise: Normalisation = normalise_squad,
+) -> Evaluation:
+    """Whether one of the first k passages has a gold answer, as whole words, for each of ``depths``:
+    ``answer@k``.
+
+    Unlike a relevant paragraph, any passage with the words counts (Chen et al., 2017). Questions without an
+    answer, or whose answers have no word, are left out; one without passages counts 0.
+
+    Raises ValueError if no depth is given, or one is less than 1.
+    """
+    if not depths or min(depths) < 1:
+        raise ValueError(f"expected depths from 1 up, got {list(depths)}")
+    answers = {
+        qid: [text for answer in gold.answers[qid] if (text := normalise(answer))] for qid in gold.answerable
+    }
+    rows = {qid: row for row, qid in enumerate(qid for qid, texts in answers.items() if texts)}
+    table = np.zeros((len(depths), len(rows)))
+    for ranking in rankings:
+        row = rows.get(ranking.query.qid)
+        if row is not None:
+            docnos = ranking.docnos[: max(depths)]
+            first = _first_with(answers[ranking.query.qid], map(text_of, docnos), normalise)
+            table[:, row] = [first < depth for depth in depths]
+    names = [f"answer@{depth}" for depth in depths]
+    return Evaluation(tuple(rows), dict(zip(names, table, strict=True)))
+
+
+def _first_with(answers: Sequence[str], texts: Iterable[str], normalise: Normalisation) -> float:
+    """The position of the first text with one of the answers; infinity if none has."""
+    for position, text in enumerate(texts):
+        padded = f" {normalise(text)} "
+        if any(f" {answer} " in padded for answer in answers):
+            return position
+    return float("inf")

@@ -8,9 +8,15 @@ from statistics import fmean, stdev
 from typing import Any, ClassVar
 
 from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.groups import GroupMeans, by_answer_length, by_question_word
-from telerank.evaluation.answers.names import MEANINGS
-from telerank.evaluation.answers.no_answer import NoAnswerScores, apply_threshold, score_no_answer
+from telerank.evaluation.answers.groups import (
+    GroupMeans,
+    NoAnswerScores,
+    apply_threshold,
+    by_answer_length,
+    by_question_word,
+    score_no_answer,
+)
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.report import describe_gaps, means_table, query_table
@@ -69,7 +75,7 @@ class AnswerEvaluations(Report):
     def tables(self) -> list[Table]:
         final = self.final
         first = next(iter(final.values()))
-        notes = [f"{name}: {MEANINGS[name]}." for name in first.measures]
+        notes = [f"{name}: {ANSWER_MEASURES[name].meaning}." for name in first.measures]
         tables = [means_table(final, caption=f"Means over {len(first.qids):,} questions", notes=notes)]
         if self.gold.unanswerable or self.no_answer:
             tables += no_answer_tables({name: (own,) for name, own in self.scores.items()})

@@ -4,7 +4,7 @@ Case, punctuation, articles, forms of letters and the spelling of numbers do not
 meaning of a word or a number is a word of its own, a *sign*: those of units and amounts (``%``, ``€``),
 of calculating (``+``, ``<``), a minus before a number or at the end of a word (``-5``, ``AB-``), and ``#``,
 ``&``, ``@``, ``§``, ``°``. The French normalisation
-(:func:`~telerank.evaluation.answers.normalise.normalise_french`) is these words without signs.
+(:func:`~telerank.evaluation.answers.overlap.normalise_french`) is these words without signs.
 """
 
 from __future__ import annotations

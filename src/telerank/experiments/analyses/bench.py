@@ -1,31 +1,18 @@
-"""What an analysis reads and what it returns."""
+"""What an analysis reads, and making the analyses of an experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from telerank.errors import TelerankError
-from telerank.experiments.analysis_base import Published
-from telerank.experiments.comparison.compare_systems import read_rankings
+from telerank.errors import CollectionError, MissingExtra
+from telerank.evaluation.measures import Evaluation, measure
+from telerank.experiments.analysis import Analysis, AnalysisResult, Published, Unavailable, select_published
+from telerank.experiments.comparison import read_rankings
+from telerank.experiments.data import ExperimentData
 from telerank.experiments.judged_queries import JudgedQueries
-from telerank.show.tables import Table
-from telerank.types import Ranking
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from telerank.experiments.data import ExperimentData
-    from telerank.experiments.systems import SystemRunner, SystemRuns
-
-
-Items: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
-"""Values by column, row and qid."""
-
-
-class Unavailable(TelerankError):  # noqa: N818
-    """A system or a model cannot be had here; the message says why."""
+from telerank.experiments.systems import SystemRunner, SystemRuns
+from telerank.types import Qrels, Ranking
 
 
 @dataclass(frozen=True)
@@ -56,17 +43,38 @@ class Bench:
         rankings = read_rankings(self.systems[name].run(seed), self.judged.queries)
         return (ranking.cut(self.depth) for ranking in rankings)
 
+    def measure(self, name: str, measures: Sequence[str], qrels: Qrels | None = None) -> list[Evaluation]:
+        """The evaluation of a system's run of each seed, by default over all queries that measure."""
+        judged = self.judged.qrels if qrels is None else qrels
+        seeds = range(len(self.systems[name].runs))
+        progress = self.data.progress
+        return [measure(self.rankings(name, seed), judged, measures, progress=progress) for seed in seeds]
 
-@dataclass(frozen=True)
-class AnalysisResult:
-    """Tables to read, figures by name, every value for programs, and what must be said of them.
 
-    ``items[column][row][qid]`` are the values that a cell of the tables is the mean of: experiments on parts
-    of one collection are pooled by them.
+def analyse(bench: Bench, spec: Analysis) -> AnalysisResult:
+    """Make an analysis of the systems that it names; raises Unavailable if one that it needs is missing."""
+    if spec.published:
+        bench = replace(bench, published=select_published(spec.published, bench.data.name))
+    if spec.systems is not None:
+        names = [name for name in dict.fromkeys(spec.system_names) if name in bench.systems]
+        bench = replace(bench, systems={name: bench.systems[name] for name in names})
+    if spec.needs_systems and not bench.systems:
+        raise Unavailable("none of its systems is available")
+    return spec.analyse(bench)
+
+
+def analyse_all(bench: Bench, specs: Iterable[Analysis]) -> tuple[AnalysisResult, ...]:
+    """Make analyses; the result of one that is unavailable has no table, and a note that says why.
+
+    Raises CollectionError if none is available.
     """
-
-    tables: tuple[Table, ...]
-    record: Mapping[str, Any]
-    plots: Mapping[str, Figure] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    items: Items = field(default_factory=dict)
+    results, reasons = [], []
+    for spec in specs:
+        try:
+            results.append(analyse(bench, spec))
+        except (Unavailable, MissingExtra) as reason:
+            reasons.append(f"{spec.title or spec.kind}: {reason}")
+            results.append(AnalysisResult((), {}, notes=(f"Not analysed: {reasons[-1]}.",)))
+    if reasons and len(reasons) == len(results):
+        raise CollectionError(f"no analysis is available here: {'; '.join(reasons)}")
+    return tuple(results)

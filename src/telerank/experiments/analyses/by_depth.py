@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import tee
 from statistics import fmean, stdev
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from pydantic import Field
 
 from telerank.dense.retriever import DenseRetriever
 from telerank.errors import MissingExtra, ModelError
@@ -19,9 +20,8 @@ from telerank.evaluation.depth import (
     read_candidates,
     rerank_by_scores,
 )
-from telerank.evaluation.measures import measure
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.analyses.specs import ConsistencySpec, RecallSpec, RerankingSpec
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import Analysis, AnalysisResult, Depths, Measure, Unavailable
 from telerank.experiments.published import depth_tables
 from telerank.show.plots import line_plot
 from telerank.stage import Stage
@@ -32,73 +32,98 @@ Curve: TypeAlias = tuple[float, ...]
 """A value for each depth."""
 
 
-def analyse_recall(bench: Bench, spec: RecallSpec) -> AnalysisResult:
-    """Measure R@n of each system for each depth n (figure 1a)."""
-    names = [f"R@{depth}" for depth in spec.depths]
-    qrels, progress = bench.judged.qrels, bench.data.progress
-    means = {
-        system: [
-            measure(bench.rankings(system, seed), qrels, names, progress=progress).mean
-            for seed in range(len(runs.runs))
+class RecallAnalysis(Analysis):
+    """Recall by depth."""
+
+    kind: Literal["recall"]
+    depths: Depths
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Measure R@n of each system for each depth n (figure 1a)."""
+        names = [f"R@{depth}" for depth in self.depths]
+        curves = {
+            system: [tuple(run.mean[name] for name in names) for run in bench.measure(system, names)]
+            for system in bench.systems
+        }
+        return _make_result(bench, self, curves, caption="Recall by depth", label="R")
+
+
+class RerankingAnalysis(Analysis):
+    """A measure of the first n documents of each system after re-ranking, by n."""
+
+    kind: Literal["reranking"]
+    measure: Measure
+    depths: Depths
+    rerankers: dict[str, str] = Field(min_length=1)
+    """Pipelines by name; the first that is available scores the candidates."""
+
+    @property
+    def pipeline_names(self) -> tuple[str, ...]:
+        return tuple(self.rerankers)
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Re-rank each system by the first re-ranker that is available (table 2 and figure 1b)."""
+        name, measured, failures = _measure_first(bench, self)
+        curves = {
+            system: [by_depth.of(self.measure) for by_depth in by_seed]
+            for system, by_seed in measured.items()
+        }
+        unscored = {system: by_seed[0].unscored for system, by_seed in measured.items()}
+        caption = f"{self.measure} of the first n, re-ranked; {name}"
+        first = next(iter(self.rerankers))
+        notes = [f"Not measured: {reason}." for reason in failures]
+        notes += [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
+        notes += [
+            f"{system}: {count:,} candidates have no score from {name}: they stay below the others."
+            for system, count in unscored.items()
+            if count
         ]
-        for system, runs in bench.systems.items()
-    }
-    curves = {
-        system: [tuple(mean[name] for name in names) for mean in by_seed] for system, by_seed in means.items()
-    }
-    return _make_result(bench, spec, curves, caption="Recall by depth", label="R")
+        label, values = f"{self.measure}, re-ranked", {"reranker": name, "unscored": unscored}
+        return _make_result(bench, self, curves, caption=caption, label=label, notes=notes, **values)
 
 
-def analyse_reranking(bench: Bench, spec: RerankingSpec) -> AnalysisResult:
-    """Re-rank each system by the first re-ranker that is available (table 2 and figure 1b)."""
-    name, measured, failures = _measure_first(bench, spec)
-    curves = {
-        system: [by_depth.of(spec.measure) for by_depth in by_seed] for system, by_seed in measured.items()
-    }
-    unscored = {system: by_seed[0].unscored for system, by_seed in measured.items()}
-    caption = f"{spec.measure} of the first n, re-ranked; {name}"
-    first = next(iter(spec.rerankers))
-    notes = [f"Not measured: {reason}." for reason in failures]
-    notes += [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
-    notes += [
-        f"{system}: {count:,} candidates have no score from {name}: they stay below the others."
-        for system, count in unscored.items()
-        if count
-    ]
-    label, values = f"{spec.measure}, re-ranked", {"reranker": name, "unscored": unscored}
-    return _make_result(bench, spec, curves, caption=caption, label=label, notes=notes, **values)
+class ConsistencyAnalysis(Analysis):
+    """The share of each system's first n documents that are candidates of a reference, by n."""
 
+    kind: Literal["consistency"]
+    depths: Depths
+    references: tuple[str, ...] = Field(min_length=1)
+    """Systems; the first that is available is the reference."""
+    reference_depth: int = Field(1000, ge=1)
 
-def analyse_consistency(bench: Bench, spec: ConsistencySpec) -> AnalysisResult:
-    """Compare each system with the first reference that is available (figure 2)."""
-    name = next((name for name in spec.references if name in bench.systems), None)
-    if name is None:
-        raise Unavailable(f"no reference is available: {', '.join(spec.references)}")
-    if len(bench.systems) < 2:
-        raise Unavailable(f"there is no system to compare with the reference {name}")
-    runs = bench.systems[name].runs
-    references = [read_candidates(read_run(run), spec.reference_depth) for run in runs]
-    largest = max((len(docnos) for reference in references for docnos in reference.values()), default=0)
-    measured = {
-        system: [
-            measure_consistency(bench.rankings(system, seed), references[seed % len(runs)], spec.depths)
-            for seed in range(max(len(runs), len(others.runs)))
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, *self.references)
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Compare each system with the first reference that is available (figure 2)."""
+        name = next((name for name in self.references if name in bench.systems), None)
+        if name is None:
+            raise Unavailable(f"no reference is available: {', '.join(self.references)}")
+        if len(bench.systems) < 2:
+            raise Unavailable(f"there is no system to compare with the reference {name}")
+        runs = bench.systems[name].runs
+        references = [read_candidates(read_run(run), self.reference_depth) for run in runs]
+        largest = max((len(docnos) for reference in references for docnos in reference.values()), default=0)
+        measured = {
+            system: [
+                measure_consistency(bench.rankings(system, seed), references[seed % len(runs)], self.depths)
+                for seed in range(max(len(runs), len(others.runs)))
+            ]
+            for system, others in bench.systems.items()
+            if system != name
+        }
+        curves = {system: [one.values for one in by_seed] for system, by_seed in measured.items()}
+        about = bench.systems[name].about
+        notes = [f"The reference, {name} ({about}), has at most {largest:,} candidates per query."]
+        notes += [
+            f"{system}: the reference lacks {len(lacking)} of {first.queries} queries: they count 0."
+            for system, (first, *_) in measured.items()
+            if (lacking := first.unknown)
         ]
-        for system, others in bench.systems.items()
-        if system != name
-    }
-    curves = {system: [one.values for one in by_seed] for system, by_seed in measured.items()}
-    notes = [
-        f"The reference, {name} ({bench.systems[name].about}), has at most {largest:,} candidates per query."
-    ]
-    notes += [
-        f"{system}: the reference lacks {len(lacking)} of {first.queries} queries: they count 0."
-        for system, (first, *_) in measured.items()
-        if (lacking := first.unknown)
-    ]
-    caption, values = f"Consistency factor with {name}", {"reference": name, "largest": largest}
-    label = "consistency factor"
-    return _make_result(bench, spec, curves, caption=caption, label=label, notes=notes, **values)
+        caption, values = f"Consistency factor with {name}", {"reference": name, "largest": largest}
+        label = "consistency factor"
+        return _make_result(bench, self, curves, caption=caption, label=label, notes=notes, **values)
 
 
 def make_reranker(stage: Stage) -> Reranker:
@@ -121,7 +146,7 @@ def make_reranker(stage: Stage) -> Reranker:
 
 def _make_result(
     bench: Bench,
-    spec: RecallSpec | RerankingSpec | ConsistencySpec,
+    spec: RecallAnalysis | RerankingAnalysis | ConsistencyAnalysis,
     curves: Mapping[str, Sequence[Curve]],
     *,
     caption: str,
@@ -133,7 +158,7 @@ def _make_result(
     means = {system: tuple(map(fmean, zip(*lines, strict=True))) for system, lines in curves.items()}
     several = {system: lines for system, lines in curves.items() if len(lines) > 1}
     spreads = {system: tuple(map(stdev, zip(*lines, strict=True))) for system, lines in several.items()}
-    caption, name = spec.title or caption, spec.measure if isinstance(spec, RerankingSpec) else spec.kind
+    caption, name = spec.title or caption, spec.measure if isinstance(spec, RerankingAnalysis) else spec.kind
     changes = spec.kind == "reranking"
     tables = depth_tables(means, spec.depths, bench.published, spreads, caption=caption, changes=changes)
     record = {"depths": spec.depths, name: means, **values, "published": bench.published}
@@ -143,7 +168,7 @@ def _make_result(
 
 
 def _measure_first(
-    bench: Bench, spec: RerankingSpec
+    bench: Bench, spec: RerankingAnalysis
 ) -> tuple[str, dict[str, list[RerankingByDepth]], list[str]]:
     """The first re-ranker that is available, what it makes of each system, and why others before it fail."""
     absent: list[str] = []
@@ -160,7 +185,9 @@ def _measure_first(
     raise Unavailable(f"no re-ranker is available: {'; '.join((*absent, *failures))}")
 
 
-def _measure_reranker(bench: Bench, spec: RerankingSpec, system: str, name: str) -> list[RerankingByDepth]:
+def _measure_reranker(
+    bench: Bench, spec: RerankingAnalysis, system: str, name: str
+) -> list[RerankingByDepth]:
     """What a re-ranker makes of a system, for each seed of either."""
     text, runner = spec.rerankers[name], bench.runner
     stages = [runner.read_stage(name, text)]  # trains the models of the text

@@ -4,39 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.analyses.specs import DiffusionSpec
+from pydantic import Field
+
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import (
+    Analysis,
+    AnalysisResult,
+    Unavailable,
+)
 
 if TYPE_CHECKING:
     from telerank.inspect.diffusion import Diffusion
 
 
-def analyse_diffusion(bench: Bench, spec: DiffusionSpec) -> AnalysisResult:
-    """Measure the same pairs with each of the models."""
-    from telerank.inspect.diffusion import DiffusionReport, measure_diffusion
-    from telerank.inspect.drawn_pairs import draw_pairs, open_candidates, tokenize_drawn
-    from telerank.inspect.token_outputs import move, open_checkpoint
-    from telerank.models.rerankers.kinds import Shape
+class DiffusionAnalysis(Analysis):
+    """Cosines of the outputs of a pair's tokens, of several re-rankers (BERT-DMN, figure 3)."""
 
-    data, progress = bench.data, bench.data.progress
-    folders = {name: bench.runner.find_checkpoint(name) for name in spec.models}
-    pool = f"{data.split}/{spec.pool}"
-    if pool not in data.collection.pools:
-        raise Unavailable(f"{data.collection.name} has no candidate lists {pool}")
-    source = open_candidates(data.collection, pool)
-    total = sum(len(ranking) for ranking in source.rankings())
-    drawn = draw_pairs(source, max(1, round(spec.share * total)), seed=bench.seed, progress=progress)
-    measured = {}
-    for name, folder in folders.items():
-        settings = bench.runner.configure_reranker(name).model
-        like = Shape(max_query=settings.max_query, max_length=settings.max_length)
-        reranker = move(open_checkpoint(folder, like=like), "auto")
-        measured[name] = measure_diffusion(reranker, tokenize_drawn(reranker, drawn), progress=progress)
-    report = DiffusionReport(measured, source.record(bench.seed))
-    notes = (*report.remarks, *_compare(measured, spec.rising))
-    return AnalysisResult(tuple(report.tables()), report.record(), {"diffusion": report.plot()}, notes)
+    kind: Literal["diffusion"]
+    models: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Re-rankers of the experiment; one with a frozen encoder need not be trained."""
+    pool: str
+    """The pool of the split, of all of its queries, from which pairs are drawn by the experiment's seed."""
+    share: float = Field(0.1, gt=0, le=1)
+    """The share of the pairs that is drawn."""
+    rising: tuple[str, ...] = ()
+    """The models in the order in which a paper says that their cosines rise; the results compare."""
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Measure the same pairs with each of the models."""
+        from telerank.inspect.diffusion import DiffusionReport, measure_diffusion
+        from telerank.inspect.drawn_pairs import draw_pairs, open_candidates, tokenize_drawn
+        from telerank.inspect.token_outputs import move, open_checkpoint
+        from telerank.models.rerankers.kinds import Shape
+
+        data, progress = bench.data, bench.data.progress
+        folders = {name: bench.runner.find_checkpoint(name) for name in self.models}
+        pool = f"{data.split}/{self.pool}"
+        if pool not in data.collection.pools:
+            raise Unavailable(f"{data.collection.name} has no candidate lists {pool}")
+        source = open_candidates(data.collection, pool)
+        total = sum(len(ranking) for ranking in source.rankings())
+        drawn = draw_pairs(source, max(1, round(self.share * total)), seed=bench.seed, progress=progress)
+        measured = {}
+        for name, folder in folders.items():
+            settings = bench.runner.configure_reranker(name).model
+            like = Shape(max_query=settings.max_query, max_length=settings.max_length)
+            reranker = move(open_checkpoint(folder, like=like), "auto")
+            measured[name] = measure_diffusion(reranker, tokenize_drawn(reranker, drawn), progress=progress)
+        report = DiffusionReport(measured, source.record(bench.seed))
+        notes = (*report.remarks, *_compare(measured, self.rising))
+        return AnalysisResult(tuple(report.tables()), report.record(), {"diffusion": report.plot()}, notes)
 
 
 def _compare(measured: Mapping[str, Diffusion], rising: tuple[str, ...]) -> Iterator[str]:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from telerank.corpus.collection import Collection
+from pydantic import Field
+
 from telerank.corpus.lengths import SPECIALS, bin_inputs, token_counter
 from telerank.corpus.ranking_sets.qa import normalise
 from telerank.corpus.ranking_sets.splits import PARTS
 from telerank.corpus.statistics import OTHERS, REACH, CollectionStatistics, describe, draw_plots, read_pairs
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.analyses.specs import RankingSetPart, RankingSetSpec
-from telerank.experiments.analysis_base import Published
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import Analysis, AnalysisResult, Published, Unavailable
 from telerank.experiments.published import PAPER
 from telerank.experiments.trained import find_encoder
-from telerank.show.tables import Table
+from telerank.show.tables import Table, show_value
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+RankingSetPart: TypeAlias = Literal[
+    "counts", "splits", "question-words", "question-lengths", "document-lengths", "input-lengths", "classes"
+]
 _PLOTS: Mapping[RankingSetPart, str] = {
     "question-words": "question-words",
     "question-lengths": "question-lengths",
@@ -66,20 +66,34 @@ class SetStatistics:
         return {name: {"count": count} for name, count in counts.items()}
 
 
-def analyse_ranking_set(bench: Bench, spec: RankingSetSpec) -> AnalysisResult:
-    """Count what the parts show, beside the published values, and plot it."""
-    statistics = read_statistics(bench, spec)
-    tables = tuple(_table(statistics, part, spec, bench.published) for part in spec.parts)
-    record = {
-        **statistics.all_splits.record(),
-        "splits": statistics.splits,
-        "tokens": statistics.tokens,
-        "published": bench.published,
-    }
-    return AnalysisResult(tables, record, _draw(statistics, spec), tuple(_notes(statistics, spec)))
+class RankingSetAnalysis(Analysis):
+    """Statistics of a ranking set (Piaf report, sections 5.3 and 5.4)."""
+
+    kind: Literal["ranking-set"]
+    parts: Annotated[tuple[RankingSetPart, ...], Field(min_length=1)]
+    """The tables, and with them the plots, that are shown."""
+    language: Literal["french", "english"] = "french"
+    """The language of the question words."""
+    tokenizer: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Encoders; the tokens of the first that is available are counted, or else the analyzer's terms."""
+    needs_systems: ClassVar[bool] = False
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Count what the parts show, beside the published values, and plot it."""
+        statistics = read_statistics(bench, self)
+        tables = tuple(_table(statistics, part, self, bench.published) for part in self.parts)
+        record = {
+            **statistics.all_splits.record(),
+            "splits": statistics.splits,
+            "tokens": statistics.tokens,
+            "published": bench.published,
+        }
+        drawn = draw_plots(statistics.all_splits)
+        plots = {name: drawn[name] for part in self.parts if (name := _PLOTS.get(part, "")) in drawn}
+        return AnalysisResult(tables, record, plots, tuple(_notes(statistics, self)))
 
 
-def read_statistics(bench: Bench, spec: RankingSetSpec) -> SetStatistics:
+def read_statistics(bench: Bench, spec: RankingSetAnalysis) -> SetStatistics:
     """Read the collection of the bench; lengths are in tokens of the first encoder that is available."""
     tokens, tokenizer = f"terms of the analyzer {bench.data.spec.analyzer}", None
     try:
@@ -92,23 +106,19 @@ def read_statistics(bench: Bench, spec: RankingSetSpec) -> SetStatistics:
     counting = token_counter(bench.data.spec.analyzer, tokenizer)
     collection, progress = bench.data.collection, bench.data.progress
     statistics = describe(collection, count=counting, language=spec.language, progress=progress)
-    return SetStatistics(statistics, _count_splits(collection), tokens)
-
-
-def _count_splits(collection: Collection) -> dict[str, dict[str, float]]:
-    names = [*(part for part in PARTS if part in collection.splits)]
-    names += [split for split in collection.splits if split not in names]
-    return {
+    names = dict.fromkeys((*(part for part in PARTS if part in collection.splits), *collection.splits))
+    splits = {
         split: {
             "unique questions": len({normalise(query.text) for query in collection.split_queries(split)}),
             "question-document pairs": sum(map(len, read_pairs(collection, [split]).values())),
         }
         for split in names
     }
+    return SetStatistics(statistics, splits, tokens)
 
 
 def _table(
-    statistics: SetStatistics, part: RankingSetPart, spec: RankingSetSpec, published: Published
+    statistics: SetStatistics, part: RankingSetPart, spec: RankingSetAnalysis, published: Published
 ) -> Table:
     """The values of a part with the published ones beside them; the lengths of texts as a histogram."""
     if part in ("question-lengths", "document-lengths"):
@@ -124,23 +134,15 @@ def _table(
     for name, values in rows.items():
         row = [name]
         for column in columns:
-            row.append(_format(column, values[column]))
-            row += [_format(column, published.get(name, {}).get(column))] if column in printed else []
+            form = f",.{_DIGITS.get(column, 0)}f"
+            row.append(f"{values[column]:{form}}")
+            row += [show_value(published.get(name, {}).get(column), form)] if column in printed else []
         cells.append(row)
     caption = spec.title if len(spec.parts) == 1 else part.replace("-", " ")
     return Table.of(("", *heads), cells, caption=caption)
 
 
-def _format(column: str, value: float | None) -> str:
-    return "–" if value is None else f"{value:,.{_DIGITS.get(column, 0)}f}"
-
-
-def _draw(statistics: SetStatistics, spec: RankingSetSpec) -> dict[str, Figure]:
-    plots = draw_plots(statistics.all_splits)
-    return {name: plots[name] for part in spec.parts if (name := _PLOTS.get(part, "")) in plots}
-
-
-def _notes(statistics: SetStatistics, spec: RankingSetSpec) -> Iterator[str]:
+def _notes(statistics: SetStatistics, spec: RankingSetAnalysis) -> Iterator[str]:
     inputs = f"; an input has {SPECIALS} more than its question and document"
     yield f"Lengths are in {statistics.tokens}{inputs if 'input-lengths' in spec.parts else ''}."
     if "question-words" in spec.parts:

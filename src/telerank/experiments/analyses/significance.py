@@ -9,13 +9,23 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from telerank.evaluation.compare import Comparison
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
-from telerank.experiments.analyses.bench import Items
-from telerank.experiments.analyses.specs import PairedTests
+from telerank.experiments.pooled_values import Items
+from telerank.records import Section
 from telerank.show.tables import Cell, Table
+
+
+class PairedTests(Section):
+    """Paired t-tests of every two systems, as a paper reports them (BeST: p < 0.01, not corrected)."""
+
+    level: float = Field(0.01, gt=0, lt=1)
+    """A difference is significant if its p is below."""
+    corrected: bool = False
+    """Whether p is corrected by Holm's method for the superscripts; a table has both in any case."""
 
 
 def describe_marks(comparison: Comparison, baseline: str) -> str:

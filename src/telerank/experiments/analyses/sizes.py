@@ -5,12 +5,13 @@ from __future__ import annotations
 from statistics import fmean
 
 from telerank.evaluation.measures import measure
-from telerank.experiments.analyses.bench import AnalysisResult, Bench
+from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import SizesSpec
-from telerank.experiments.comparison.compare_systems import read_rankings
-from telerank.experiments.published import PAPER, format_value
+from telerank.experiments.analysis import AnalysisResult
+from telerank.experiments.comparison import read_rankings
+from telerank.experiments.published import PAPER
 from telerank.experiments.schema import merge
-from telerank.show.tables import Table
+from telerank.show.tables import Table, show_value
 from telerank.training.reranker.plan import format_mean, plot_sizes
 
 
@@ -21,10 +22,10 @@ def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
     printed = bench.published.get(spec.system, {})
     rows = []
     for pairs, by_seed in values.items():
-        row = [f"{pairs:,}", format_mean(by_seed, digits=3), format_value(printed.get(str(pairs)))]
+        row = [f"{pairs:,}", format_mean(by_seed, digits=3), show_value(printed.get(str(pairs)))]
         rows.append(row if printed else row[:2])
     rows += [
-        [f"{int(pairs):,}", format_value(None), format_value(value)]
+        [f"{int(pairs):,}", show_value(None), show_value(value)]
         for pairs, value in printed.items()
         if int(pairs) not in values
     ]

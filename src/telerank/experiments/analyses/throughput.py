@@ -12,13 +12,18 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from telerank.experiments.analyses.bench import AnalysisResult, Bench
-from telerank.experiments.analyses.specs import ThroughputSpec
+from pydantic import Field
+
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import (
+    Analysis,
+    AnalysisResult,
+)
 from telerank.experiments.published import PAPER
 from telerank.experiments.schema import merge
-from telerank.show.tables import Cell, Table
+from telerank.show.tables import Table, show_interval
 from telerank.types import Progress
 
 if TYPE_CHECKING:
@@ -29,31 +34,49 @@ PACE = "batches/s"
 FIRST, LATER = "first epoch", "later epochs"
 
 
-def analyse_throughput(bench: Bench, spec: ThroughputSpec) -> AnalysisResult:
-    """Time the trainings of the models in turns, in rounds that learn from different queries."""
-    paces: dict[str, list[float]] = defaultdict(list)
-    configs = {
-        name: [_shorten(bench, spec, name, number) for number in range(spec.rounds + 1)]
-        for name in spec.models
-    }
-    for number in range(spec.rounds + 1):
-        for name in spec.models:
-            bench.data.progress(f"timing the training of {name}", number, spec.rounds + 1)
-            measured = time_epochs(configs[name][number], bench.data.progress)
-            for epochs, pace in measured.items() if number else ():
-                paces[f"{name}, {epochs}" if epochs else name].append(pace)
-    base = next(iter(paces))
-    rows: list[list[str | Cell]] = []
-    for row, values in paces.items():
-        printed, of_base = (bench.published.get(own, {}).get(PACE) for own in (row, base))
-        mean = statistics.fmean(values)
-        times = "–" if printed is None or of_base is None else f"{printed / of_base:.2f}"
-        spread = f"{min(values):.2f} to {max(values):.2f}"
-        paper = "–" if printed is None else f"{printed:.2f}"
-        rows.append([row, f"{mean:.2f}", spread, paper, f"{mean / statistics.fmean(paces[base]):.2f}", times])
-    columns = ("training", PACE, "rounds", PAPER, f"times {base}", PAPER)
-    table = Table.of(columns, rows, caption=spec.title, notes=[_describe(spec)])
-    return AnalysisResult((table,), {"batches_per_second": dict(paces), "published": bench.published})
+class ThroughputAnalysis(Analysis):
+    """Updates a second of trainings, with a frozen encoder in the first and in later epochs (table 3)."""
+
+    kind: Literal["throughput"]
+    models: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Re-rankers that the experiment can train; the pace of the others is compared with the first one's."""
+    batch: int = Field(16, ge=1)
+    """Groups in a batch."""
+    queries: int = Field(100, ge=1)
+    """Number of queries that a round learns from, drawn by its number."""
+    epochs: int = Field(3, ge=2)
+    """Epochs of a round with a frozen encoder; a round of any other has one."""
+    rounds: int = Field(3, ge=1)
+    """Number of rounds that count, in each of which the models take turns; one before them does not count."""
+    needs_systems: ClassVar[bool] = False
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Time the trainings of the models in turns, in rounds that learn from different queries."""
+        paces: dict[str, list[float]] = defaultdict(list)
+        configs = {
+            name: [_shorten(bench, self, name, number) for number in range(self.rounds + 1)]
+            for name in self.models
+        }
+        for number in range(self.rounds + 1):
+            for name in self.models:
+                bench.data.progress(f"timing the training of {name}", number, self.rounds + 1)
+                measured = time_epochs(configs[name][number], bench.data.progress)
+                for epochs, pace in measured.items() if number else ():
+                    paces[f"{name}, {epochs}" if epochs else name].append(pace)
+        base = next(iter(paces))
+        rows = []
+        for row, values in paces.items():
+            printed, of_base = (bench.published.get(own, {}).get(PACE) for own in (row, base))
+            mean = statistics.fmean(values)
+            times = None if printed is None or of_base is None else printed / of_base
+            interval = show_interval(min(values), max(values), ".2f")
+            rows.append((row, mean, interval, printed, mean / statistics.fmean(paces[base]), times))
+        columns = ("training", PACE, "rounds", PAPER, f"times {base}", PAPER)
+        rounds = f"means of {self.rounds} rounds by the clock, after one that does not count"
+        groups = f"a batch has {self.batch} groups, each a query with a relevant passage and others"
+        notes = [f"{rounds}; {groups}; {self.queries:,} queries a round"]
+        table = Table.of(columns, rows, caption=self.title, notes=notes, form=".2f")
+        return AnalysisResult((table,), {"batches_per_second": dict(paces), "published": bench.published})
 
 
 def time_epochs(config: RerankerTraining, progress: Progress) -> dict[str, float]:
@@ -86,7 +109,7 @@ def time_epochs(config: RerankerTraining, progress: Progress) -> dict[str, float
     return {FIRST: first / sum(seconds[:first]), LATER: (len(seconds) - first) / sum(seconds[first:])}
 
 
-def _shorten(bench: Bench, spec: ThroughputSpec, name: str, number: int) -> RerankerTraining:
+def _shorten(bench: Bench, spec: ThroughputAnalysis, name: str, number: int) -> RerankerTraining:
     """The settings of a round: a training's own, but for its length, and without dev and test."""
     config = bench.runner.configure_reranker(name)
     changes = {
@@ -102,9 +125,3 @@ def _shorten(bench: Bench, spec: ThroughputSpec, name: str, number: int) -> Rera
         "test": None,
     }
     return type(config).model_validate(merge(config.model_dump(mode="json"), changes))
-
-
-def _describe(spec: ThroughputSpec) -> str:
-    rounds = f"means of {spec.rounds} rounds by the clock, after one that does not count"
-    groups = f"a batch has {spec.batch} groups, each a query with a relevant passage and others"
-    return f"{rounds}; {groups}; {spec.queries:,} queries a round"

@@ -10,13 +10,14 @@ from typing import Any
 
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
+from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.specs import GridSpec, LossesSpec
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analysis import AnalysisResult, Unavailable
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.trained import is_training_run, model_of
 from telerank.show.tables import Cell, Table
 from telerank.training.log import LossCurves, draw_losses, read_losses
-from telerank.training.reranker.plan import combine, set_dotted, short_names, show_value
+from telerank.training.reranker.plan import combine, set_dotted, short_names, show_setting
 from telerank.training.trained import LOG
 from telerank.trec import read_run
 
@@ -69,7 +70,7 @@ def analyse_grid(bench: Bench, spec: GridSpec) -> AnalysisResult:
     combinations = sorted(_train(bench, spec), key=lambda each: each.dev_loss)
     best = combinations[0]
     mean = measure(read_run(best.run), bench.judged.qrels, spec.measures).mean
-    chosen = ", ".join(f"{name} {show_value(value)}" for name, value in best.settings.items())
+    chosen = ", ".join(f"{name} {show_setting(value)}" for name, value in best.settings.items())
     values = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
     return AnalysisResult(
         (_best_table(combinations, spec), _values_table(combinations, spec)),
@@ -102,7 +103,7 @@ def _read_curves(run: Path) -> LossCurves:
 
 def _best_table(combinations: Sequence[TriedSettings], spec: GridSpec) -> Table:
     rows = [
-        [*map(show_value, each.settings.values()), f"{each.dev_loss:.4f}", f"{each.update:,}"]
+        [*map(show_setting, each.settings.values()), f"{each.dev_loss:.4f}", f"{each.update:,}"]
         for each in combinations[: spec.shown]
     ]
     caption = spec.title or f"The {len(rows)} of {len(combinations)} combinations with the least dev loss"
@@ -117,6 +118,6 @@ def _values_table(combinations: Sequence[TriedSettings], spec: GridSpec) -> Tabl
         for value in values:
             losses = [each.dev_loss for each in combinations if each.settings[name] == value]
             least = Cell(f"{min(losses):.4f}", strong=min(losses) == combinations[0].dev_loss)
-            rows.append([short, show_value(value), str(len(losses)), f"{fmean(losses):.4f}", least])
+            rows.append([short, show_setting(value), str(len(losses)), f"{fmean(losses):.4f}", least])
     heads = ("setting", "value", "trainings", "mean dev loss", "least")
     return Table.of(heads, rows, caption="What each value is worth", left=2)

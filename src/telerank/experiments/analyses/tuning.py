@@ -9,19 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+from pydantic import Field, model_validator
+
+from telerank.errors import MeasureError
 from telerank.evaluation.compare import Comparison, compare_evaluations
-from telerank.evaluation.measures import Evaluation, find_cutoff, measure
+from telerank.evaluation.measures import Evaluation, expand_measures, find_cutoff, measure
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
-from telerank.experiments.analyses.bench import AnalysisResult, Bench
+from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
-from telerank.experiments.analyses.specs import TuningSpec
-from telerank.experiments.analysis_base import Published
+from telerank.experiments.analysis import (
+    Analysis,
+    AnalysisResult,
+    Measure,
+    Measures,
+    Published,
+    SimilarityText,
+)
 from telerank.experiments.published import PAPER
 from telerank.retrieval.index import Index
 from telerank.show.plots import bar_plot, line_plot
-from telerank.show.tables import Cell, Table
+from telerank.show.tables import Cell, Table, show_value
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.text import Analyzer
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
 DEFAULT, TUNED, GIVEN = "default", "tuned", "given"
 _BATCH = 256  # queries answered at a time
 _COLOURS = ("#56B4E9", "#0072B2", "#E69F00", "#D55E00")  # light: defaults, dark: tuned; a hue per analyzer
+FAMILIES = ("bm25", "lm_dirichlet", "lm_jelinek_mercer", "dfr", "dfi")
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,7 @@ class SparseStudy:
     choose; None if those that measure do. ``published`` has the printed values of families by their labels.
     """
 
-    spec: TuningSpec
+    spec: TuningAnalysis
     analyzers: tuple[str, ...]
     evaluations: Mapping[SparseSystem, Evaluation]
     tunings: Mapping[SparseSystem, TuneResult[Similarity]]
@@ -82,11 +94,6 @@ class SparseStudy:
     def baseline(self) -> SparseSystem:
         """The first family at its defaults under the first analyzer."""
         return SparseSystem(self.spec.families[0], DEFAULT, self.analyzers[0])
-
-    @property
-    def tuned(self) -> list[SparseSystem]:
-        """The tuned families under the analyzer of the baseline."""
-        return self.tuned_under(self.baseline.analyzer)
 
     def tuned_under(self, analyzer: str) -> list[SparseSystem]:
         """The tuned families under an analyzer."""
@@ -113,49 +120,93 @@ class SparseStudy:
         held_out, default_mean = (self.evaluations[one].mean[name] for one in (system, default))
         return {"dev": self.tunings[system].best_dev, "held out": held_out, "default": default_mean}
 
+    def describe_marks(self, comparison: Comparison) -> str:
+        """What the marks of significant differences from the baseline mean."""
+        label, analyzer = self.baseline.label, self.baseline.analyzer
+        return describe_marks(comparison, f"{label} at its defaults with the analyzer {analyzer}")
+
     def compare(self, systems: Iterable[SparseSystem], measures: Sequence[str]) -> Comparison:
         """Compare systems with the baseline; the tests are one family."""
         evaluations = {str(system): self.evaluations[system] for system in (self.baseline, *systems)}
         return compare_evaluations(evaluations, [str(self.baseline)], measures=measures)
 
 
-def analyse_tuning(bench: Bench, spec: TuningSpec) -> AnalysisResult:
-    """Tune each family under each analyzer, and measure each system once."""
-    study = run_study(bench, spec)
-    tables = (*_depth_tables(study), _effects_table(study), _tunings_table(study))
-    return AnalysisResult(tables, _record(study), _draw(study), tuple(_describe(study)))
+class TuningAnalysis(Analysis):
+    """Families of sparse models under several analyzers, at their defaults and tuned."""
+
+    kind: Literal["tuning"]
+    objective: Measure
+    """The measure that settings are chosen by."""
+    measures: Measures
+    families: Annotated[tuple[SimilarityText, ...], Field(min_length=1)] = FAMILIES
+    """The grid of each is searched; the first, at its defaults under the first analyzer, is the baseline."""
+    analyzers: tuple[str, ...] | None = None
+    """None: that of the data, and ``none``."""
+    depths: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Depths at which the tuned models are measured; without them there are no tables by depth."""
+    depth_measures: Annotated[tuple[str, ...], Field(min_length=1)] = ("R", "AP")
+    """The measures by depth, without a cutoff; the Piaf report's Recall@k is Success@k."""
+    every_analyzer: bool = False
+    """Show the tables by depth for every analyzer, and not for the first alone."""
+    given: tuple[SimilarityText, ...] = ()
+    """Settings that are measured as they are."""
+    folds: int | None = Field(5, ge=2)
+    """Folds of the cross-validation if the experiment has no ``dev`` queries; None: the queries that measure
+    choose, too, so that the values are those of the best of the grid (Piaf report)."""
+    needs_systems: ClassVar[bool] = False
+
+    @property
+    def by_depth(self) -> dict[str, tuple[str, ...]]:
+        """The names of the measures by depth at the depths."""
+        return expand_measures(self.depth_measures, self.depths) if self.depths else {}
+
+    @property
+    def all_measures(self) -> tuple[str, ...]:
+        """The measures, those by depth, and the objective."""
+        names = (*self.measures, *chain(*self.by_depth.values()), self.objective)
+        return tuple(dict.fromkeys(names))
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.systems is not None:
+            raise ValueError("tuning has systems of its own: leave out `systems`")
+        try:
+            expand_measures(self.depth_measures, self.depths or (1,))
+        except MeasureError as error:
+            raise ValueError(f"depth_measures: {error}") from error
+        return self
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Tune each family under each analyzer, and measure each system once."""
+        study = run_study(bench, self)
+        tables = (*_depth_tables(study), _effects_table(study), _tunings_table(study))
+        return AnalysisResult(tables, _record(study), _draw(study), tuple(_describe(study)))
 
 
-def run_study(bench: Bench, spec: TuningSpec) -> SparseStudy:
+def run_study(bench: Bench, spec: TuningAnalysis) -> SparseStudy:
     """Tune each family under each analyzer, and measure each system once."""
     analyzers = spec.analyzers or tuple(dict.fromkeys((bench.data.spec.analyzer, "none")))
     depth = _retrieval_depth(spec.all_measures, bench.depth)
     evaluations: dict[SparseSystem, Evaluation] = {}
     tunings = {}
-
-    def evaluate(rankings: Iterable[Ranking]) -> Evaluation:
-        return measure(rankings, bench.judged.qrels, spec.all_measures)
-
+    evaluate = partial(measure, qrels=bench.judged.qrels, measures=spec.all_measures)
     for analyzer in analyzers:
         index = bench.data.index(analyzer)
         for family in spec.families:
             default, tuned = (SparseSystem(family, how, analyzer) for how in (DEFAULT, TUNED))
-            evaluations[default] = evaluate(_retrieve(index, family, bench.judged.queries, depth))
+            evaluations[default] = evaluate(_retrieve(index, depth, family, bench.judged.queries))
             tunings[tuned] = _tune(bench, spec, index, family)
             evaluations[tuned] = evaluate(_retrieve_tuned(bench, index, tunings[tuned], depth, spec.folds))
         for setting in spec.given:
             system = SparseSystem(setting, GIVEN, analyzer)
-            evaluations[system] = evaluate(_retrieve(index, setting, bench.judged.queries, depth))
+            evaluations[system] = evaluate(_retrieve(index, depth, setting, bench.judged.queries))
     dev = None if bench.data.dev is None else len(bench.data.dev.queries)
     return SparseStudy(spec, analyzers, evaluations, tunings, dev, bench.published)
 
 
-def _tune(bench: Bench, spec: TuningSpec, index: Index, family: str) -> TuneResult[Similarity]:
+def _tune(bench: Bench, spec: TuningAnalysis, index: Index, family: str) -> TuneResult[Similarity]:
     """Choose among the settings of a family, on the dev queries or by cross-validation."""
     depth = _retrieval_depth([spec.objective], bench.depth)
-
-    def run(setting: Similarity, queries: Sequence[Query]) -> Iterator[Ranking]:
-        return _retrieve(index, setting, queries, depth)
 
     def report(_: str, done: int, total: int | None) -> None:
         bench.data.progress(f"tuning {family}", done, total)
@@ -164,6 +215,7 @@ def _tune(bench: Bench, spec: TuningSpec, index: Index, family: str) -> TuneResu
     held_out = None if bench.data.dev else spec.folds
     folds = Folds(held_out, bench.seed) if held_out else Folds(2)  # these choose nothing
     objective = Objective(choosing.queries, choosing.qrels, spec.objective)
+    run = partial(_retrieve, index, depth)
     return tune(make_grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
 
 
@@ -172,15 +224,15 @@ def _retrieve_tuned(
 ) -> Iterator[Ranking]:
     """Retrieve each query under the setting that was chosen without it; without folds, under the best."""
     if bench.data.dev or folds is None:
-        yield from _retrieve(index, result.best, bench.judged.queries, depth)
+        yield from _retrieve(index, depth, result.best, bench.judged.queries)
         return
     queries = {query.qid: query for query in bench.judged.queries}
     for fold, choice in zip(result.folds, result.choices, strict=True):
-        yield from _retrieve(index, choice, [queries[qid] for qid in fold], depth)
+        yield from _retrieve(index, depth, choice, [queries[qid] for qid in fold])
 
 
 def _retrieve(
-    index: Index, setting: Similarity | str, queries: Sequence[Query], depth: int
+    index: Index, depth: int, setting: Similarity | str, queries: Sequence[Query]
 ) -> Iterator[Ranking]:
     return replace(index.retriever(setting), depth=depth, batch=_BATCH).run(queries)
 
@@ -254,7 +306,7 @@ def _describe(study: SparseStudy) -> Iterator[str]:
             f"Preprocessing: {name} of {base} is {means[baseline]:.3f} with the analyzer {analyzer}, "
             f"{means[replace(baseline, analyzer=other)]:.3f} with {other}."
         )
-    values = [study.values(system) for system in study.tuned]
+    values = [study.values(system) for system in study.tuned_under(study.baseline.analyzer)]
     gains = [value["held out"] - value["default"] for value in values]
     part = "had no part in the choice" if study.is_held_out else "chose the settings: too optimistic"
     yield (
@@ -272,14 +324,12 @@ def _depth_tables(study: SparseStudy) -> Iterator[Table]:
     for name, analyzer, at in study.by_depth:
         comparison = study.compare(_shown(study, analyzer).values(), at)
         printed = study.published if analyzer == study.baseline.analyzer else {}
-        notes, rows = [_describe_marks(study, comparison)], list[list[str | Cell]]()
+        notes, rows = [study.describe_marks(comparison)], list[list[str | Cell]]()
         for label, system in _shown(study, analyzer).items():
             rows.append([label, *_cells(comparison, system)])
             values = [printed.get(label, {}).get(each) for each in at]
             if any(value is not None for value in values):
-                rows.append(
-                    [f"  {PAPER}", *("–" if value is None else _format_share(value) for value in values)]
-                )
+                rows.append([f"  {PAPER}", *map(_format_share, values)])
         heads = (f"{name}@k, k =", *map(str, study.spec.depths))
         caption = f"{name}@k of the tuned models, analyzer {analyzer}"
         yield Table.of(heads, rows, caption=caption, notes=notes)
@@ -294,7 +344,7 @@ def _effects_table(study: SparseStudy) -> Table:
     ]
     heads = ("model", "analyzer", "parameters", *comparison.measures)
     caption = "With and without preprocessing, at defaults and tuned"
-    return Table.of(heads, rows, caption=caption, notes=[_describe_marks(study, comparison)], left=3)
+    return Table.of(heads, rows, caption=caption, notes=[study.describe_marks(comparison)], left=3)
 
 
 def _tunings_table(study: SparseStudy) -> Table:
@@ -303,11 +353,9 @@ def _tunings_table(study: SparseStudy) -> Table:
     means = ("dev", "held out", "default") if study.is_held_out else ("dev", "default")
     for system, result in study.tunings.items():
         share = f"{result.choices.count(result.best)}/{len(result.choices)}"
-        counts = [str(len(result.settings)), *([share] if study.folds else [])]
-        values = study.values(system)
-        rows.append(
-            [repr(result.best), system.analyzer, *counts, *(_format_share(values[name]) for name in means)]
-        )
+        values = [_format_share(study.values(system)[name]) for name in means]
+        folds = [share] if study.folds else []
+        rows.append([repr(result.best), system.analyzer, str(len(result.settings)), *folds, *values])
     folds = ["folds"] if study.folds else []
     heads = ("tuned setting", "analyzer", "tried", *folds, *means)
     caption = f"Tuned by {study.spec.objective}"
@@ -331,30 +379,20 @@ def _cells(comparison: Comparison, system: SparseSystem) -> list[str | Cell]:
     return cells
 
 
-def _describe_marks(study: SparseStudy, comparison: Comparison) -> str:
-    baseline = study.baseline
-    shown = f"{baseline.label} at its defaults with the analyzer {baseline.analyzer}"
-    return describe_marks(comparison, shown)
-
-
 def _describe_protocol(study: SparseStudy) -> str:
-    if not study.is_held_out:
+    if study.dev is not None:
         return (
-            f"dev: the best setting's mean over all {study.queries:,} queries, which chose it; default: the "
-            "model's defaults."
+            f"dev: mean over the {study.dev:,} queries that chose the setting; held out: mean over the "
+            f"{study.queries:,} others; default: the model's defaults on those."
         )
-    if study.dev is None:
-        return (
-            f"dev: the best setting's mean over all {study.queries:,} queries, which chose it; folds: how "
-            f"many of {study.folds} chose it, too; held out: each query under the setting that the "
-            "other folds chose; default: the model's defaults."
-        )
-    return (
-        f"dev: mean over the {study.dev:,} queries that chose the setting; held out: mean over the "
-        f"{study.queries:,} others; default: the model's defaults on those."
+    folds = (
+        f"; folds: how many of {study.folds} chose it, too; held out: each query under the setting that the "
+        "other folds chose"
     )
+    chosen = f"dev: the best setting's mean over all {study.queries:,} queries, which chose it"
+    return f"{chosen}{folds if study.folds else ''}; default: the model's defaults."
 
 
-def _format_share(value: float) -> str:
+def _format_share(value: float | None) -> str:
     """``.712``, so that a row of eight shares fits into 80 columns."""
-    return f"{value:.3f}".removeprefix("0")
+    return show_value(value).removeprefix("0")

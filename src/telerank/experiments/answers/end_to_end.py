@@ -14,15 +14,20 @@ from telerank.answers.combine import MU, AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.answers.spans import TextReading
 from telerank.corpus.collection import split_parts
-from telerank.evaluation.answers.end_to_end import SystemAnswers, answer_recall, measure_system
 from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.answers.measures import (
+    SystemAnswers,
+    answer_recall,
+    measure_answers,
+    measure_system,
+)
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.evaluation.tune import Folds
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.answers.specs import EndToEndSpec
+from telerank.experiments.analyses.answers import EndToEndAnalysis
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.experiments.answers.trained import ReaderTrainer
 from telerank.show.tables import Table
 from telerank.types import Answers, Doc, Query, Ranking
@@ -43,7 +48,7 @@ class SystemReading:
         return [choose_answers(question.query, question.texts, rules) for question in self.questions]
 
 
-def analyse_end_to_end(bench: Bench, spec: EndToEndSpec) -> AnalysisResult:
+def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     """Read the first documents of each system, with the reader of the first seed."""
     trainer = ReaderTrainer(bench)
     folder = trainer.folders(spec.reader)[0]
@@ -80,7 +85,7 @@ def _read_gold(bench: Bench) -> GoldAnswers:
 
 
 def _read(
-    bench: Bench, spec: EndToEndSpec, reader: SpanReader, gold: GoldAnswers
+    bench: Bench, spec: EndToEndAnalysis, reader: SpanReader, gold: GoldAnswers
 ) -> dict[str, SystemReading]:
     """Read each question in each document once, whatever systems rank it."""
     rankings = {name: _rankings(bench, name) for name in bench.systems}
@@ -107,7 +112,7 @@ def _collect(
     readings: Mapping[tuple[Query, str], TextReading],
     docs: Mapping[str, Doc],
     gold: GoldAnswers,
-    spec: EndToEndSpec,
+    spec: EndToEndAnalysis,
 ) -> SystemReading:
     questions = []
     for ranking in rankings:
@@ -125,15 +130,14 @@ def _docs(bench: Bench, docnos: set[str]) -> dict[str, Doc]:
 
 def _measure(own: SystemReading, gold: GoldAnswers, rules: AnswerRules) -> SystemAnswers:
     predictions = {answers.query.qid: answers.text for answers in own.answers(rules)}
-    given = [
-        Ranking.presorted(question.query, docnos, np.zeros(len(docnos)))
-        for question in own.questions
-        if (docnos := tuple(text.docno for text in question.texts)) is not None
-    ]
+    given = []
+    for question in own.questions:
+        docnos = tuple(text.docno for text in question.texts)
+        given.append(Ranking.presorted(question.query, docnos, np.zeros(len(docnos))))
     return measure_system(gold, predictions, given, _MEASURES)
 
 
-def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndToEndSpec) -> MuTuning:
+def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndToEndAnalysis) -> MuTuning:
     """Mu by folds, by the measure of the analysis."""
 
     def worth(text: str, answers: Sequence[str]) -> float:
@@ -144,13 +148,13 @@ def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndTo
     return tune_mu(answerable, rules, worth, folds=Folds(spec.folds))
 
 
-def _recall(bench: Bench, own: SystemReading, gold: GoldAnswers, spec: EndToEndSpec) -> Evaluation:
+def _recall(bench: Bench, own: SystemReading, gold: GoldAnswers, spec: EndToEndAnalysis) -> Evaluation:
     depth = max(spec.depths)
     docs = _docs(bench, {docno for ranking in own.rankings for docno in ranking.docnos[:depth]})
     return answer_recall(gold, own.rankings, lambda docno: docs[docno].text, spec.depths)
 
 
-def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndSpec) -> Table:
+def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndAnalysis) -> Table:
     baseline, *others = systems
     evaluations = {name: own.evaluation for name, own in systems.items()}
     comparison = compare_evaluations(evaluations, [baseline]) if others else None
@@ -178,25 +182,25 @@ def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndSpec) -> Tab
 
 
 def _recall_table(recalls: Mapping[str, Evaluation]) -> Table:
-    names = next(iter(recalls.values())).measures
-    rows = [[system, *(f"{100 * own.mean[name]:.1f}" for name in names)] for system, own in recalls.items()]
+    facts = {
+        system: {name: 100 * mean for name, mean in recall.mean.items()} for system, recall in recalls.items()
+    }
     note = "The share of questions with an answer, as whole words, in one of the first k documents (%)."
-    return Table.of(("system", *names), rows, caption="Recall of answers", notes=[note])
+    return Table.pivot(facts, caption="Recall of answers", notes=[note], form=".1f")
 
 
-def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndSpec) -> Table:
+def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndAnalysis) -> Table:
     rows = []
     for name, own in tuned.items():
         choices = ", ".join(f"{mu:g}" for mu in sorted(set(own.choices)))
-        reader, best = own.means[1.0], own.means[own.best]
-        values = (reader, best, own.held_out)
-        rows.append([name, *(f"{100 * value:.1f}" for value in values), f"{own.best:g}", choices])
+        values = (100 * own.means[1.0], 100 * own.means[own.best], 100 * own.held_out)
+        rows.append((name, *values, f"{own.best:g}", choices))
     note = (
         f"{spec.measure} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
         f"that the other {spec.folds - 1} folds choose."
     )
     columns = ("system", "reader alone", "best, in sample", "held out", "best mu", "mu of folds")
-    return Table.of(columns, rows, caption="The reader's weight", notes=[note])
+    return Table.of(columns, rows, caption="The reader's weight", notes=[note], form=".1f")
 
 
 def _measure_sources(bench: Bench, own: SystemReading, rules: AnswerRules) -> dict[str, float]:
@@ -214,18 +218,20 @@ def _measure_sources(bench: Bench, own: SystemReading, rules: AnswerRules) -> di
     }
 
 
-def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndSpec) -> Table:
+def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndAnalysis) -> Table:
     keys = ("answered", "relevant", "relevant of answered", "confidence")
-    rows = [[name, *(f"{100 * own[key]:.1f}" for key in keys)] for name, own in sources.items()]
+    rows = [(name, *(100 * own[key] for key in keys)) for name, own in sources.items()]
     note = (
         "In percent. answered: the reader's threshold lets it answer; relevant: its first answer comes "
         f"from a document that is relevant, of the {spec.documents} read."
     )
     columns = ("system", "answered", "from relevant", "of answered", "mean confidence")
-    return Table.of(columns, rows, caption="Where answers come from", notes=[note])
+    return Table.of(columns, rows, caption="Where answers come from", notes=[note], form=".1f")
 
 
-def _example_tables(bench: Bench, own: SystemReading, rules: AnswerRules, spec: EndToEndSpec) -> list[Table]:
+def _example_tables(
+    bench: Bench, own: SystemReading, rules: AnswerRules, spec: EndToEndAnalysis
+) -> list[Table]:
     if not spec.examples:
         return []
     chosen = own.answers(rules)[: spec.examples]

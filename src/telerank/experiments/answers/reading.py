@@ -6,34 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from telerank.answers.calibration import Confidences, measure_confidences
 from telerank.answers.combine import AnswerRules
 from telerank.answers.scorer import SpanReader
-from telerank.evaluation.answers.groups import by_answer_length, by_question_word
+from telerank.evaluation.answers.groups import (
+    NoAnswerScores,
+    by_answer_length,
+    by_question_word,
+    score_no_answer,
+)
 from telerank.evaluation.answers.measures import measure_answers
-from telerank.evaluation.answers.names import MEANINGS
-from telerank.evaluation.answers.no_answer import NoAnswerScores, score_no_answer
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.answers.report import group_table, no_answer_tables
 from telerank.evaluation.compare import compare_evaluations
-from telerank.evaluation.measures import Evaluation
+from telerank.evaluation.measures import Evaluation, average_evaluations
 from telerank.evaluation.statistics import bootstrap_intervals
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.answers.specs import AnswerSizesSpec, AnswersSpec
+from telerank.experiments.analyses.answers import AnswersAnalysis, AnswerSizesAnalysis
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.experiments.answers.trained import ReaderTrainer
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.comparison import plain_name
 from telerank.show.tables import Table
 from telerank.training.reader.config import ArticleShares
 from telerank.training.reader.dev import ReadQuestions, read_sets
 from telerank.training.reader.questions import QuestionSet, read_questions
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from telerank.types import Progress
+from telerank.types import Progress
 
 _MEASURES = "EM F1 EM(fr) F1(fr) F1(characters)"
 
@@ -61,7 +62,7 @@ class SetAnswers:
         return {name: stdev(own.mean[name] for own in self.seeds) for name in self.evaluation.measures}
 
 
-def analyse_answers(bench: Bench, spec: AnswersSpec) -> AnalysisResult:
+def analyse_answers(bench: Bench, spec: AnswersAnalysis) -> AnalysisResult:
     """Train the readers, and measure the answers of each on each set that is here."""
     trainer = ReaderTrainer(bench)
     sets, notes = open_sets(bench, spec, spec.readers)
@@ -74,11 +75,17 @@ def analyse_answers(bench: Bench, spec: AnswersSpec) -> AnalysisResult:
     caption = spec.title or "Answers in given texts, held-out articles"
     tables = [means_table(answers, caption), *_detail_tables(answers)]
     record = {name: {title: record_of(own) for title, own in sets.items()} for name, sets in answers.items()}
-    return AnalysisResult(tuple(tables), record, _plots(answers), tuple(notes))
+    plots = {
+        f"confidences-{plain_name(name)}-{plain_name(title)}": own.confidences.plot()
+        for name, sets in answers.items()
+        for title, own in sets.items()
+        if len(own.confidences.values)
+    }
+    return AnalysisResult(tuple(tables), record, plots, tuple(notes))
 
 
 def open_sets(
-    bench: Bench, spec: AnswersSpec | AnswerSizesSpec, readers: Sequence[str]
+    bench: Bench, spec: AnswersAnalysis | AnswerSizesAnalysis, readers: Sequence[str]
 ) -> tuple[dict[str, QuestionSet], list[str]]:
     """The sets that are here, with a note for each that is not.
 
@@ -109,7 +116,10 @@ def answer_sets(
     folders: Sequence[Path], sets: Mapping[str, QuestionSet], progress: Progress
 ) -> dict[str, SetAnswers]:
     """The answers of a reader, which has a folder for each seed, to the questions of each set."""
-    readers = [SpanReader(folder, precision=_precision()) for folder in folders]
+    import torch
+
+    precision = "bfloat16" if torch.cuda.is_available() else "float32"
+    readers = [SpanReader(folder, precision=precision) for folder in folders]
     return {title: _answer(readers, questions, progress) for title, questions in sets.items()}
 
 
@@ -120,47 +130,32 @@ def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Pro
     for reader in readers:
         read, rules = read_sets(reader, [questions], progress), reader.rules()
         first = first or (read, rules)
-        no_answer.append(_score_no_answer(read, rules))
-        if not read.gold.unanswerable:
-            rules = replace(rules, threshold=None)
-        evaluations.append(measure_answers(read.gold, read.predict(rules), _MEASURES))
+        always = read.predict(replace(rules, threshold=None))
+        threshold = float("inf") if rules.threshold is None else rules.threshold
+        no_answer.append(
+            score_no_answer(
+                read.gold,
+                always,
+                measure_answers(read.gold, always, "EM F1 F1(fr)"),
+                read.no_answer(rules),
+                threshold=threshold,
+            )
+        )
+        predictions = read.predict(rules) if read.gold.unanswerable else always
+        evaluations.append(measure_answers(read.gold, predictions, _MEASURES))
     if first is None:
         raise Unavailable("no reader was trained")
     read, rules = first
+    always_rules = replace(rules, threshold=None)
+    exact = measure_answers(read.gold, read.predict(always_rules), "EM(fr)").values["EM(fr)"]
     return SetAnswers(
         len(read.questions),
         tuple(evaluations),
-        average(evaluations),
+        average_evaluations(evaluations),
         tuple(no_answer),
-        _measure_confidences(read, rules),
+        measure_confidences(read.dev_questions, exact, rules),
         read,
     )
-
-
-def average(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """The mean of several evaluations of the same questions, question by question."""
-    first = evaluations[0]
-    values = {name: np.mean([own.values[name] for own in evaluations], axis=0) for name in first.measures}
-    return replace(first, values=values)
-
-
-def _score_no_answer(read: ReadQuestions, rules: AnswerRules) -> NoAnswerScores:
-    always = read.predict(replace(rules, threshold=None))
-    threshold = float("inf") if rules.threshold is None else rules.threshold
-    evaluation = measure_answers(read.gold, always, "EM F1 F1(fr)")
-    return score_no_answer(read.gold, always, evaluation, read.no_answer(rules), threshold=threshold)
-
-
-def _measure_confidences(read: ReadQuestions, rules: AnswerRules) -> Confidences:
-    always = replace(rules, threshold=None)
-    exact = measure_answers(read.gold, read.predict(always), "EM(fr)").values["EM(fr)"]
-    return measure_confidences(read.dev_questions, exact, rules)
-
-
-def _precision() -> str:
-    import torch
-
-    return "bfloat16" if torch.cuda.is_available() else "float32"
 
 
 def means_table(answers: Mapping[str, Mapping[str, SetAnswers]], caption: str) -> Table:
@@ -169,33 +164,27 @@ def means_table(answers: Mapping[str, Mapping[str, SetAnswers]], caption: str) -
     baseline = next(iter(answers))
     for name, sets in answers.items():
         for title, own in sets.items():
-            evaluation = own.evaluation
+            evaluation, marks = own.evaluation, set[str]()
+            if name != baseline:
+                pair = {baseline: answers[baseline][title].evaluation, name: evaluation}
+                differences = compare_evaluations(pair, [baseline]).differences
+                marks = {row.measure for row in differences if row.p_holm < 0.05}
             intervals = bootstrap_intervals([evaluation.values[m] for m in evaluation.measures])
-            marks = _significant(answers[baseline][title].evaluation, evaluation, name != baseline)
-            cells = [
-                f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]{_plus_minus(own, m)}{marks.get(m, '')}"
-                for (m, mean), (low, high) in zip(evaluation.mean.items(), intervals, strict=True)
-            ]
-            rows.append([title, name, f"{own.questions:,}", *cells])
-    measures = list(MEANINGS)
-    notes = [f"{name}: {meaning}." for name, meaning in MEANINGS.items()]
+            row = [title, name, f"{own.questions:,}"]
+            for (measure, mean), (low, high) in zip(evaluation.mean.items(), intervals, strict=True):
+                spread = f" ±{100 * own.spread[measure]:.1f}" if len(own.seeds) > 1 else ""
+                mark = "*" if measure in marks else ""
+                row.append(f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]{spread}{mark}")
+            rows.append(row)
+    notes = [f"{name}: {measure.meaning}." for name, measure in ANSWER_MEASURES.items()]
     notes.append(
         "In percent; brackets: 95 % bootstrap interval over questions, of the mean over seeds; ±: over seeds."
     )
     if len(answers) > 1:
         notes.append(f"*: differs from {baseline} (paired t-test, Holm over measures, p < 0.05).")
-    return Table.of(("set", "reader", "questions", *measures), rows, caption=caption, notes=notes, left=2)
-
-
-def _plus_minus(own: SetAnswers, measure: str) -> str:
-    return f" ±{100 * own.spread[measure]:.1f}" if len(own.seeds) > 1 else ""
-
-
-def _significant(baseline: Evaluation, evaluation: Evaluation, other: bool) -> dict[str, str]:
-    if not other:
-        return {}
-    rows = compare_evaluations({"baseline": baseline, "own": evaluation}, ["baseline"]).differences
-    return {row.measure: "*" for row in rows if row.p_holm < 0.05}
+    return Table.of(
+        ("set", "reader", "questions", *ANSWER_MEASURES), rows, caption=caption, notes=notes, left=2
+    )
 
 
 def _detail_tables(answers: Mapping[str, Mapping[str, SetAnswers]]) -> list[Table]:
@@ -224,23 +213,13 @@ def _calibration_table(answers: Mapping[str, Mapping[str, SetAnswers]]) -> Table
             confidences = own.confidences
             coverage, risk = confidences.risk_coverage()
             half = float(risk[int(np.searchsorted(coverage, 0.5))]) if len(risk) else float("nan")
-            values = (confidences.calibration_error, confidences.area, half)
-            rows.append([title, name, *(f"{value:.3f}" for value in values)])
+            rows.append((title, name, confidences.calibration_error, confidences.area, half))
     note = (
         "Of the first seed, by EM(fr): expected calibration error of the confidences (temperature fitted on "
         "dev), area under the risk–coverage curve, and risk (share of wrong answers) of the confident half."
     )
     columns = ("set", "reader", "calibration error", "area", "risk at half")
     return Table.of(columns, rows, caption="Confidences", notes=[note], left=2)
-
-
-def _plots(answers: Mapping[str, Mapping[str, SetAnswers]]) -> dict[str, Figure]:
-    return {
-        f"confidences-{plain_name(name)}-{plain_name(title)}": own.confidences.plot()
-        for name, sets in answers.items()
-        for title, own in sets.items()
-        if len(own.confidences.values)
-    }
 
 
 def record_of(own: SetAnswers) -> dict[str, Any]:

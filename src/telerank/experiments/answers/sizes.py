@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from telerank.experiments.analyses.bench import AnalysisResult, Bench
+from telerank.experiments.analyses.answers import AnswerSizesAnalysis
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import AnalysisResult
 from telerank.experiments.answers.reading import SetAnswers, answer_sets, means_table, open_sets, record_of
-from telerank.experiments.answers.specs import AnswerSizesSpec
 from telerank.experiments.answers.trained import ReaderTrainer
 from telerank.show.plots import line_plot
 
 
-def analyse_answer_sizes(bench: Bench, spec: AnswerSizesSpec) -> AnalysisResult:
+def analyse_answer_sizes(bench: Bench, spec: AnswerSizesAnalysis) -> AnalysisResult:
     """Train a reader on parts of its questions and on all of them, and measure the answers on each set.
 
     A size is the number of questions that are learned from, without unrelated texts; one that exceeds what

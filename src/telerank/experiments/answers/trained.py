@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from telerank.corpus.bundled import PIAF
 from telerank.errors import CollectionError
-from telerank.experiments.analyses.bench import Bench, Unavailable
-from telerank.experiments.comparison.compare_systems import plain_name
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import Unavailable
+from telerank.experiments.comparison import plain_name
 from telerank.experiments.schema import GivenModel, TrainedModel
 from telerank.experiments.trained import find_encoder, read_training, train_once, training_checksum
 from telerank.records import describe_error

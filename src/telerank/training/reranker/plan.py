@@ -56,7 +56,7 @@ class Variant:
     @property
     def label(self) -> str:
         """The differences in words."""
-        settings = ((name, show_value(json.loads(value))) for name, value in self.settings)
+        settings = ((name, show_setting(json.loads(value))) for name, value in self.settings)
         names = (*settings, *self._numbers)
         return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
 
@@ -185,7 +185,7 @@ def short_names(names: Iterable[str]) -> list[str]:
     return [name.rpartition(".")[2] for name in names]
 
 
-def show_value(value: Any) -> str:
+def show_setting(value: Any) -> str:
     """The value of a setting as a table shows it."""
     return value if isinstance(value, str) else json.dumps(value)
 

@@ -13,7 +13,7 @@ from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluation.answers.gold import GoldAnswers
 from telerank.evaluation.answers.measures import measure_answers
-from telerank.evaluation.answers.names import ANSWER_MEASURES, parse_answer_measures
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.answers.report import AnswerEvaluations
 from telerank.evaluation.compare import Comparison
 
@@ -34,7 +34,7 @@ PredictionSources: TypeAlias = Sequence[str | Path] | Mapping[str, str | Path | 
 def evaluate_answers(
     predictions: PredictionSources,
     data: str | Path | Collection | GoldAnswers,
-    measures: str | Sequence[str] = ANSWER_MEASURES,
+    measures: str | Sequence[str] = tuple(ANSWER_MEASURES),
     *,
     split: str | None = None,
     no_answer: str | Path | Mapping[str, float] | None = None,

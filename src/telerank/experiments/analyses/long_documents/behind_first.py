@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from telerank.evaluation.measures import measure
+from telerank.evaluation.measures import average_evaluations
 from telerank.evaluation.statistics import bootstrap_intervals, holm, paired_t, zero_noise
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Items, Unavailable
-from telerank.experiments.analyses.long_documents.choices import (
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analyses.long_documents.segments import (
     MatchesSegments,
     TruePair,
     find_matcher,
     read_true_pairs,
 )
-from telerank.experiments.analyses.specs import BehindFirstSpec
-from telerank.show.tables import Table
+from telerank.experiments.analysis import Analysis, AnalysisResult, Measures, Unavailable
+from telerank.experiments.pooled_values import Items, PooledValues, query_items
+from telerank.show.tables import Table, show_interval
 
 BEHIND, WITHIN = "behind the first segment", "within the first segment"
 
@@ -44,36 +45,59 @@ class GroupDifference:
     p_holm: float
 
 
-def analyse_behind_first(bench: Bench, spec: BehindFirstSpec) -> AnalysisResult:
-    """Compare a system with the baseline over the queries whose known relevant text begins behind the first
-    segment, and over the others.
+class BehindFirstAnalysis(Analysis):
+    """The difference of two systems where the known relevant text begins behind the first segment."""
 
-    A query is behind if, in each of its relevant documents, no known text begins before the first segment of
-    the baseline ends. Values of several seeds are averaged.
-    """
-    if missing := [name for name in (spec.baseline, spec.system) if name not in bench.systems]:
-        raise Unavailable(f"no {' and no '.join(missing)} to compare")
-    pairs = read_true_pairs(bench, bench.data.split, bench.judged.queries)
-    if not pairs:
-        raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
-    matcher = find_matcher(bench.systems[spec.baseline])
-    if matcher is None:
-        raise Unavailable(f"{spec.baseline} has no stage that reads segments")
-    groups = _group(pairs, matcher)
-    items: dict[str, dict[str, dict[str, list[float]]]] = {}
-    values = {name: _measure(bench, name, spec.measures) for name in (spec.baseline, spec.system)}
-    for name in spec.measures:
-        for group, qids in groups.items():
-            rows = {system: {qid: [own[name][qid]] for qid in qids} for system, own in values.items()}
-            items |= {f"{name}, {group}": rows} if qids else {}
-    table, record = compare_groups(items, spec)
-    known = sum(map(len, groups.values()))
-    missing_queries = len(bench.judged.qrels) - known
-    notes = (f"{missing_queries:,} measured queries have no known relevant text.",) if missing_queries else ()
-    return AnalysisResult((table,), record, notes=notes, items=items)
+    kind: Literal["behind-first"]
+    measures: Measures
+    system: str = "BeST"
+    baseline: str
+    """A system that reads segments; it decides where the first one ends."""
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, self.system, self.baseline)
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Compare a system with the baseline over the queries behind the first segment, and over the others.
+
+        A query is behind if, in each of its relevant documents, no known relevant text begins before the
+        first segment of the baseline ends. Values of several seeds are averaged.
+        """
+        if missing := [name for name in (self.baseline, self.system) if name not in bench.systems]:
+            raise Unavailable(f"no {' and no '.join(missing)} to compare")
+        pairs = read_true_pairs(bench, bench.data.split, bench.judged.queries)
+        if not pairs:
+            raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
+        matcher = find_matcher(bench.systems[self.baseline])
+        if matcher is None:
+            raise Unavailable(f"{self.baseline} has no stage that reads segments")
+        groups = _group(pairs, matcher)
+        evaluations = {
+            name: average_evaluations(bench.measure(name, self.measures))
+            for name in (self.baseline, self.system)
+        }
+        items: dict[str, Any] = {}
+        for name in self.measures:
+            for group, qids in groups.items():
+                selected = {system: evaluation.select(qids) for system, evaluation in evaluations.items()}
+                items |= query_items(selected, [name], f", {group}") if qids else {}
+        table, record = compare_groups(items, self)
+        known = sum(map(len, groups.values()))
+        missing_queries = len(bench.judged.qrels) - known
+        notes = (
+            (f"{missing_queries:,} measured queries have no known relevant text.",) if missing_queries else ()
+        )
+        return AnalysisResult((table,), record, notes=notes, items=items)
+
+    def pool_folds(self, folds: PooledValues) -> AnalysisResult:
+        """With the difference over the queries of all folds."""
+        pooled = super().pool_folds(folds)
+        table, differences = compare_groups(folds.items, self)
+        return replace(pooled, tables=(table, *pooled.tables), record={**pooled.record, **differences})
 
 
-def compare_groups(items: Items, spec: BehindFirstSpec) -> tuple[Table, dict[str, Any]]:
+def compare_groups(items: Items, spec: BehindFirstAnalysis) -> tuple[Table, dict[str, Any]]:
     """The two systems over the same queries, for each of the items: a row with the difference and its test.
 
     The record has the same rows as ``differences``, and the names that are ``compared``.
@@ -95,7 +119,28 @@ def compare_groups(items: Items, spec: BehindFirstSpec) -> tuple[Table, dict[str
         "compared": [spec.baseline, spec.system],
         "differences": [asdict(difference) for difference in differences],
     }
-    return _table(differences, spec), record
+    lines = [
+        (
+            row.measure,
+            row.group,
+            row.queries,
+            row.baseline,
+            row.system,
+            f"{row.difference:+.3f}",
+            show_interval(row.low, row.high, "+.3f"),
+            f"{row.p:.4f}",
+            f"{row.p_holm:.4f}",
+        )
+        for row in differences
+    ]
+    heads = ("measure", "relevant text", "queries", spec.baseline, spec.system)
+    note = (
+        "Relevant text: where the first known one of a query begins; the first segment is that which "
+        f"{spec.baseline} reads. 95% bootstrap intervals over the queries, paired t-tests, and Holm's "
+        "correction over the tests of this table."
+    )
+    columns = (*heads, "difference", "95% interval", "p", "p, Holm")
+    return Table.of(columns, lines, caption=spec.title, notes=[note], left=2), record
 
 
 def _group(pairs: Sequence[TruePair], matcher: MatchesSegments) -> dict[str, list[str]]:
@@ -110,47 +155,3 @@ def _group(pairs: Sequence[TruePair], matcher: MatchesSegments) -> dict[str, lis
         BEHIND: [qid for qid, inside in within.items() if not inside],
         WITHIN: [qid for qid, inside in within.items() if inside],
     }
-
-
-def _measure(bench: Bench, system: str, measures: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The values of each query by measure, averaged over the seeds."""
-    seeds = range(len(bench.systems[system].runs))
-    evaluations = [
-        measure(bench.rankings(system, seed), bench.judged.qrels, measures, progress=bench.data.progress)
-        for seed in seeds
-    ]
-    return {
-        name: dict(
-            zip(
-                evaluations[0].qids,
-                np.mean([evaluation.values[name] for evaluation in evaluations], axis=0).tolist(),
-                strict=True,
-            )
-        )
-        for name in measures
-    }
-
-
-def _table(differences: Sequence[GroupDifference], spec: BehindFirstSpec) -> Table:
-    rows = [
-        [
-            row.measure,
-            row.group,
-            f"{row.queries:,}",
-            f"{row.baseline:.3f}",
-            f"{row.system:.3f}",
-            f"{row.difference:+.3f}",
-            f"{row.low:+.3f} to {row.high:+.3f}",
-            f"{row.p:.4f}",
-            f"{row.p_holm:.4f}",
-        ]
-        for row in differences
-    ]
-    heads = ("measure", "relevant text", "queries", spec.baseline, spec.system)
-    note = (
-        "Relevant text: where the first known one of a query begins; the first segment is that which "
-        f"{spec.baseline} reads. 95% bootstrap intervals over the queries, paired t-tests, and Holm's "
-        "correction over the tests of this table."
-    )
-    columns = (*heads, "difference", "95% interval", "p", "p, Holm")
-    return Table.of(columns, rows, caption=spec.title, notes=[note], left=2)

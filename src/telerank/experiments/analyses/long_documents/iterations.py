@@ -9,22 +9,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import correlation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from telerank.evaluation.segments import SegmentChoice, measure_segments
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Items, Unavailable
-from telerank.experiments.analyses.long_documents.choices import (
+from telerank.evaluation.segments import measure_segments
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analyses.long_documents.segments import (
     BM25,
     FIRST,
     RANDOM,
     Chooser,
+    SegmentPrecisionAnalysis,
     TruePair,
     draw_pairs,
     find_matcher,
+    items_of,
     read_true_pairs,
 )
-from telerank.experiments.analyses.long_documents.segments import items_of
-from telerank.experiments.analyses.specs import IterationsSpec
+from telerank.experiments.analysis import AnalysisResult, Published, Unavailable
+from telerank.experiments.pooled_values import Items, PooledValues
+from telerank.experiments.published import beside_published
 from telerank.show.tables import Table
 from telerank.types import Query
 
@@ -72,43 +75,57 @@ class IteratedTraining:
             return {str(json.loads(line)["query-id"]) for line in lines}
 
 
-def analyse_iterations(bench: Bench, spec: IterationsSpec) -> AnalysisResult:
-    """Measure P@1 of each iteration's model and of the other systems that score segments, on three splits.
+class IterationsAnalysis(SegmentPrecisionAnalysis):
+    """Segment P@1 by iteration, on the queries learned from, on dev and on the split (BeST, table 2)."""
 
-    On train over the queries that were learned from, on dev over all of that split, and over the queries
-    that measure; always over all segments of a document, cut as they are for ranking. Known relevant text is
-    that of the training (``data.segments.answers``), by default that of the collection; a split without any
-    has no column.
-    """
-    trained = IteratedTraining.read(Path(bench.runner.find_checkpoint(spec.model)).parent)
-    stages = dict(_stages(bench, spec, trained))
-    pairs = known_pairs(bench, spec, trained)
-    if not any(pairs.values()):
-        raise Unavailable(f"no query of {bench.data.name} has known relevant text")
-    items: dict[str, Mapping[str, Mapping[str, Sequence[float]]]] = {}
-    record: dict[str, Any] = {}
-    for column, own in pairs.items():
-        drawn = draw_pairs(own, bench, spec)
-        if not drawn:
-            continue
-        choices = _choose(Chooser(bench, drawn, spec.rule), stages)
-        items[column] = items_of(choices)
-        record[column] = {name: measure_segments(some).record() for name, some in choices.items()}
-    dev = f"dev {trained.measure}"
-    items |= _scores(bench, trained, stages, spec.model, dev)
-    table = iterations_table(items, bench.published, caption=spec.title)
-    counts = {column: rows[BM25]["pairs"] for column, rows in record.items()}
-    record |= {"pairs": counts, "means": mean_items(items)}
-    notes = [
-        f"{column}: {count:,} pairs of a query and a relevant document" for column, count in counts.items()
-    ]
-    best = max(trained.results, key=lambda own: (own.dev, -own.iteration)).iteration
-    said = f"{spec.model}: iteration {best} has the highest {dev} and is its model. {'; '.join(notes)}."
-    return AnalysisResult((table,), record, plot_items(items), (said, *correlate(items)), items)
+    kind: Literal["iterations"]
+    model: str = "BeST"
+    """A re-ranker that is trained in iterations; a system ranks by its segments."""
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Measure P@1 of each iteration's model and of other systems that score segments, on three splits.
+
+        On train over the queries that were learned from, on dev over all of that split, and over the queries
+        that measure; always over all segments of a document, cut as they are for ranking. Known relevant text
+        is that of the training (``data.segments.answers``), by default that of the collection; a split
+        without any has no column.
+        """
+        trained = IteratedTraining.read(Path(bench.runner.find_checkpoint(self.model)).parent)
+        stages = dict(_stages(bench, self, trained))
+        pairs = known_pairs(bench, self, trained)
+        if not any(pairs.values()):
+            raise Unavailable(f"no query of {bench.data.name} has known relevant text")
+        items: dict[str, Mapping[str, Mapping[str, Sequence[float]]]] = {}
+        record: dict[str, Any] = {}
+        for column, own in pairs.items():
+            drawn = draw_pairs(own, bench, self)
+            if not drawn:
+                continue
+            choices = Chooser(bench, drawn, self.rule).choose(stages)
+            items[column] = items_of(choices)
+            record[column] = {name: measure_segments(some).record() for name, some in choices.items()}
+        dev = f"dev {trained.measure}"
+        items |= _scores(bench, trained, stages, self.model, dev)
+        table = iterations_table(items, bench.published, caption=self.title)
+        counts = {column: rows[BM25]["pairs"] for column, rows in record.items()}
+        record |= {"pairs": counts, "means": mean_items(items)}
+        notes = [
+            f"{column}: {count:,} pairs of a query and a relevant document"
+            for column, count in counts.items()
+        ]
+        best = max(trained.results, key=lambda own: (own.dev, -own.iteration)).iteration
+        said = f"{self.model}: iteration {best} has the highest {dev} and is its model. {'; '.join(notes)}."
+        return AnalysisResult((table,), record, plot_items(items), (said, *correlate(items)), items)
+
+    def pool_folds(self, folds: PooledValues) -> AnalysisResult:
+        """With the table, the plots and the correlation of all folds."""
+        pooled, items = super().pool_folds(folds), folds.items
+        table = iterations_table(items, {}, caption=self.title)
+        return AnalysisResult((table, *pooled.tables), pooled.record, plot_items(items), correlate(items))
 
 
 def _stages(
-    bench: Bench, spec: IterationsSpec, trained: IteratedTraining
+    bench: Bench, spec: IterationsAnalysis, trained: IteratedTraining
 ) -> Iterator[tuple[str, SegmentReranker]]:
     """The stages that score segments, by system; that of the iterated model once for each iteration."""
     from telerank.reranking.scorer import Scorer
@@ -134,7 +151,9 @@ def iteration_name(model: str, number: int) -> str:
     return f"{model}, iteration {number}"
 
 
-def known_pairs(bench: Bench, spec: IterationsSpec, trained: IteratedTraining) -> dict[str, list[TruePair]]:
+def known_pairs(
+    bench: Bench, spec: IterationsAnalysis, trained: IteratedTraining
+) -> dict[str, list[TruePair]]:
     """The pairs with known relevant text of train, dev and the split that measures."""
     config = bench.runner.configure_reranker(spec.model)
     collection, learned = bench.data.collection, trained.learned()
@@ -165,11 +184,6 @@ def _read_file(
     ]
 
 
-def _choose(chooser: Chooser, stages: Mapping[str, SegmentReranker]) -> dict[str, list[SegmentChoice]]:
-    choices = {name: chooser.by_model(name, stage) for name, stage in stages.items()}
-    return {BM25: chooser.by_words(), **choices}
-
-
 def _scores(
     bench: Bench, trained: IteratedTraining, stages: Mapping[str, SegmentReranker], model: str, dev: str
 ) -> dict[str, dict[str, dict[str, list[float]]]]:
@@ -177,27 +191,21 @@ def _scores(
 
     Each is one value for the whole data.
     """
-    data = bench.data.name
-    best = {iteration_name(model, own.iteration): own.dev for own in trained.results}
+    results = {iteration_name(model, result.iteration): result for result in trained.results}
+    best = {name: result.dev for name, result in results.items()}
     for name, stage in stages.items():
         if name not in best and (measured := _read_dev(Path(str(stage.reranker.scorer.model)))) is not None:
             best[name] = measured
-    changed = {
-        iteration_name(model, own.iteration): own.changed
-        for own in trained.results
-        if own.changed is not None
+    columns: dict[str, Mapping[str, float | None]] = {
+        dev: best,
+        CHANGED: {name: result.changed for name, result in results.items()},
+        REACH: {name: result.reachable for name, result in results.items()},
     }
-    reach = {
-        iteration_name(model, own.iteration): own.reachable
-        for own in trained.results
-        if own.reachable is not None
+    known = {
+        column: {name: {bench.data.name: [value]} for name, value in values.items() if value is not None}
+        for column, values in columns.items()
     }
-    columns = {dev: best, CHANGED: changed, REACH: reach}
-    return {
-        column: {name: {data: [value]} for name, value in own.items()}
-        for column, own in columns.items()
-        if own
-    }
+    return {column: rows for column, rows in known.items() if rows}
 
 
 def _read_dev(model: Path) -> float | None:
@@ -220,28 +228,20 @@ def mean_items(items: Items) -> dict[str, dict[str, float]]:
     return means
 
 
-def iterations_table(
-    items: Items, published: Mapping[str, Mapping[str, float | None]], caption: str
-) -> Table:
+def iterations_table(items: Items, published: Published, caption: str) -> Table:
     """A row for each model and iteration, a column for each of the items, and those of the paper."""
     means = mean_items(items)
-    printed = list(dict.fromkeys(column for row in published.values() for column in row))
     names = dict.fromkeys([*(name for rows in means.values() for name in rows), *published])
-    rows = [
-        [
-            name,
-            *(_cell(own.get(name)) for own in means.values()),
-            *(_cell(published.get(name, {}).get(column)) for column in printed),
-        ]
+    facts = {
+        name: {column: values.get(name) for column, values in means.items()}
         for name in sorted(names, key=[RANDOM, FIRST, BM25, *names].index)
-    ]
+    }
     note = (
         "P@1: the best-scored segment of a relevant document holds the known relevant text. Changed: the "
         "share of the selections learned from that differ from those of the iteration before. Within reach: "
         "the share of the known relevant text of train that a segment learned from holds."
     )
-    heads = ("system", *means, *(f"{column}, paper" for column in printed))
-    return Table.of(heads, rows, caption=caption, notes=[note])
+    return Table.pivot(beside_published(facts, published), caption=caption, notes=[note])
 
 
 def plot_items(items: Items) -> dict[str, Figure]:
@@ -281,7 +281,3 @@ def correlate(items: Items) -> tuple[str, ...]:
 
 def _dev_column(means: Mapping[str, object]) -> str | None:
     return next((column for column in means if column.startswith("dev ")), None)
-
-
-def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -3,62 +3,84 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from telerank.corpus.collection import split_parts
 from telerank.corpus.long_documents.positions import TokenSpans, find_positions, tokenizer_spans, word_spans
 from telerank.errors import CollectionError
-from telerank.evaluation.measures import measure
+from telerank.evaluation.measures import average_evaluations
 from telerank.evaluation.statistics import bootstrap_intervals
-from telerank.experiments.analyses.bench import AnalysisResult, Bench, Unavailable
-from telerank.experiments.analyses.specs import PositionsSpec
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import (
+    Analysis,
+    AnalysisResult,
+    Depths,
+    Measure,
+    Unavailable,
+)
+from telerank.experiments.pooled_values import query_items
 from telerank.experiments.trained import find_encoder
 from telerank.show.tables import Table
 
 
-def analyse_positions(bench: Bench, spec: PositionsSpec) -> AnalysisResult:
-    """Measure each system over the queries whose relevant text begins in one range, for each range."""
-    before, unit = _positions(bench, spec)
-    qrels = {qid: grades for qid, grades in bench.judged.qrels.items() if qid in before}
-    if not qrels:
-        raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
-    ranges = _ranges(spec.edges)
-    members = {
-        name: np.array([low <= before[qid] and (high is None or before[qid] < high) for qid in qrels])
-        for name, (low, high) in ranges.items()
-    }
-    rows, record = [], {}
-    items: dict[str, dict[str, dict[str, list[float]]]]
-    items = {f"{spec.measure}, {name}": {} for name in ranges}
-    for system, runs in bench.systems.items():
-        evaluations = [
-            measure(bench.rankings(system, seed), qrels, [spec.measure], progress=bench.data.progress)
-            for seed in range(len(runs.runs))
-        ]
-        values = np.mean([evaluation.values[spec.measure] for evaluation in evaluations], axis=0)
-        by_qid = dict(zip(evaluations[0].qids, values.tolist(), strict=True))
-        ordered = np.array([by_qid[qid] for qid in qrels])
-        for name, own in members.items():
-            chosen = (qid for qid, inside in zip(qrels, own.tolist(), strict=True) if inside)
-            items[f"{spec.measure}, {name}"][system] = {qid: [by_qid[qid]] for qid in chosen}
-        record[system] = {name: _summarise(ordered[own]) for name, own in members.items()}
-        rows.append([system, *(_format(record[system][name]) for name in ranges)])
-    counts = {name: int(own.sum()) for name, own in members.items()}
-    heads = [f"{name} ({counts[name]:,})" for name in ranges]
-    note = (
-        f"{spec.measure} by the {unit} before a query's first known relevant text, with the number of "
-        "queries; in brackets the 95% bootstrap interval."
-    )
-    table = Table.of(("system", *heads), rows, caption=spec.title, notes=[note])
-    values_of = {"unit": unit, "queries": counts, "values": record}
-    missing = len(bench.judged.qrels) - len(qrels)
-    said = (f"{missing:,} measured queries have no known relevant text.",) if missing else ()
-    return AnalysisResult((table,), values_of, notes=said, items=items)
+class PositionsAnalysis(Analysis):
+    """A measure of each system by where the known relevant text of a query begins."""
+
+    kind: Literal["positions"]
+    measure: Measure
+    edges: Depths
+    """The tokens before the relevant text at which ranges begin, ascending; the first range begins at 0."""
+    tokenizer: tuple[str, ...] = ()
+    """Encoders; the tokens of the first that is available are counted. Without any, words are."""
+
+    @model_validator(mode="after")
+    def _check_edges(self) -> Self:
+        if list(self.edges) != sorted({*self.edges}):
+            raise ValueError("edges must rise")
+        return self
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Measure each system over the queries whose relevant text begins in one range, for each range."""
+        before, unit = _positions(bench, self)
+        qrels = {qid: grades for qid, grades in bench.judged.qrels.items() if qid in before}
+        if not qrels:
+            raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
+        members: dict[str, list[str]] = {}
+        for low, high in zip((0, *self.edges), (*self.edges, None), strict=True):
+            name = f"{low:,} and more" if high is None else f"{low:,} to {high - 1:,}"
+            members[name] = [
+                qid for qid in qrels if low <= before[qid] and (high is None or before[qid] < high)
+            ]
+        evaluations = {
+            system: average_evaluations(bench.measure(system, [self.measure], qrels))
+            for system in bench.systems
+        }
+        items: dict[str, Any] = {}
+        record: dict[str, dict[str, Mapping[str, float] | None]] = {system: {} for system in evaluations}
+        for name, qids in members.items():
+            selected = {system: evaluation.select(qids) for system, evaluation in evaluations.items()}
+            items |= query_items(selected, [self.measure], f", {name}")
+            for system, evaluation in selected.items():
+                record[system][name] = _summarise(evaluation.values[self.measure])
+        rows = [(system, *map(_show_summary, summaries.values())) for system, summaries in record.items()]
+        counts = {name: len(qids) for name, qids in members.items()}
+        heads = [f"{name} ({count:,})" for name, count in counts.items()]
+        note = (
+            f"{self.measure} by the {unit} before a query's first known relevant text, with the number of "
+            "queries; in brackets the 95% bootstrap interval."
+        )
+        table = Table.of(("system", *heads), rows, caption=self.title, notes=[note])
+        values_of = {"unit": unit, "queries": counts, "values": record}
+        missing = len(bench.judged.qrels) - len(qrels)
+        said = (f"{missing:,} measured queries have no known relevant text.",) if missing else ()
+        return AnalysisResult((table,), values_of, notes=said, items=items)
 
 
-def _positions(bench: Bench, spec: PositionsSpec) -> tuple[dict[str, int], str]:
+def _positions(bench: Bench, spec: PositionsAnalysis) -> tuple[dict[str, int], str]:
     """The tokens before the first relevant text of each query of the split, and what they are."""
     spans: TokenSpans = word_spans
     unit = "words"
@@ -77,16 +99,6 @@ def _positions(bench: Bench, spec: PositionsSpec) -> tuple[dict[str, int], str]:
     return before, unit
 
 
-def _ranges(edges: Sequence[int]) -> dict[str, tuple[int, int | None]]:
-    """Ranges between the edges, by name: ``0 to 127``, ``128 to 511``, ``512 and more``."""
-    bounds = [0, *edges]
-    ends: list[int | None] = [*edges, None]
-    return {
-        f"{low:,} to {high - 1:,}" if high is not None else f"{low:,} and more": (low, high)
-        for low, high in zip(bounds, ends, strict=True)
-    }
-
-
 def _summarise(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Mapping[str, float] | None:
     if not len(values):
         return None
@@ -94,7 +106,7 @@ def _summarise(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Mapping[
     return {"mean": statistics.fmean(values.tolist()), "low": low, "high": high}
 
 
-def _format(summary: Mapping[str, float] | None) -> str:
+def _show_summary(summary: Mapping[str, float] | None) -> str | None:
     if summary is None:
-        return "–"
+        return None
     return f"{summary['mean']:.3f} [{summary['low']:.3f}, {summary['high']:.3f}]"

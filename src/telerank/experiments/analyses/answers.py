@@ -1,4 +1,4 @@
-"""The settings of the analyses of readers."""
+"""The analyses of readers: answers in given texts, by questions learned from, and of whole systems."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from telerank.errors import MeasureError
-from telerank.evaluation.answers.names import parse_answer_measures
-from telerank.experiments.analysis_base import AnalysisBase
+from telerank.evaluation.answers.overlap import parse_answer_measures
+from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analysis import Analysis, AnalysisResult
 
 
-class _QuestionSetsSpec(AnalysisBase):
+class _QuestionSetsSpec(Analysis):
     needs_systems: ClassVar[bool] = False
     sets: dict[str, dict[str, Any]] = Field(min_length=1)
     """Sets of questions by the names that tables have; each is a set as `telerank train reader` takes it,
@@ -20,7 +21,7 @@ class _QuestionSetsSpec(AnalysisBase):
     """Which articles are of which part: as in the trainings of the readers, or it is an error."""
 
 
-class AnswersSpec(_QuestionSetsSpec):
+class AnswersAnalysis(_QuestionSetsSpec):
     """Answers of readers in the texts that the questions are about.
 
     EM and F1 with bootstrap intervals over questions, by question word and by answer length, with and without
@@ -31,8 +32,13 @@ class AnswersSpec(_QuestionSetsSpec):
     readers: Annotated[tuple[str, ...], Field(min_length=1)]
     """Models of the experiment that are trained as readers, or given; the first is the baseline of tests."""
 
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        from telerank.experiments.answers.reading import analyse_answers
 
-class AnswerSizesSpec(_QuestionSetsSpec):
+        return analyse_answers(bench, self)
+
+
+class AnswerSizesAnalysis(_QuestionSetsSpec):
     """Answers of a reader by the number of questions that it learns from, in the texts they are about."""
 
     kind: Literal["answer-sizes"]
@@ -51,8 +57,13 @@ class AnswerSizesSpec(_QuestionSetsSpec):
         except (MeasureError, ValueError) as error:
             raise ValueError(f"expected measures of answers: {error}") from error
 
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        from telerank.experiments.answers.sizes import analyse_answer_sizes
 
-class EndToEndSpec(AnalysisBase):
+        return analyse_answer_sizes(bench, self)
+
+
+class EndToEndAnalysis(Analysis):
     """Answers from the first documents of each system, over the queries that measure.
 
     Both denominators of the Piaf report (2.1.3), the share of questions whose document was read, the recall
@@ -81,3 +92,8 @@ class EndToEndSpec(AnalysisBase):
         except (MeasureError, ValueError) as error:
             raise ValueError(f"expected one measure of answers, got {measure!r}") from error
         return name
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        from telerank.experiments.answers.end_to_end import analyse_end_to_end
+
+        return analyse_end_to_end(bench, self)

@@ -1,0 +1,297 @@
+"""Systems side by side, as ``telerank.experiment`` measures them; a stage that several share is run once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from telerank.errors import CollectionError, MissingExtra
+from telerank.evaluation.compare import Comparison, compare_evaluations, comparison_table
+from telerank.evaluation.measures import Evaluation, MeasureNames, measure, parse_measures
+from telerank.experiments.judged_queries import JudgedQueries
+from telerank.pipelines.run_files import ListedRankings
+from telerank.show.report import Report
+from telerank.show.tables import Table
+from telerank.stage import Chain, Stage, inner_stages, walk_stages
+from telerank.trec import read_run, write_run
+from telerank.types import Progress, Query, Ranking, silent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BATCH = 256  # queries whose rankings are held at a time
+
+System: TypeAlias = Stage | Iterable[Ranking]
+"""A pipeline, or a run in memory."""
+Node: TypeAlias = tuple[tuple[Stage, ...], Stage]
+"""A stage and the stages of the chain before it: together they decide its rankings."""
+
+
+@dataclass(frozen=True)
+class SystemTimes:
+    """Seconds that the stages of each system took together, shared ones counted for each system."""
+
+    seconds: Mapping[str, float]
+    queries: int
+
+    def milliseconds(self, system: str) -> float:
+        """Wall time per query, queries being answered in batches."""
+        return 1000.0 * self.seconds[system] / max(1, self.queries)
+
+
+@dataclass(frozen=True, eq=False)
+class SystemRun:
+    """The rankings of one system, in the order of the queries."""
+
+    rankings: tuple[Ranking, ...]
+
+    def save(self, path: str | Path) -> None:
+        """Write them as a TREC run file; ``.gz`` packs it."""
+        write_run(path, self.rankings)
+
+    def __iter__(self) -> Iterator[Ranking]:
+        return iter(self.rankings)
+
+    def __len__(self) -> int:
+        return len(self.rankings)
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentResult(Report):
+    """Measures of several systems on the same queries, and which differences are significant."""
+
+    comparison: Comparison
+    runs: Mapping[str, SystemRun]
+    times: SystemTimes
+    title: str = ""
+
+    @property
+    def evaluations(self) -> Mapping[str, Evaluation]:
+        """The values of each system, query by query."""
+        return self.comparison.evaluations
+
+    def run(self, system: str) -> SystemRun:
+        """The rankings of a system; raises CollectionError if there is no such system."""
+        if system not in self.runs:
+            raise CollectionError(f"no system {system!r}; there are: {', '.join(self.runs)}")
+        return self.runs[system]
+
+    @property
+    def table(self) -> Table:
+        """A row for each system: means with the marks of significant differences, milliseconds per query."""
+        means = comparison_table(self.comparison)
+        times = map(self.times.milliseconds, self.evaluations)
+        rows = [(*row, milliseconds) for row, milliseconds in zip(means.rows, times, strict=True)]
+        how = "ms/query: wall time, queries in batches; a stage that systems share counts for each."
+        notes = (*means.notes, how)
+        columns, caption = (*means.columns, "ms/query"), self.title or means.caption
+        return Table.of(columns, rows, caption=caption, notes=notes, form=".2f")
+
+    def tables(self) -> list[Table]:
+        return [self.table]
+
+    def record(self) -> dict[str, Any]:
+        """Every value, for JSON."""
+        return {
+            "title": self.title,
+            "baselines": list(self.comparison.baselines),
+            "systems": {
+                name: {
+                    "mean": evaluation.mean,
+                    "milliseconds_per_query": self.times.milliseconds(name),
+                    "per_query": {measure: evaluation.of(measure) for measure in evaluation.measures},
+                }
+                for name, evaluation in self.evaluations.items()
+            },
+            "differences": [asdict(difference) for difference in self.comparison.differences],
+        }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each system and query, a column for each measure; needs pandas."""
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            raise MissingExtra("pandas", "pandas") from error
+        names = self.comparison.measures
+        rows = [
+            {"system": name, "qid": qid, **{measure: evaluation.of(measure)[qid] for measure in names}}
+            for name, evaluation in self.evaluations.items()
+            for qid in evaluation.qids
+        ]
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        return f"ExperimentResult({', '.join(self.evaluations)}: {', '.join(self.comparison.measures)})"
+
+
+def compare_systems(
+    systems: Mapping[str, System],
+    judged: JudgedQueries,
+    measures: MeasureNames,
+    *,
+    baselines: Sequence[str] = (),
+    folder: str | Path | None = None,
+    progress: Progress = silent,
+) -> ExperimentResult:
+    """Run the systems over the queries, measure them, and compare them with the baselines.
+
+    Stages that systems share are run once. With ``folder`` the runs are kept there, and a run that is there
+    is read instead, if everything that it depends on is the same. An unknown measure raises MeasureError; an
+    unknown baseline, or no system, CollectionError.
+    """
+    names = parse_measures(measures)
+    if not systems:
+        raise CollectionError("an experiment needs at least one system")
+    for baseline in baselines:
+        if baseline not in systems:
+            raise CollectionError(f"the baseline {baseline!r} is none of the systems: {', '.join(systems)}")
+    kept = None if folder is None else _KeptRuns(Path(folder), judged.queries)
+    runs, times = _run(systems, judged.queries, kept, progress)
+    evaluations = {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems}
+    comparison = compare_evaluations(evaluations, list(baselines))
+    return ExperimentResult(comparison, {name: SystemRun(tuple(runs[name])) for name in systems}, times)
+
+
+def _run(
+    systems: Mapping[str, System], queries: Sequence[Query], kept: _KeptRuns | None, progress: Progress
+) -> tuple[dict[str, list[Ranking]], SystemTimes]:
+    runs, seconds = {}, {}
+    stages: dict[str, Stage] = {}
+    for name, system in systems.items():
+        if not isinstance(system, Stage):
+            runs[name], seconds[name] = _align(system, queries), 0.0
+        elif kept and (run := kept.read(name, system)) is not None:
+            runs[name], seconds[name] = run
+        else:
+            stages[name] = system
+    rankings, times = run_systems(stages, queries, progress=progress)
+    if kept:
+        for name, stage in stages.items():
+            kept.write(name, stage, rankings[name], times.seconds[name])
+    return runs | rankings, SystemTimes({**seconds, **times.seconds}, len(queries))
+
+
+def _align(run: Iterable[Ranking], queries: Sequence[Query]) -> list[Ranking]:
+    """The rankings of a run with the texts of their queries, in the order of the queries."""
+    return list(ListedRankings.of("a run", run).run(queries))
+
+
+@dataclass(frozen=True)
+class _KeptRuns:
+    """Runs in a folder; beside each, as JSON, what it depends on."""
+
+    folder: Path
+    queries: Sequence[Query]
+
+    def read(self, name: str, stage: Stage) -> tuple[list[Ranking], float] | None:
+        """The run of a system and the seconds that it took, if it was made by the same stage."""
+        file = self._file(name)
+        try:
+            saved = json.loads(Path(f"{file}.json").read_text(encoding="utf-8"))
+            if saved["stage"] != self._identity(stage):
+                return None
+            return _align(read_run(file), self.queries), float(saved["seconds"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def write(self, name: str, stage: Stage, rankings: Iterable[Ranking], seconds: float) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        record = {"stage": self._identity(stage), "seconds": seconds}
+        write_run(self._file(name), rankings, record=lambda: record)
+
+    def _identity(self, stage: Stage) -> list[object]:
+        """The stage as a text, the content of what it reads (indexes, models, files), the queries."""
+        sources = [part.sources for part in walk_stages(stage)]
+        text = json.dumps([stage.text, sources], ensure_ascii=False, default=repr)
+        return [text, [[query.qid, query.text] for query in self.queries]]
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{plain_name(name)}.run.gz"
+
+
+def run_systems(
+    systems: Mapping[str, Stage], queries: Sequence[Query], *, progress: Progress = silent
+) -> tuple[dict[str, list[Ranking]], SystemTimes]:
+    """The rankings of every system in the order of the queries, and the times.
+
+    A stage that stands behind the same stages in several systems is run once for all of them, and so is a
+    stage inside of a sum or a fusion.
+    """
+    seconds: defaultdict[Node, float] = defaultdict(float)
+    nodes: dict[str, set[Node]] = {name: set() for name in systems}
+    rankings: dict[str, list[Ranking]] = {name: [] for name in systems}
+    stream = iter(queries)
+    while batch := list(islice(stream, _BATCH)):
+        shared = _Batch([Ranking(query) for query in batch], seconds)
+        for name, stage in systems.items():
+            rankings[name] += shared.run(stage, (), nodes[name])
+            progress(f"running {name}", len(rankings[name]), len(queries))
+    times = {name: sum(seconds[node] for node in nodes[name]) for name in systems}
+    return rankings, SystemTimes(times, len(queries))
+
+
+@dataclass
+class _Batch:
+    """Rankings of a batch of queries by node; ``seconds`` is added to."""
+
+    bare: list[Ranking]
+    seconds: defaultdict[Node, float]
+    known: dict[Node, list[Ranking]] = field(default_factory=dict)
+
+    def run(self, stage: Stage, before: tuple[Stage, ...], nodes: set[Node]) -> list[Ranking]:
+        """The rankings of ``stage`` behind the stages ``before``; the nodes that took part are added."""
+        if isinstance(stage, Chain):
+            rankings = self._input(before)
+            for part in stage.stages:
+                rankings = self.run(part, before, nodes)
+                before = (*before, part)
+            return rankings
+        node = before, stage
+        runnable = self._with_answers(stage, before, nodes)
+        nodes.add(node)
+        if node not in self.known:
+            began = time.perf_counter()
+            self.known[node] = list(runnable(self._input(before)))
+            self.seconds[node] += time.perf_counter() - began
+        return self.known[node]
+
+    def _input(self, before: tuple[Stage, ...]) -> list[Ranking]:
+        return self.known[before[:-1], before[-1]] if before else self.bare
+
+    def _with_answers(self, stage: Stage, before: tuple[Stage, ...], nodes: set[Node]) -> Stage:
+        """The stage with the rankings of the stages that it is made of in their places.
+
+        Stages that override ``after`` give what they are fed to each of their stages.
+        """
+        if type(stage).after is Stage.after or not dataclasses.is_dataclass(stage):
+            return stage
+        answers = {
+            name: ListedRankings.of("a stage", self.run(inner, before, nodes))
+            if isinstance(inner, Stage)
+            else tuple(ListedRankings.of("a stage", self.run(part, before, nodes)) for part in inner)
+            for name, inner in inner_stages(stage).items()
+        }
+        return dataclasses.replace(stage, **answers)
+
+
+def plain_name(name: str) -> str:
+    """A name as the name of a file; different names stay different."""
+    plain = re.sub(r"[^\w.+-]+", "_", name).strip("_") or "_"
+    return plain if plain == name else f"{plain}-{zlib.crc32(name.encode()):08x}"
+
+
+def read_rankings(file: Path, queries: Sequence[Query]) -> Iterator[Ranking]:
+    """The rankings of a run file for some queries, with their texts, in the order of the file."""
+    known = {query.qid: query for query in queries}
+    for ranking in read_run(file):
+        if ranking.query.qid in known:
+            yield Ranking.presorted(known[ranking.query.qid], ranking.docnos, ranking.scores)

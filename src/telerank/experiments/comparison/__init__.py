@@ -1,1 +1,0 @@
-"""Systems side by side: what ``telerank.experiment`` does."""
