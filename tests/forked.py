@@ -28,7 +28,7 @@ LOADED = (
     "telerank.training.bi_encoder.train",
     "telerank.training.reranker.train",
     "telerank.training.reader.train",
-    "telerank.training.loss_plot",
+    "telerank.training.log",
     "telerank.training.segments.report",
 )
 SECONDS = 540  # after which a process that still waits for another is ended

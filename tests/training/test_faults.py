@@ -13,7 +13,7 @@ from small_training import dev_losses, losses
 from forked import free_ports
 from telerank.errors import ModelError
 from telerank.models.loading import draw_encoder
-from telerank.training import encoders, faults
+from telerank.training import faults, loop
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.reranker.train import train_reranker
 from telerank.training.training import train
@@ -120,16 +120,16 @@ def test_transformers_are_compiled_for_a_gpu_alone(paired, pair_set, monkeypatch
     compiled = []
     monkeypatch.setattr(type(encoder), "compile", lambda self, **given: compiled.append((self, given)))
     module = torch.nn.Sequential(torch.nn.ModuleDict({"bert": encoder}))
-    encoders.compile_transformers(module, torch.device("cuda"))
+    loop.compile_transformers(module, torch.device("cuda"))
     assert compiled == [(encoder, {"dynamic": True})]
     with pytest.raises(ModelError, match="compile is for GPUs, not for cpu: set compile to false"):
-        encoders.compile_transformers(module, torch.device("cpu"))
+        loop.compile_transformers(module, torch.device("cpu"))
     with pytest.raises(
         ValueError, match=r"compile does not go with optimisation.chunk: its texts are encoded"
     ):
         paired(compile=True)
     encoder.requires_grad_(False)
-    encoders.compile_transformers(module, torch.device("cuda"))
+    loop.compile_transformers(module, torch.device("cuda"))
     assert len(compiled) == 1
 
 

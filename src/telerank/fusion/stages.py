@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from telerank.expressions import call_text
 from telerank.fusion.lists import (
     DEPTH,

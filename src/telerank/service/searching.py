@@ -13,14 +13,14 @@ from pydantic import Field
 
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
-from telerank.sparse.matches import count_matches
+from telerank.sparse.query_words import count_matches
 from telerank.sparse.retriever import SparseRetriever
 from telerank.stage import Chain, Cut, Retriever, Stage, inner_stages, walk_stages
 from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
-    from telerank.segments.explain import SegmentMatch
+    from telerank.segments.stage import SegmentMatch
 
 QID = "query"
 Result = TypeVar("Result")

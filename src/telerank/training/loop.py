@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from telerank.errors import ModelError
-from telerank.models.on_processor import QuickDropout
 from telerank.models.inference import mask_always
-from telerank.models.on_processor import FreeMemory
+from telerank.models.on_processor import FreeMemory, QuickDropout
 from telerank.models.precision import train_plainly
 from telerank.models.random_numbers import RandomNumbers
 from telerank.training import checkpoint, log

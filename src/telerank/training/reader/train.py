@@ -16,8 +16,14 @@ from telerank.errors import ModelError
 from telerank.models.inference import batch_width, pin
 from telerank.models.pairs.pair import PASSAGE, PairBatch, batch_of
 from telerank.models.precision import AUTO
-from telerank.models.readers.reader import Reader, fresh_reader, load_reader, save_reader, write_settings
-from telerank.models.readers.reader import SpanModel
+from telerank.models.readers.reader import (
+    Reader,
+    SpanModel,
+    fresh_reader,
+    load_reader,
+    save_reader,
+    write_settings,
+)
 from telerank.training.ahead import pin_all
 from telerank.training.examples.reading import write_counts
 from telerank.training.faults import explaining

@@ -18,7 +18,7 @@ from telerank.show.tables import Table
 from telerank.training.reranker.candidates import CandidateSet
 from telerank.training.reranker.config import RerankerTest
 from telerank.training.reranker.pair_logits import CutCounts
-from telerank.training.reranker.plan import Variant, format_mean, plot_sizes, show_value
+from telerank.training.reranker.plan import Variant, format_mean, plot_sizes, show_setting
 from telerank.training.trained import RESULT, RUN
 from telerank.trec import write_run
 
@@ -205,7 +205,7 @@ class Grid:
         """A row for each combination, the best first."""
         names = [name for name, _ in self.best[0].settings]
         rows = [
-            (*(show_value(json.loads(value)) for _, value in combination.settings), format_mean(values))
+            (*(show_setting(json.loads(value)) for _, value in combination.settings), format_mean(values))
             for combination, values in self.ordered.items()
         ]
         seeds = len(self.best)
