@@ -121,8 +121,10 @@ def _answer(
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
     for docno in ranking.docnos:
         match = stage.match(ranking.query, docno)[0]
-        where = console.name_location(index.locate(docno, *match.span), docno)
-        print(plain(f"\n{docno}: {match}{where}, score {match.score:.4f}"), plain(match.text), sep="\n")
+        span = f"characters {match.span.start:,} to {match.span.end:,}"
+        where = f"{span}{console.name_location(index.locate(docno, *match.span), docno)}"
+        head = f"\n{docno}: segment {match.number + 1} of {match.count}, {where}, score {match.score:.4f}"
+        print(plain(head), plain(match.text), sep="\n")
 
 
 def _segment_record(doc: Doc, match: SegmentMatch) -> dict[str, Any]:

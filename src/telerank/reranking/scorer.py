@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +109,7 @@ class Scorer(ComputedModel, PairComputing):
         most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else first
         parts = stream_groups(
             WindowLimits(math.inf, first, _GROUPS, most).cut(groups, lambda _: 0),
-            partial(tokenize_for, self.reranker),
+            lambda texts: tokenize_for(self.reranker, texts),  # opened when the first texts have come
             lambda pairs: self._launch(pairs, progress),
             _OF_GPU if self._on_gpu else _OF_PROCESSOR,
         )
