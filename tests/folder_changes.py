@@ -23,8 +23,8 @@ from telerank.dense.approximate import build_approximate
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.vectors import Vectors
 from telerank.experiments.analysis import AnalysisResult
+from telerank.experiments.comparison import JudgedQueries
 from telerank.experiments.data import ExperimentData
-from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import DataSpec, Experiment
 from telerank.pipelines.lazy_run import LazyRun

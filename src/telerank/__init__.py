@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from telerank.verbs.answer import answer as answer
     from telerank.verbs.answer import read as read
     from telerank.verbs.answer import reader as reader
-    from telerank.verbs.answers.evaluate import evaluate_answers as evaluate_answers
     from telerank.verbs.candidates import consistency as consistency
     from telerank.verbs.candidates import depth as depth
     from telerank.verbs.data import segment_lengths as segment_lengths
     from telerank.verbs.encode import encode as encode
     from telerank.verbs.evaluate import compare as compare
     from telerank.verbs.evaluate import evaluate as evaluate
+    from telerank.verbs.evaluate import evaluate_answers as evaluate_answers
     from telerank.verbs.experiment import experiment as experiment
     from telerank.verbs.experiment import run_experiment as run_experiment
     from telerank.verbs.fuse import combine as combine
@@ -64,11 +64,10 @@ _MODULES = {
     "stage": "Stage",
     "types": "Answer Answers Doc Explanation Qrel Query Ranking",
     "verbs.answer": "answer read reader",
-    "verbs.answers.evaluate": "evaluate_answers",
     "verbs.candidates": "consistency depth",
     "verbs.data": "segment_lengths",
     "verbs.encode": "encode",
-    "verbs.evaluate": "compare evaluate",
+    "verbs.evaluate": "compare evaluate evaluate_answers",
     "verbs.experiment": "experiment run_experiment",
     "verbs.fuse": "combine fuse tune_fusion",
     "verbs.index": "index",

@@ -18,7 +18,7 @@ from telerank.corpus.answers import (
     write_predictions,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.verbs.answers.evaluate import compare_answers, evaluate_answers, read_gold
+from telerank.verbs.evaluate import compare_answers, evaluate_answers, read_gold
 
 QUESTIONS = [
     {"id": "q1", "question": "Qui rit ?", "answers": [{"text": "le roi", "answer_start": 0}]},

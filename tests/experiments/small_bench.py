@@ -11,8 +11,8 @@ import yaml
 
 from telerank.corpus.collection import Collection
 from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.comparison import JudgedQueries
 from telerank.experiments.data import ExperimentData
-from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.schema import DataSpec
 from telerank.experiments.systems import SystemRuns
 from telerank.pipelines.functions import pipeline

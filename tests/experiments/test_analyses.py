@@ -17,13 +17,13 @@ from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.evaluation.statistics import holm
 from telerank.experiments.analyses.bench import analyse, analyse_all
-from telerank.experiments.analyses.by_depth import (
+from telerank.experiments.analyses.first_stages import (
+    CombinationAnalysis,
     ConsistencyAnalysis,
     RecallAnalysis,
     RerankingAnalysis,
     make_reranker,
 )
-from telerank.experiments.analyses.combination import CombinationAnalysis
 from telerank.experiments.analyses.quality import QualityAnalysis
 from telerank.experiments.analysis import Unavailable
 from telerank.fusion.lists import interleave_rankings

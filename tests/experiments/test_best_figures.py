@@ -11,7 +11,7 @@ from test_long_document_data import robust, towns
 from papers import read_paper
 from small_models import small_encoder
 from small_set import write_beir
-from telerank.experiments.pooled import PooledOutcome
+from telerank.experiments.report import PooledOutcome
 from telerank.experiments.schema import merge
 
 pytestmark = pytest.mark.train

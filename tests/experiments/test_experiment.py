@@ -14,8 +14,7 @@ from letters import ByLength
 from letters import Letters as AnyLetters
 from telerank.errors import CollectionError, ExpressionError, MeasureError
 from telerank.evaluation.measures import measure
-from telerank.experiments.comparison import run_systems
-from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.comparison import JudgedQueries, run_systems
 from telerank.trec import read_run, write_run
 from telerank.types import Explanation, Query, Ranking
 

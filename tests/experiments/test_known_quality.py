@@ -6,7 +6,7 @@ import pytest
 
 from telerank.corpus.formats import open_collection
 from telerank.evaluation.measures import measure
-from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.comparison import JudgedQueries
 from telerank.retrieval.index import Index
 from telerank.sparse.writer import build_index
 

@@ -15,16 +15,15 @@ from telerank.corpus.answers import write_answers
 from telerank.evaluation.measures import measure
 from telerank.evaluation.statistics import bootstrap_intervals, holm, paired_t
 from telerank.experiments.analyses.bench import analyse
-from telerank.experiments.analyses.long_documents.behind_first import BehindFirstAnalysis
-from telerank.experiments.analyses.long_documents.iterations import (
+from telerank.experiments.analyses.iterations import (
     DEV,
     TEST,
     TRAIN,
     IterationsAnalysis,
     known_pairs,
 )
-from telerank.experiments.analyses.long_documents.positions import PositionsAnalysis
-from telerank.experiments.analyses.long_documents.segments import (
+from telerank.experiments.analyses.relevant_text import BehindFirstAnalysis, PositionsAnalysis
+from telerank.experiments.analyses.segments import (
     BM25,
     FIRST,
     RANDOM,

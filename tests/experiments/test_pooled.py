@@ -12,11 +12,10 @@ from small_bench import saved_results
 
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.statistics import bootstrap_intervals, paired_t
-from telerank.experiments.analyses.long_documents.behind_first import BehindFirstAnalysis
-from telerank.experiments.analyses.quality import QualityAnalysis
-from telerank.experiments.analyses.significance import PairedTests, compare_pairs
+from telerank.experiments.analyses.quality import PairedTests, QualityAnalysis, compare_pairs
+from telerank.experiments.analyses.relevant_text import BehindFirstAnalysis
 from telerank.experiments.analysis import AnalysisResult
-from telerank.experiments.pooled import pool_outcomes
+from telerank.experiments.report import pool_outcomes
 
 MEASURES = ("RR", "AP")
 SYSTEMS = ("BM25", "MaxP", "BeST")

@@ -16,7 +16,7 @@ from gated_models import pairs_without_sentences, tiny_dmn  # noqa: E402
 from small_models import ARCHITECTURES, small_encoder  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.inspect.diffusion import KINDS, measure_diffusion  # noqa: E402
-from telerank.inspect.token_outputs import iterate_batches, open_checkpoint  # noqa: E402
+from telerank.inspect.drawn_pairs import iterate_batches, open_checkpoint  # noqa: E402
 from telerank.models.rerankers.kinds import Shape  # noqa: E402
 from telerank.models.rerankers.reranker import fresh_reranker, save_reranker  # noqa: E402
 

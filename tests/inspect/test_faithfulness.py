@@ -14,7 +14,7 @@ from gated_models import QIDS, gates_alone, pairs_of, tiny_dmn  # noqa: E402
 
 from small_models import small_encoder  # noqa: E402
 from telerank.errors import CollectionError, ModelError  # noqa: E402
-from telerank.inspect.faithfulness import (  # noqa: E402
+from telerank.inspect.gates import (  # noqa: E402
     LONGEST,
     MEAN,
     count_sentences,

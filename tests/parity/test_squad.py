@@ -10,10 +10,9 @@ import pytest
 import squad_rules
 
 from telerank.corpus.readers.squad import read_squad
-from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.groups import score_no_answer
-from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.answers.overlap import normalise_squad
+from telerank.evaluation.answers.report import score_no_answer
 
 ODD = [
     *(

@@ -11,7 +11,7 @@ from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import parse_measures
 from telerank.evaluation.tune import Folds
-from telerank.experiments.judged_queries import JudgedQueries
+from telerank.experiments.comparison import JudgedQueries
 from telerank.fusion import sum_reciprocal_ranks
 from telerank.fusion.lists import Fusion
 from telerank.fusion.tuning import WeightGrid

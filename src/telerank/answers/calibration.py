@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers, merge
 from telerank.errors import CollectionError
-from telerank.evaluation.answers.words import answer_words
+from telerank.evaluation.answers.overlap import answer_words
 from telerank.evaluation.tune import Folds
 from telerank.show.report import Report
 from telerank.show.tables import Table

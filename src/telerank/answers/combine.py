@@ -11,7 +11,7 @@ import numpy as np
 
 from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
-from telerank.evaluation.answers.words import answer_words
+from telerank.evaluation.answers.overlap import answer_words
 from telerank.fusion.lists import scale
 from telerank.models.readers.reader import ReaderSettings
 from telerank.types import Answer, Answers, Explanation, Query, Scores
@@ -137,8 +137,8 @@ def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) 
     """The answers to a question from the texts that were read for it, best first.
 
     Spans that overlap are one answer, the best of them; so are spans of equal
-    :func:`~telerank.evaluation.answers.words.answer_words`, and their documents are its sources. An answer's
-    confidence is the sum of the probabilities of its equal spans. There are none if the text that ranks first
+    :func:`~telerank.evaluation.answers.overlap.answer_words`, and their documents are its sources. The
+    confidence of an answer is the sum of the probabilities of its equal spans. There are none if the text that ranks first
     has none, by more than the threshold: a threshold is fitted on single texts, and the best span of many
     nearly always exceeds it.
     """

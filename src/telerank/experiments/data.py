@@ -1,4 +1,4 @@
-"""The data of an experiment: where it is, its judged queries, its indexes."""
+"""The data of an experiment: where it is or what it is made of, its judged queries, its indexes."""
 
 from __future__ import annotations
 
@@ -6,26 +6,39 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TypeAlias
 
 from telerank import model_names
+from telerank.corpus.article_parts import ArticleParts, is_parted_by, write_parts
 from telerank.corpus.bundled import PIAF, piaf
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
+from telerank.corpus.long_documents import folder as long_documents
+from telerank.corpus.long_documents.articles import ArticleSettings, join_articles
+from telerank.corpus.long_documents.far import FarSettings, make_far_relevant
+from telerank.corpus.ranking_sets.ranking_set import (
+    RankingSetSettings,
+    is_made_by,
+    make_ranking_set,
+    write_ranking_set,
+)
 from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, ModelError
-from telerank.experiments.comparison import plain_name
-from telerank.experiments.judged_queries import JudgedQueries
-from telerank.experiments.made_sets import is_made, make_set
+from telerank.experiments.comparison import JudgedQueries, plain_name
 from telerank.experiments.schema import DataSpec, Experiment
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities.models import BM25
 from telerank.sparse.writer import build_index
-from telerank.types import Progress, silent
+from telerank.stage import Stage
+from telerank.types import Doc, Progress, silent
 
 DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", model_names.VARIABLE)
 """The option and the environment variable that say where collections are, and models."""
@@ -239,3 +252,83 @@ def recognise_folder(folder: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
     return "a re-ranker" if first.endswith("ForSequenceClassification") else "a bi-encoder"
+
+
+def is_made(data: DataSpec, target: Path) -> bool:
+    """Whether the folder has the set that :func:`make_set` makes, of the same recipe."""
+    settings = _read_recipe(data)
+    match settings:
+        case RankingSetSettings():
+            return is_made_by(target, settings)
+        case ArticleParts():
+            return is_parted_by(target, settings)
+    manifest = target / long_documents.MANIFEST
+    if not manifest.is_file():
+        return False
+    recipe = json.loads(manifest.read_text("utf-8")).get("recipe", {})
+    return {key: recipe.get(key) for key in asdict(settings)} == asdict(settings)
+
+
+def make_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:
+    """Make the set of ``parts`` as the data says: its kind ``made_as``, the settings of its ``recipe``.
+
+    Raises CollectionError if the recipe has a setting that the kind does not have, or the set cannot be made.
+    """
+    settings = _read_recipe(data)
+    match settings:
+        case RankingSetSettings():
+            _make_ranking_set(data, settings, parts, target, progress)
+        case ArticleParts():
+            progress("parting articles", 0, None)
+            write_parts(parts, settings, target)
+        case ArticleSettings():
+            documents = join_articles(parts, settings, progress=progress)
+            long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
+        case FarSettings():
+            if len(parts) != 1:
+                raise CollectionError(
+                    f"far-relevant documents are made of one collection, not of {len(parts)}"
+                )
+            with ExitStack() as resources:
+                documents = make_far_relevant(parts[0], settings, resources=resources, progress=progress)
+                long_documents.write_long_documents(target, documents, overwrite=True, progress=progress)
+
+
+Settings: TypeAlias = RankingSetSettings | ArticleSettings | FarSettings | ArticleParts
+_KINDS: Mapping[str, Callable[..., Settings]] = {
+    "ranking-set": RankingSetSettings,
+    "articles": ArticleSettings,
+    "far-relevant": FarSettings,
+    "article-parts": ArticleParts,
+}
+
+
+def _read_recipe(data: DataSpec) -> Settings:
+    """The settings of what is made; a ranking set has the Piaf report's by default (section 5.2).
+
+    Its documents are contexts, without the titles of their articles.
+    """
+    usual = {"model": f"bm25 over {data.analyzer}", "titles": False} if data.made_as == "ranking-set" else {}
+    try:
+        return _KINDS[data.made_as](**{**usual, **data.recipe})
+    except (TypeError, ValueError) as error:
+        raise CollectionError(f"recipe of {data.made_as}: {error}") from error
+
+
+def _make_ranking_set(
+    data: DataSpec,
+    settings: RankingSetSettings,
+    parts: Sequence[Collection],
+    target: Path,
+    progress: Progress,
+) -> None:
+    """A ranking set of question-answering sets (Piaf report, section 5)."""
+
+    @contextmanager
+    def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
+        index = target.with_name("ranking-set-index")
+        built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
+        yield SparseRetriever(built, BM25())
+
+    ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
+    write_ranking_set(target, ranking_set, overwrite=True)

@@ -25,9 +25,8 @@ from telerank.errors import CollectionError
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analysis import Unavailable
-from telerank.experiments.comparison import plain_name
+from telerank.experiments.comparison import JudgedQueries, plain_name
 from telerank.experiments.data import ExperimentData
-from telerank.experiments.judged_queries import JudgedQueries
 from telerank.expressions import number_text
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages

@@ -1,18 +1,22 @@
-"""The results of an experiment in files: a page with everything in it, tables, plots, every value as JSON."""
+"""The results of an experiment in files: a page with everything in it, tables, plots, every value as JSON.
+
+Data of the same ``pool`` are folds of one collection: what one measures, no other one does. Their values are
+pooled over all queries, of each analysis that keeps those of its queries.
+"""
 
 from __future__ import annotations
 
 import base64
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.drafts import replace_file
-from telerank.experiments.analysis import Analysis, AnalysisResult
+from telerank.experiments.analysis import Analysis, AnalysisResult, Items, PooledValues
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRuns
@@ -205,3 +209,76 @@ def machine() -> str:
     if hasattr(os, "sysconf") and {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
         parts.append(f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB")
     return ", ".join((*parts, platform.system()))
+
+
+@dataclass(frozen=True, eq=False)
+class PooledOutcome:
+    """What came of an experiment on the folds of ``pool``: pooled ``results``, and files in ``folder``."""
+
+    title: str
+    pool: str
+    folds: tuple[ExperimentOutcome, ...]
+    results: tuple[AnalysisResult, ...]
+    folder: Path
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the tables must know."""
+        names = ", ".join(fold.data.name for fold in self.folds)
+        pooled = f"Pooled over the folds {names}, each measured with models that learned from others"
+        said = (note for result in self.results for note in result.notes)
+        return (f"{pooled}.", *said)
+
+    @property
+    def seconds(self) -> float:
+        """How long the folds took together."""
+        return sum(fold.seconds for fold in self.folds)
+
+    @property
+    def time(self) -> str:
+        """How long the folds took together, as text."""
+        return describe_time(self.seconds)
+
+
+def pool_outcomes(outcomes: Sequence[ExperimentOutcome], folder: Path, pool: str) -> PooledOutcome:
+    """Pool the analyses of the folds, and write tables, values and plots into ``folder``."""
+    specs = outcomes[0].spec.analyses
+    names = [outcome.data.name for outcome in outcomes]
+    results = tuple(
+        _pool(spec, dict(zip(names, (outcome.results[number].items for outcome in outcomes), strict=True)))
+        for number, spec in enumerate(specs)
+    )
+    pooled = PooledOutcome(f"{outcomes[0].title}, {pool}", pool, tuple(outcomes), results, folder)
+    _write(pooled, specs)
+    return pooled
+
+
+def _pool(spec: Analysis, by_fold: Mapping[str, Items]) -> AnalysisResult:
+    """The analysis of the folds that have values of it."""
+    folds = {name: items for name, items in by_fold.items() if items}
+    if not folds:
+        return AnalysisResult((), {"columns": {}}, notes=(f"Not pooled: {spec.title or spec.kind}.",))
+    return spec.pool_folds(PooledValues(folds))
+
+
+def _write(pooled: PooledOutcome, specs: Sequence[Analysis]) -> None:
+    from telerank.show.plots import save_plot
+
+    pooled.folder.mkdir(parents=True, exist_ok=True)
+    for result in pooled.results:
+        for name, figure in result.plots.items():
+            for form in ("svg", "png"):
+                save_plot(figure, pooled.folder / f"{name}.{form}")
+    tables = [render_markdown(table) for result in pooled.results for table in result.tables]
+    text = "\n".join([f"# {pooled.title}\n", *tables, *(f"- {note}" for note in pooled.notes)])
+    pairs = zip(specs, pooled.results, strict=True)
+    record = {
+        "pool": pooled.pool,
+        "folds": [fold.folder.name for fold in pooled.folds],
+        "results": [{"kind": spec.kind, "title": spec.title, **own.record} for spec, own in pairs],
+        "notes": pooled.notes,
+        "versions": versions(),
+    }
+    replace_file(pooled.folder / TABLES, f"{text}\n".encode())
+    replace_file(pooled.folder / TIMES, to_json(record_times(pooled.seconds)).encode())
+    replace_file(pooled.folder / RESULTS, to_json(record).encode())

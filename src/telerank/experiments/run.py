@@ -13,8 +13,7 @@ from telerank.experiments.analyses.bench import Bench, analyse_all
 from telerank.experiments.analysis import select_published
 from telerank.experiments.comparison import plain_name
 from telerank.experiments.data import Sources, choose_data, open_data
-from telerank.experiments.pooled import PooledOutcome, pool_outcomes
-from telerank.experiments.report import ExperimentOutcome, write_report
+from telerank.experiments.report import ExperimentOutcome, PooledOutcome, pool_outcomes, write_report
 from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRunner
 from telerank.types import Progress, silent

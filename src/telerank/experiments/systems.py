@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from telerank.corpus.collection import split_parts
 from telerank.errors import CollectionError, MissingExtra
 from telerank.experiments.analysis import Unavailable
-from telerank.experiments.comparison import plain_name
+from telerank.experiments.comparison import JudgedQueries, plain_name
 from telerank.experiments.data import ExperimentData, Sources, open_data, recognise_folder
 from telerank.experiments.functions import ExperimentFunctions, ExperimentModels
-from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.schema import Experiment, RerankerUse, model_words, reranker_use, system_words
 from telerank.experiments.trained import (
     LearningSet,

@@ -27,8 +27,15 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from telerank.inspect.drawn_pairs import JudgedPair, describe_cut, tokenize_drawn
-from telerank.inspect.token_outputs import BATCH, compute_token_outputs, iterate_batches, open_checkpoints
+from telerank.inspect.drawn_pairs import (
+    BATCH,
+    JudgedPair,
+    compute_token_outputs,
+    describe_cut,
+    iterate_batches,
+    open_checkpoints,
+    tokenize_drawn,
+)
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.show.plots import COLOURS, STYLE

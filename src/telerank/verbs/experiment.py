@@ -10,12 +10,10 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import MeasureNames
-from telerank.experiments.comparison import ExperimentResult, System, compare_systems
+from telerank.experiments.comparison import ExperimentResult, JudgedQueries, System, compare_systems
 from telerank.experiments.data import MODELS, Sources
-from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.packaged import find_experiment, list_experiments
-from telerank.experiments.pooled import PooledOutcome
-from telerank.experiments.report import ExperimentOutcome
+from telerank.experiments.report import ExperimentOutcome, PooledOutcome
 from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
 from telerank.experiments.schema import has_small, read_experiment

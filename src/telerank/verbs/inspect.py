@@ -30,8 +30,7 @@ from telerank.verbs.index import open_source
 if TYPE_CHECKING:
     from telerank.inspect.diffusion import DiffusionReport
     from telerank.inspect.embeddings import EmbeddingsReport
-    from telerank.inspect.faithfulness import FaithfulnessReport
-    from telerank.inspect.gates import Gates
+    from telerank.inspect.gates import FaithfulnessReport, Gates
 
 Checkpoints = Annotated[
     Sequence[str],
@@ -142,10 +141,8 @@ def faithfulness(
     CollectionError, ModelError
         As :func:`diffusion`; if the re-ranker has no gates, or no passage has two sentences.
     """
-    from telerank.inspect.drawn_pairs import draw_by_class, draw_pairs, open_candidates, tokenize_drawn
-    from telerank.inspect.faithfulness import FaithfulnessReport, measure_faithfulness
-    from telerank.inspect.gates import find_gates
-    from telerank.inspect.token_outputs import move
+    from telerank.inspect.drawn_pairs import draw_by_class, draw_pairs, move, open_candidates, tokenize_drawn
+    from telerank.inspect.gates import FaithfulnessReport, find_gates, measure_faithfulness
     from telerank.models.rerankers.reranker import load_reranker
 
     source = open_candidates(data, candidates, split)

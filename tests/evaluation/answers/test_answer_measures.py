@@ -7,21 +7,21 @@ import math
 import pytest
 
 from telerank.errors import MeasureError
-from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.groups import (
+from telerank.evaluation.answers.measures import GoldAnswers, answer_recall, measure_answers, measure_system
+from telerank.evaluation.answers.overlap import character_f1, normalise_french, normalise_squad
+from telerank.evaluation.answers.report import (
     AnsweredPart,
+    AnswerEvaluations,
     BestThreshold,
     NoAnswerScores,
     apply_threshold,
     by_answer_length,
     by_question_word,
     length_group,
+    no_answer_tables,
     question_word,
     score_no_answer,
 )
-from telerank.evaluation.answers.measures import answer_recall, measure_answers, measure_system
-from telerank.evaluation.answers.overlap import character_f1, normalise_french, normalise_squad
-from telerank.evaluation.answers.report import AnswerEvaluations, no_answer_tables
 from telerank.types import Answer, Query, Ranking
 
 FRENCH = {

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.evaluation.answers.overlap import normalise_french
-from telerank.evaluation.answers.words import answer_words, is_sign
+from telerank.evaluation.answers.overlap import answer_words, is_sign, normalise_french
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def evaluate(
 
     Example: `telerank evaluate qrels.txt bm25.run dfi.run -m "R AP" --depths 1,3,…,15 --plot depth.png`
     """
-    from telerank.verbs.answers.evaluate import are_predictions
+    from telerank.verbs.evaluate import are_predictions
 
     if are_predictions(runs.run):
         refuse_of_runs(depths=depths, plot=report.plot, strict=runs.strict)
@@ -94,7 +94,7 @@ def compare(
 
     Files of predicted answers are compared in the same way.
     """
-    from telerank.verbs.answers.evaluate import are_predictions, compare_answers
+    from telerank.verbs.evaluate import are_predictions, compare_answers
 
     if are_predictions(runs.run):
         refuse_of_runs(strict=runs.strict)

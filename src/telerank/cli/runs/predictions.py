@@ -9,14 +9,14 @@ from telerank.errors import MeasureError
 
 if TYPE_CHECKING:
     from telerank.evaluation.measures import MeasureNames
-    from telerank.verbs.answers.evaluate import AnswerEvaluations
+    from telerank.verbs.evaluate import AnswerEvaluations
 
 
 def measure_predictions(
     given: JudgedOptions, measures: MeasureNames | None, values: tuple[str | None, float] = (None, 1.0)
 ) -> AnswerEvaluations:
     """The evaluations of files of predictions; ``values`` are the file of no-answer, and the threshold."""
-    from telerank.verbs.answers.evaluate import ANSWER_MEASURES, evaluate_answers
+    from telerank.verbs.evaluate import ANSWER_MEASURES, evaluate_answers
 
     data = open_collection(given.qrels, given.format, given.encoding)
     no_answer, threshold = values

@@ -1,27 +1,216 @@
-"""Tables of evaluations of answers."""
+"""Evaluations of answers as tables: by question word and answer length, with and without an answer.
+
+The figures of questions without an answer are those of SQuAD 2.0's script: at a threshold of no-answer, and
+at the best ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, stdev
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.groups import (
-    GroupMeans,
-    NoAnswerScores,
-    apply_threshold,
-    by_answer_length,
-    by_question_word,
-    score_no_answer,
-)
+import numpy as np
+
+from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.report import describe_gaps, means_table, query_table
 from telerank.show.report import Report
 from telerank.show.tables import Table
+
+OTHER = "other"
+_FORMS = {
+    "how many": r"how (?:many|much|often|old|long|far|tall|big|large|high)",
+    "who": "who|whom|whose",
+    "what": "what",
+    "which": "which",
+    "when": "when",
+    "where": "where",
+    "why": "why",
+    "how": "how",
+    "quel": r"quel(?:le)?s?|(?:au|du|le)quel|laquelle|(?:aux|des|les)quel(?:le)?s",
+    "combien": "combien",
+    "comment": "comment",
+    "pourquoi": "pourquoi",
+    "quand": "quand",
+    "où": "où|^ou",
+    "qui": "qui",
+    "que": r"que|qu(?=')|quoi",
+}
+"""Question words with the forms that count as them; the first that fits is taken where several do."""
+_RELATIVE = {"who", "which", "when", "where", "qui", "que", "où", "quand"}
+"""Words that are often no question words further inside a sentence."""
+_BEGINNING = 2
+"""The first words of a question, where any of them asks: ``Depuis quand``."""
+_WORD = re.compile(
+    r"(?<![\w-])(?:" + "|".join(f"(?P<g{n}>{form})" for n, form in enumerate(_FORMS.values())) + r")(?!\w)",
+    re.IGNORECASE,
+)
+_IS_IT = re.compile("est-ce[ -]qu(?:e |')", re.IGNORECASE)
+_LABELS = tuple(_FORMS)
+QUESTION_WORDS = (*_LABELS, OTHER)
+
+LENGTHS = ("no answer", "1 word", "2 words", "3–5 words", "6–10 words", "11 words or more")
+
+
+class GroupMeans(NamedTuple):
+    """The number of questions of a group, and the means over them, by measure."""
+
+    questions: int
+    means: Mapping[str, float]
+
+
+def question_word(question: str) -> str:
+    """The question word of a question, ``other`` if it has none.
+
+    That is the first question word of its first two words, or the first further inside that is not also a
+    relative pronoun or a conjunction, or else the first.
+    """
+    text = _IS_IT.sub("est-ce ", re.sub("[’ʼ‘]", "'", question))
+    matches = [
+        (len(text[: match.start()].split()), _LABELS[int(str(match.lastgroup)[1:])])
+        for match in _WORD.finditer(text)
+    ]
+    for position, label in matches:
+        if position < _BEGINNING or label not in _RELATIVE:
+            return label
+    return matches[0][1] if matches else OTHER
+
+
+def length_group(answers: tuple[str, ...]) -> str:
+    """The group of a question by the words of its first gold answer, one of :data:`LENGTHS`."""
+    if not answers:
+        return LENGTHS[0]
+    words = len(answers[0].split())
+    return LENGTHS[(words > 0) + (words > 1) + (words > 2) + (words > 5) + (words > 10)]
+
+
+def by_question_word(gold: GoldAnswers, evaluation: Evaluation) -> dict[str, GroupMeans]:
+    """The means of each question word that occurs, the English ones first."""
+    return _means(evaluation, lambda qid: question_word(gold.questions[qid]), QUESTION_WORDS)
+
+
+def by_answer_length(gold: GoldAnswers, evaluation: Evaluation) -> dict[str, GroupMeans]:
+    """The means by length of the first gold answer, the short ones first."""
+    return _means(evaluation, lambda qid: length_group(gold.answers.get(qid, ())), LENGTHS)
+
+
+def _means(
+    evaluation: Evaluation, group_of: Callable[[str], str], order: tuple[str, ...]
+) -> dict[str, GroupMeans]:
+    groups: dict[str, list[str]] = {label: [] for label in order}
+    for qid in evaluation.qids:
+        groups[group_of(qid)].append(qid)
+    return {
+        label: GroupMeans(len(qids), evaluation.select(qids).mean) for label, qids in groups.items() if qids
+    }
+
+
+@dataclass(frozen=True)
+class AnsweredPart:
+    """A part of the questions, and the means over it, by measure."""
+
+    questions: int
+    means: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class BestThreshold:
+    """The highest mean of a measure that a threshold reaches, and the least such threshold, as the script has
+    it.
+
+    A question whose value of no-answer is above the threshold has no answer.
+    """
+
+    mean: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class NoAnswerScores:
+    """The figures of SQuAD 2.0's script, from 0 to 1: all questions, HasAns, NoAns, and the best thresholds.
+
+    A part without questions is None. ``best`` is empty without values of no-answer.
+    """
+
+    total: AnsweredPart
+    has_answer: AnsweredPart | None
+    no_answer: AnsweredPart | None
+    best: Mapping[str, BestThreshold]
+
+
+def apply_threshold(
+    gold: GoldAnswers, evaluation: Evaluation, no_answer: Mapping[str, float], threshold: float
+) -> Evaluation:
+    """The evaluation if questions whose value of no-answer is above ``threshold`` had no answer.
+
+    Raises ValueError if a question has no value.
+    """
+    lacking = [qid for qid in evaluation.qids if qid not in no_answer]
+    if lacking:
+        more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
+        raise ValueError(f"question {lacking[0]!r}{more} has no value of no-answer")
+    above = np.array([no_answer[qid] > threshold for qid in evaluation.qids])
+    empty = np.array([float(not gold.answers.get(qid)) for qid in evaluation.qids])
+    values = {name: np.where(above, empty, own) for name, own in evaluation.values.items()}
+    return Evaluation(evaluation.qids, values, evaluation.missing, unjudged=evaluation.unjudged)
+
+
+def score_no_answer(
+    gold: GoldAnswers,
+    predictions: Mapping[str, str],
+    evaluation: Evaluation,
+    no_answer: Mapping[str, float] | None = None,
+    *,
+    threshold: float = 1.0,
+) -> NoAnswerScores:
+    """SQuAD 2.0's figures of an evaluation; ``no_answer`` has a value for each question, higher for no
+    answer.
+
+    ``predictions`` are those that were evaluated. Best thresholds are searched among all values, as the
+    script does: of equal values it may stop between two.
+
+    Raises ValueError if a question has no value.
+    """
+    final, best = evaluation, {}
+    if no_answer is not None:
+        final = apply_threshold(gold, evaluation, no_answer, threshold)
+        best = {
+            name: _best_threshold(gold, predictions, evaluation.of(name), no_answer)
+            for name in evaluation.measures
+        }
+    has, none = (
+        [qid for qid in gold.questions if bool(gold.answers.get(qid)) is kind] for kind in (True, False)
+    )
+    total = AnsweredPart(len(final.qids), final.mean)
+    return NoAnswerScores(total, _part(final, has), _part(final, none), best)
+
+
+def _part(evaluation: Evaluation, qids: list[str]) -> AnsweredPart | None:
+    return AnsweredPart(len(qids), evaluation.select(qids).mean) if qids else None
+
+
+def _best_threshold(
+    gold: GoldAnswers,
+    predictions: Mapping[str, str],
+    values: Mapping[str, float],
+    no_answer: Mapping[str, float],
+) -> BestThreshold:
+    """Answer no question, then one after another, those first whose value of no-answer is lowest."""
+    score = best = float(len(gold.unanswerable))
+    threshold = 0.0
+    for qid in sorted(no_answer, key=lambda qid: no_answer[qid]):
+        if qid not in predictions or qid not in gold.questions:
+            continue
+        score += values[qid] if gold.answers.get(qid) else -float(bool(predictions[qid]))
+        if score > best:
+            best, threshold = score, no_answer[qid]
+    return BestThreshold(best / len(values), threshold)
+
 
 _GROUPS = {"question word": by_question_word, "answer length": by_answer_length}
 

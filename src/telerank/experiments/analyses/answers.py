@@ -58,7 +58,7 @@ class AnswerSizesAnalysis(_QuestionSetsSpec):
             raise ValueError(f"expected measures of answers: {error}") from error
 
     def analyse(self, bench: Bench) -> AnalysisResult:
-        from telerank.experiments.answers.sizes import analyse_answer_sizes
+        from telerank.experiments.answers.reading import analyse_answer_sizes
 
         return analyse_answer_sizes(bench, self)
 

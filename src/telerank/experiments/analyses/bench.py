@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from telerank.errors import CollectionError, MissingExtra
 from telerank.evaluation.measures import Evaluation, measure
 from telerank.experiments.analysis import Analysis, AnalysisResult, Published, Unavailable, select_published
-from telerank.experiments.comparison import read_rankings
+from telerank.experiments.comparison import JudgedQueries, read_rankings
 from telerank.experiments.data import ExperimentData
-from telerank.experiments.judged_queries import JudgedQueries
 from telerank.experiments.systems import SystemRunner, SystemRuns
 from telerank.types import Qrels, Ranking
 

@@ -20,7 +20,7 @@ from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import Evaluation, expand_measures, find_cutoff, measure
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analyses.significance import describe_difference, describe_marks, record_differences
+from telerank.experiments.analyses.quality import describe_difference, describe_marks, record_differences
 from telerank.experiments.analysis import (
     Analysis,
     AnalysisResult,

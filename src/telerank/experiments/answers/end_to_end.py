@@ -14,8 +14,8 @@ from telerank.answers.combine import MU, AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.answers.spans import TextReading
 from telerank.corpus.collection import split_parts
-from telerank.evaluation.answers.gold import GoldAnswers
 from telerank.evaluation.answers.measures import (
+    GoldAnswers,
     SystemAnswers,
     answer_recall,
     measure_answers,
@@ -28,7 +28,7 @@ from telerank.evaluation.tune import Folds
 from telerank.experiments.analyses.answers import EndToEndAnalysis
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import AnalysisResult, Unavailable
-from telerank.experiments.answers.trained import ReaderTrainer
+from telerank.experiments.answers.reading import ReaderTrainer
 from telerank.show.tables import Table
 from telerank.types import Answers, Doc, Query, Ranking
 

@@ -11,8 +11,7 @@ import numpy as np
 from telerank.answers.calibration import DevQuestion, ReaderFit, fit_reader
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
-from telerank.evaluation.answers.gold import GoldAnswers
-from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.measures import Evaluation
 from telerank.models.readers.reader import Reader
 from telerank.training.parallel import ALONE, Processes, share_by_length

@@ -12,7 +12,7 @@ from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
 from telerank.corpus.ranking_sets.splits import digest, shuffle
 from telerank.errors import CollectionError
-from telerank.evaluation.answers.gold import GoldAnswers
+from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.types import Answer, Doc, Progress, Query, silent
 

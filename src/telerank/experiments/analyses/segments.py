@@ -22,11 +22,7 @@ from telerank.evaluation.segments import (
     top_segment,
 )
 from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analysis import (
-    Analysis,
-    AnalysisResult,
-    Unavailable,
-)
+from telerank.experiments.analysis import Analysis, AnalysisResult, Unavailable
 from telerank.experiments.published import beside_published
 from telerank.experiments.systems import SystemRuns
 from telerank.show.tables import Table, show_interval

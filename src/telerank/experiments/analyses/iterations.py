@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from telerank.evaluation.segments import measure_segments
 from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analyses.long_documents.segments import (
+from telerank.experiments.analyses.segments import (
     BM25,
     FIRST,
     RANDOM,
@@ -25,8 +25,7 @@ from telerank.experiments.analyses.long_documents.segments import (
     items_of,
     read_true_pairs,
 )
-from telerank.experiments.analysis import AnalysisResult, Published, Unavailable
-from telerank.experiments.pooled_values import Items, PooledValues
+from telerank.experiments.analysis import AnalysisResult, Items, PooledValues, Published, Unavailable
 from telerank.experiments.published import beside_published
 from telerank.show.tables import Table
 from telerank.types import Query

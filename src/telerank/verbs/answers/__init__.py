@@ -1,1 +1,0 @@
-"""What a person does with answers."""
