@@ -138,9 +138,9 @@ def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) 
 
     Spans that overlap are one answer, the best of them; so are spans of equal
     :func:`~telerank.evaluation.answers.overlap.answer_words`, and their documents are its sources. The
-    confidence of an answer is the sum of the probabilities of its equal spans. There are none if the text that ranks first
-    has none, by more than the threshold: a threshold is fitted on single texts, and the best span of many
-    nearly always exceeds it.
+    confidence of an answer is the sum of the probabilities of its equal spans. There are none if the text
+    that ranks first has none, by more than the threshold: a threshold is fitted on single texts, and the best
+    span of many nearly always exceeds it.
     """
     candidates = SpanTable.of(texts, rules.mu)
     if rules.threshold is not None and candidates.no_answer > rules.threshold:

@@ -351,8 +351,7 @@ def _number_by_rank(
     batch: list[Ranking], answered: set[str], judged: Mapping[str, int], unjudged: list[str]
 ) -> dict[str, dict[str, float]]:
     """``run[qid][docno]``: a number that falls with the rank; queries without documents are omitted."""
-    deepest = max(map(len, batch), default=0)
-    falling = np.arange(deepest, 0, -1, dtype=np.float64).tolist()
+    falling = np.arange(max(map(len, batch), default=0), 0, -1, dtype=np.float64).tolist()
     run: dict[str, dict[str, float]] = {}
     for ranking in batch:
         qid = ranking.query.qid

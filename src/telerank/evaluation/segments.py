@@ -132,8 +132,7 @@ def measure_segments(
     numbers: dict[str, int] = {}
     query = np.array([numbers.setdefault(choice.qid, len(numbers)) for choice in judged])
     right = np.bincount(query, [choice.right for choice in judged])
-    pairs = np.bincount(query)
-    ((low, high),) = bootstrap_intervals([right], pairs, confidence=confidence, seed=seed)
+    ((low, high),) = bootstrap_intervals([right], np.bincount(query), confidence=confidence, seed=seed)
     return SegmentPrecision(
         pairs=len(judged),
         queries=len(numbers),

@@ -175,22 +175,31 @@ class AnalysisResult:
 
 
 class Analysis(Section):
-    """The settings that every analysis has."""
+    """The settings that every analysis has.
+
+    Attributes
+    ----------
+    title
+        The caption of its first table, and its heading in the report.
+    about
+        What a reader must know of it, in the report.
+    systems
+        The systems that are analysed; None: all.
+    published
+        The values that a paper prints, by data set; without them those of the experiment.
+    needs_systems
+        Whether the analysis is of systems, and not available without one.
+    """
 
     title: str = ""
-    """The caption of its first table, and its heading in the report."""
     about: str = ""
-    """What a reader must know of it, in the report."""
     systems: tuple[str, ...] | None = None
-    """The systems that are analysed; None: all."""
     published: dict[str, Published] = Field(default_factory=dict)
-    """The values that a paper prints, by data set; without them those of the experiment."""
     if TYPE_CHECKING:
         kind: (
             str  # Each class declares it with its own value; records then have it after the common settings.
         )
     needs_systems: ClassVar[bool] = True
-    """Whether the analysis is of systems, and not available without one."""
 
     @property
     def system_names(self) -> tuple[str, ...]:
@@ -227,10 +236,10 @@ ANALYSES = {
     "combination": "first_stages.CombinationAnalysis",
     "tuning": "tuning.TuningAnalysis",
     "ranking-set": "statistics.RankingSetAnalysis",
-    "losses": "trainings.LossesSpec",
+    "losses": "trainings.LossesAnalysis",
     "embeddings": "representations.EmbeddingsAnalysis",
-    "grid": "trainings.GridSpec",
-    "sizes": "trainings.SizesSpec",
+    "grid": "trainings.GridAnalysis",
+    "sizes": "trainings.SizesAnalysis",
     "statistics": "statistics.StatisticsAnalysis",
     "throughput": "trainings.ThroughputAnalysis",
     "diffusion": "representations.DiffusionAnalysis",

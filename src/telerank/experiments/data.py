@@ -196,8 +196,7 @@ def open_data(
     else:
         source = source or str(_make_set(name, data, sources, folder, progress))
         collection = open_collection(source)
-    judged = JudgedQueries.of(collection, data.split)
-    dev, measuring = _draw(judged, spec)
+    dev, measuring = _draw(JudgedQueries.of(collection, data.split), spec)
     own = folder / plain_name(name)
     return ExperimentData(name, data, source, collection, own, measuring, dev, progress, sources)
 

@@ -16,16 +16,23 @@ TRAININGS = Path(__file__).parent / "trainings"
 
 @dataclass(frozen=True)
 class PackagedExperiment:
-    """An experiment of the package: what it needs, and what of that is here."""
+    """An experiment of the package: what it needs, and what of that is here.
+
+    Attributes
+    ----------
+    small
+        Its small copy.
+    here
+        Its data that are here.
+    missing
+        Its data that are not.
+    """
 
     name: str
     spec: Experiment
     small: Experiment | None
-    """Its small copy."""
     here: tuple[str, ...]
-    """Its data that are here."""
     missing: tuple[str, ...]
-    """Its data that are not."""
 
 
 def find_experiment(name: str | Path) -> tuple[str, Path]:

@@ -29,41 +29,63 @@ _OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions who
 
 
 class DataSpec(Section):
-    """A collection that an experiment can run on."""
+    """A collection that an experiment can run on.
+
+    Attributes
+    ----------
+    about
+        What it is and, if it is not the paper's, what its figures mean.
+    split
+        The split whose queries measure; None: the only one.
+    paper
+        Whether the paper's figures are of this data.
+    submission
+        A split without judgments: each system's run over it is written in MS MARCO's submission
+        format.
+    made_of
+        Collections that this one is made of, if it is not there itself.
+    made_as
+        What is made of them: a ranking set, long documents of articles, documents with late
+        relevance, or a question-answering set with the splits `train`, `dev` and `test` of whole
+        articles.
+    recipe
+        Settings of what is made (`ArticleSettings`, `FarSettings`, `RankingSetSettings`,
+        `ArticleParts`).
+    pool
+        Folds of one collection have the same; an experiment runs on all of them, and pools their
+        values.
+    bundled
+        Whether it is installed with telerank (PIAF).
+    differs
+        What differs in the experiment on this data, merged over it; see :meth:`Experiment.on`.
+    """
 
     about: str = ""
-    """What it is and, if it is not the paper's, what its figures mean."""
     split: str | None = None
-    """The split whose queries measure; None: the only one."""
     analyzer: str = "english"
     paper: bool = False
-    """Whether the paper's figures are of this data."""
     submission: str | None = None
-    """A split without judgments: each system's run over it is written in MS MARCO's submission format."""
     made_of: tuple[str, ...] = ()
-    """Collections that this one is made of, if it is not there itself."""
     made_as: Literal["ranking-set", "articles", "far-relevant", "article-parts"] = "ranking-set"
-    """What is made of them: a ranking set, long documents of articles, documents with late relevance, or a
-    question-answering set with the splits `train`, `dev` and `test` of whole articles."""
     recipe: dict[str, Any] = Field(default_factory=dict)
-    """Settings of what is made (`ArticleSettings`, `FarSettings`, `RankingSetSettings`, `ArticleParts`)."""
     pool: str | None = None
-    """Folds of one collection have the same; an experiment runs on all of them, and pools their values."""
     bundled: bool = False
-    """Whether it is installed with telerank (PIAF)."""
     differs: dict[str, Any] = Field(default_factory=dict)
-    """What differs in the experiment on this data, merged over it; see :meth:`Experiment.on`."""
 
 
 class TrainedModel(Section):
     """A model that the experiment trains; ``settings`` is what ``telerank train`` takes.
 
     A ``run`` in the settings is the text of a pipeline over the systems.
+
+    Attributes
+    ----------
+    seeds
+        Seeds of the trainings, instead of the experiment's.
     """
 
     train: Literal["reranker", "bi-encoder", "reader"]
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
-    """Seeds of the trainings, instead of the experiment's."""
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -89,36 +111,53 @@ class GivenModel(Section):
 
 
 class Experiment(Section):
-    """Data, models, systems as pipelines over them, analyses, and the values that a paper prints."""
+    """Data, models, systems as pipelines over them, analyses, and the values that a paper prints.
+
+    Attributes
+    ----------
+    data
+        By name; those of the paper that are here are used, or else the first that is here.
+    sets
+        Collections that models learn from (`data.collection` of a training) and that are not
+        measured.
+    models
+        For ``rerank(NAME)`` and ``dense(NAME)``, and readers of the analyses of answers.
+    training
+        Settings that all trained re-rankers share; a ``run`` in them is a pipeline over the
+        systems.
+    seeds
+        Each model is trained with each; tables have the mean and the standard deviation.
+    systems
+        Pipelines by name; words are systems above, and functions.
+    queries
+        Number of judged queries that measure, drawn by ``seed``; None: all.
+    dev
+        Number of judged queries that choose settings, and do not measure.
+    depth
+        Documents of a ranking that are kept and measured.
+    minutes
+        How long it takes on two cores when nothing is kept, on all of its data, by processor time;
+        None: not measured.
+    published
+        By data set: ``published[data][system][column]``.
+    """
 
     title: str
     source: str = ""
     about: str = ""
     data: dict[str, DataSpec] = Field(min_length=1)
-    """By name; those of the paper that are here are used, or else the first that is here."""
     sets: dict[str, DataSpec] = Field(default_factory=dict)
-    """Collections that models learn from (`data.collection` of a training) and that are not measured."""
     models: dict[str, TrainedModel | GivenModel] = Field(default_factory=dict)
-    """For ``rerank(NAME)`` and ``dense(NAME)``, and readers of the analyses of answers."""
     training: dict[str, Any] = Field(default_factory=dict)
-    """Settings that all trained re-rankers share; a ``run`` in them is a pipeline over the systems."""
     seeds: tuple[int, ...] = Field((0,), min_length=1)
-    """Each model is trained with each; tables have the mean and the standard deviation."""
     systems: dict[str, str] = Field(default_factory=dict)
-    """Pipelines by name; words are systems above, and functions."""
     queries: int | None = Field(None, ge=1)
-    """Number of judged queries that measure, drawn by ``seed``; None: all."""
     dev: int | None = Field(None, ge=2)
-    """Number of judged queries that choose settings, and do not measure."""
     depth: int = Field(1000, ge=1)
-    """Documents of a ranking that are kept and measured."""
     seed: int = 0
     minutes: float | None = Field(None, gt=0)
-    """How long it takes on two cores when nothing is kept, on all of its data, by processor time;
-    None: not measured."""
     analyses: tuple[AnalysisSettings, ...] = Field(min_length=1)
     published: dict[str, Published] = Field(default_factory=dict)
-    """By data set: ``published[data][system][column]``."""
 
     @property
     def trained(self) -> dict[str, TrainedModel]:

@@ -62,6 +62,13 @@ class SystemRunner:
 
     ``given`` are runs or folders that the user gives for systems, ``skip`` are systems to leave out. Runs are
     written into ``folder``.
+
+    Attributes
+    ----------
+    systems
+        Those that are available, once they have run.
+    lacking
+        Why the others are not, by name.
     """
 
     spec: Experiment
@@ -71,9 +78,7 @@ class SystemRunner:
     given: Mapping[str, str] = field(default_factory=dict)
     skip: tuple[str, ...] = ()
     systems: dict[str, SystemRuns] = field(default_factory=dict, init=False)
-    """Those that are available, once they have run."""
     lacking: dict[str, str] = field(default_factory=dict, init=False)
-    """Why the others are not, by name."""
     _folders: dict[str, tuple[Path, ...]] = field(default_factory=dict)
 
     def run(self) -> dict[str, str]:

@@ -165,8 +165,7 @@ class Probability(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explanation(query, docno)
-        value = float(sigmoid(np.array(part.value)))
-        return Explanation(value, "sigmoid of", (part,))
+        return Explanation(float(sigmoid(np.array(part.value))), "sigmoid of", (part,))
 
     @property
     def text(self) -> str:

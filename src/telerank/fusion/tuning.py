@@ -258,8 +258,7 @@ def _check_size(runs: int, points: int, step: Step) -> None:
 def _steps(step: Step) -> int:
     """The number of steps in 1."""
     try:
-        size = Fraction(str(step))
-        n = 1 / size
+        n = 1 / Fraction(str(step))
     except (ValueError, ZeroDivisionError) as error:
         raise ValueError(f"expected a step such as 0.1 or 1/3, got {step!r}") from error
     if n < 1 or n.denominator != 1:

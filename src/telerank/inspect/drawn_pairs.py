@@ -243,8 +243,7 @@ def compute_token_outputs(reranker: Reranker, batch: PairBatch) -> Tensor:
     Raises ModelError if the re-ranker has none: over word vectors, a token's vector does not depend on the
     others.
     """
-    model = reranker.transformer
-    return model.token_outputs(batch.to(reranker.device)).float().cpu()
+    return reranker.transformer.token_outputs(batch.to(reranker.device)).float().cpu()
 
 
 def iterate_batches(

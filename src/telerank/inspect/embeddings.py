@@ -143,8 +143,7 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
     """
     rows = len(next(iter(maps.values())))
     with rc_context(STYLE):
-        size = (_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4)
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=(_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4), layout="constrained")
         for column, (name, own_maps) in enumerate(maps.items(), 1):
             for row, points in enumerate(own_maps):
                 projection = {"projection": "3d"} if points.shape[1] == 3 else {}

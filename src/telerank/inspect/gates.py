@@ -131,8 +131,7 @@ def read_gates(reranker: Reranker, query: str, passage: str) -> Gates:
     (tokens,) = texts.passages([passage], [spans])
     pair = texts.pair(texts.queries([query])[0], tokens)
     logits, gates = compute_gates(reranker, batch_of([pair], texts.pad_id))
-    count = int(pair.sentences.max(initial=-1)) + 1
-    rows = iter(gates[0, :, :count].T.tolist())  # (E, S) -> S rows
+    rows = iter(gates[0, :, : count_sentences(pair)].T.tolist())  # (E, S) -> S rows
     sentences = tuple(
         GatedSentence(passage[start:end], tuple(next(rows, ())) if has_words else ())
         for (start, end), has_words in zip(

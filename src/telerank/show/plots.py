@@ -171,8 +171,7 @@ def save_plot(figure: Figure, path: str | Path) -> None:
     Its folder is made if only the last one of the path is missing.
     """
     check_plot_name(path)
-    content = render_plot(figure, Path(path).suffix.lower()[1:])
-    replace_file(Path(path), content)
+    replace_file(Path(path), render_plot(figure, Path(path).suffix.lower()[1:]))
 
 
 def check_plot_name(path: str | Path) -> None:
@@ -226,8 +225,7 @@ def _draw_bars(
         if len(values) != len(groups):
             raise ValueError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
         left = [group - 0.4 + (i + 0.5) * width for group in range(len(groups))]
-        colour = colours[i % len(colours)]
-        drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colour)
+        drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colours[i % len(colours)])
         panel.bar_label(drawn, fmt="{:.2f}", fontsize=7, padding=1)
     panel.set_xticks(range(len(groups)), groups)
     panel.tick_params(axis="x", length=0)

@@ -136,8 +136,7 @@ def encode(
 
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent
-    prepare = partial(_prepare, docs, folder, model, device, precision)
-    source, target, encoder = launched.each(prepare)
+    source, target, encoder = launched.each(partial(_prepare, docs, folder, model, device, precision))
     how = launched.each(lambda: _describe(source, encoder, dtype, shard, batch_tokens))
     size, stream = launched.each(lambda: stream_documents(source))
     is_new = overwrite or not is_vectors(target)

@@ -306,8 +306,7 @@ def _name(predictions: PredictionSources) -> dict[str, str | Path | Mapping[str,
     if isinstance(predictions, Mapping):
         return dict(predictions)
     names = [_stem(file) for file in predictions]
-    whole = dict.fromkeys(map(str, predictions))
-    if len(whole) < len(names):
+    if len(dict.fromkeys(map(str, predictions))) < len(names):
         raise CollectionError("a file of predictions is given twice")
     pairs = zip(names, predictions, strict=True)
     return {name if names.count(name) == 1 else str(file): file for name, file in pairs}

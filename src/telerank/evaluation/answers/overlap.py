@@ -123,8 +123,7 @@ _ENGLISH_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 def normalise_squad(text: str) -> str:
     """As ``normalize_answer`` of SQuAD's scripts; the result may be empty."""
-    kept = text.lower().translate(_ASCII_PUNCTUATION)
-    return " ".join(_ENGLISH_ARTICLES.sub(" ", kept).split())
+    return " ".join(_ENGLISH_ARTICLES.sub(" ", text.lower().translate(_ASCII_PUNCTUATION)).split())
 
 
 def normalise_french(text: str) -> str:

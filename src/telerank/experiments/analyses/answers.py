@@ -13,12 +13,20 @@ from telerank.experiments.analysis import Analysis, AnalysisResult
 
 
 class _QuestionSetsSpec(Analysis):
+    """What analyses of answers in given texts share.
+
+    Attributes
+    ----------
+    sets
+        Sets of questions by the names that tables have; each is a set as `telerank train reader` takes it,
+        with `collection` by its name among the data, and usually `part: test`.
+    articles
+        Which articles are of which part: as in the trainings of the readers, or it is an error.
+    """
+
     needs_systems: ClassVar[bool] = False
     sets: dict[str, dict[str, Any]] = Field(min_length=1)
-    """Sets of questions by the names that tables have; each is a set as `telerank train reader` takes it,
-    with `collection` by its name among the data, and usually `part: test`."""
     articles: dict[str, Any] = Field(default_factory=dict)
-    """Which articles are of which part: as in the trainings of the readers, or it is an error."""
 
 
 class AnswersAnalysis(_QuestionSetsSpec):
@@ -26,11 +34,15 @@ class AnswersAnalysis(_QuestionSetsSpec):
 
     EM and F1 with bootstrap intervals over questions, by question word and by answer length, with and without
     an answer, and how well confidences are calibrated.
+
+    Attributes
+    ----------
+    readers
+        Models of the experiment that are trained as readers, or given; the first is the baseline of tests.
     """
 
     kind: Literal["answers"]
     readers: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Models of the experiment that are trained as readers, or given; the first is the baseline of tests."""
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         from telerank.experiments.answers.reading import analyse_answers
@@ -39,15 +51,22 @@ class AnswersAnalysis(_QuestionSetsSpec):
 
 
 class AnswerSizesAnalysis(_QuestionSetsSpec):
-    """Answers of a reader by the number of questions that it learns from, in the texts they are about."""
+    """Answers of a reader by the number of questions that it learns from, in the texts they are about.
+
+    Attributes
+    ----------
+    reader
+        A model of the experiment that is trained as a reader, from one set.
+    questions
+        Numbers of questions to learn from, drawn by the seed; all are learned from besides.
+    measures
+        Measures that are drawn, each in a panel; measures of answers.
+    """
 
     kind: Literal["answer-sizes"]
     reader: str
-    """A model of the experiment that is trained as a reader, from one set."""
     questions: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-    """Numbers of questions to learn from, drawn by the seed; all are learned from besides."""
     measures: tuple[str, ...] = ("F1(fr)", "EM(fr)")
-    """Measures that are drawn, each in a panel; measures of answers."""
 
     @field_validator("measures")
     @classmethod
@@ -68,21 +87,30 @@ class EndToEndAnalysis(Analysis):
 
     Both denominators of the Piaf report (2.1.3), the share of questions whose document was read, the recall
     of answers in the first k documents, and the weight of the reader beside the system chosen on folds.
+
+    Attributes
+    ----------
+    reader
+        A model of the experiment that is trained as a reader, or given.
+    documents
+        Documents that are read for a question.
+    depths
+        Depths at which recall of answers is computed.
+    measure
+        The measure that chooses the reader's weight mu; a measure of answers.
+    folds
+        Folds of the queries: the mu of each is chosen on the others.
+    examples
+        Questions whose answers are shown with their documents.
     """
 
     kind: Literal["end-to-end"]
     reader: str
-    """A model of the experiment that is trained as a reader, or given."""
     documents: int = Field(5, ge=1)
-    """Documents that are read for a question."""
     depths: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20)
-    """Depths at which recall of answers is computed."""
     measure: str = "F1(fr)"
-    """The measure that chooses the reader's weight mu; a measure of answers."""
     folds: int = Field(5, ge=2)
-    """Folds of the queries: the mu of each is chosen on the others."""
     examples: int = Field(5, ge=0)
-    """Questions whose answers are shown with their documents."""
 
     @field_validator("measure")
     @classmethod

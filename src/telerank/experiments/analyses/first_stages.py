@@ -53,13 +53,18 @@ class RecallAnalysis(Analysis):
 
 
 class RerankingAnalysis(Analysis):
-    """A measure of the first n documents of each system after re-ranking, by n."""
+    """A measure of the first n documents of each system after re-ranking, by n.
+
+    Attributes
+    ----------
+    rerankers
+        Pipelines by name; the first that is available scores the candidates.
+    """
 
     kind: Literal["reranking"]
     measure: Measure
     depths: Depths
     rerankers: dict[str, str] = Field(min_length=1)
-    """Pipelines by name; the first that is available scores the candidates."""
 
     @property
     def pipeline_names(self) -> tuple[str, ...]:
@@ -87,12 +92,17 @@ class RerankingAnalysis(Analysis):
 
 
 class ConsistencyAnalysis(Analysis):
-    """The share of each system's first n documents that are candidates of a reference, by n."""
+    """The share of each system's first n documents that are candidates of a reference, by n.
+
+    Attributes
+    ----------
+    references
+        Systems; the first that is available is the reference.
+    """
 
     kind: Literal["consistency"]
     depths: Depths
     references: tuple[str, ...] = Field(min_length=1)
-    """Systems; the first that is available is the reference."""
     reference_depth: int = Field(1000, ge=1)
 
     @property
@@ -217,15 +227,22 @@ def _score_by_vectors(stage: DenseRetriever, ranking: Ranking) -> dict[str, floa
 
 
 class CombinationAnalysis(Analysis):
-    """All ordered pairs of systems, fused."""
+    """All ordered pairs of systems, fused.
+
+    Attributes
+    ----------
+    keep
+        Documents of a combination that are kept; None: as many as of a ranking (equation 6 of
+        RepBERT).
+    published_measure
+        The measure of the published values, if it is another one, as in a small copy.
+    """
 
     kind: Literal["combination"]
     measure: Measure
     method: Literal["interleave", "linear", "rrf"] = "interleave"
     keep: int | None = Field(None, ge=1)
-    """Documents of a combination that are kept; None: as many as of a ranking (equation 6 of RepBERT)."""
     published_measure: Measure | None = None
-    """The measure of the published values, if it is another one, as in a small copy."""
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Fuse and measure all ordered pairs of systems; of systems with several seeds, for each seed."""

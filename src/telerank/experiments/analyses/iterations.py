@@ -75,11 +75,16 @@ class IteratedTraining:
 
 
 class IterationsAnalysis(SegmentPrecisionAnalysis):
-    """Segment P@1 by iteration, on the queries learned from, on dev and on the split (BeST, table 2)."""
+    """Segment P@1 by iteration, on the queries learned from, on dev and on the split (BeST, table 2).
+
+    Attributes
+    ----------
+    model
+        A re-ranker that is trained in iterations; a system ranks by its segments.
+    """
 
     kind: Literal["iterations"]
     model: str = "BeST"
-    """A re-ranker that is trained in iterations; a system ranks by its segments."""
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Measure P@1 of each iteration's model and of other systems that score segments, on three splits.

@@ -25,12 +25,18 @@ from telerank.show.tables import Cell, Table
 
 
 class PairedTests(Section):
-    """Paired t-tests of every two systems, as a paper reports them (BeST: p < 0.01, not corrected)."""
+    """Paired t-tests of every two systems, as a paper reports them (BeST: p < 0.01, not corrected).
+
+    Attributes
+    ----------
+    level
+        A difference is significant if its p is below.
+    corrected
+        Whether p is corrected by Holm's method for the superscripts; a table has both in any case.
+    """
 
     level: float = Field(0.01, gt=0, lt=1)
-    """A difference is significant if its p is below."""
     corrected: bool = False
-    """Whether p is corrected by Holm's method for the superscripts; a table has both in any case."""
 
 
 def describe_marks(comparison: Comparison, baseline: str) -> str:
@@ -153,18 +159,26 @@ def compare_items(items: Items, settings: PairedTests) -> TestedPairs | None:
 
 
 class QualityAnalysis(Analysis):
-    """Measures of each system, and milliseconds per query."""
+    """Measures of each system, and milliseconds per query.
+
+    Attributes
+    ----------
+    latency_queries
+        Number of queries that are timed, drawn by the seed of the experiment; 0: none.
+    baseline
+        The system that the others are compared with; significant differences are marked.
+    tests
+        Compare every two systems instead: superscripts are the numbers of the systems that differ.
+    queries_of
+        Measure only the queries that this system's run answers.
+    """
 
     kind: Literal["quality"]
     measures: Measures
     latency_queries: int = Field(100, ge=0)
-    """Number of queries that are timed, drawn by the seed of the experiment; 0: none."""
     baseline: str | None = None
-    """The system that the others are compared with; significant differences are marked."""
     tests: PairedTests | None = None
-    """Compare every two systems instead: superscripts are the numbers of the systems that differ."""
     queries_of: str | None = None
-    """Measure only the queries that this system's run answers."""
 
     @property
     def system_names(self) -> tuple[str, ...]:

@@ -34,14 +34,21 @@ from telerank.show.tables import Table, show_interval
 
 
 class PositionsAnalysis(Analysis):
-    """A measure of each system by where the known relevant text of a query begins."""
+    """A measure of each system by where the known relevant text of a query begins.
+
+    Attributes
+    ----------
+    edges
+        The tokens before the relevant text at which ranges begin, ascending; the first range begins
+        at 0.
+    tokenizer
+        Encoders; the tokens of the first that is available are counted. Without any, words are.
+    """
 
     kind: Literal["positions"]
     measure: Measure
     edges: Depths
-    """The tokens before the relevant text at which ranges begin, ascending; the first range begins at 0."""
     tokenizer: tuple[str, ...] = ()
-    """Encoders; the tokens of the first that is available are counted. Without any, words are."""
 
     @model_validator(mode="after")
     def _check_edges(self) -> Self:
@@ -138,13 +145,18 @@ class GroupDifference:
 
 
 class BehindFirstAnalysis(Analysis):
-    """The difference of two systems where the known relevant text begins behind the first segment."""
+    """The difference of two systems where the known relevant text begins behind the first segment.
+
+    Attributes
+    ----------
+    baseline
+        A system that reads segments; it decides where the first one ends.
+    """
 
     kind: Literal["behind-first"]
     measures: Measures
     system: str = "BeST"
     baseline: str
-    """A system that reads segments; it decides where the first one ends."""
 
     @property
     def system_names(self) -> tuple[str, ...]:
@@ -175,8 +187,7 @@ class BehindFirstAnalysis(Analysis):
                 selected = {system: evaluation.select(qids) for system, evaluation in evaluations.items()}
                 items |= query_items(selected, [name], f", {group}") if qids else {}
         table, record = compare_groups(items, self)
-        known = sum(map(len, groups.values()))
-        missing_queries = len(bench.judged.qrels) - known
+        missing_queries = len(bench.judged.qrels) - sum(map(len, groups.values()))
         notes = (
             (f"{missing_queries:,} measured queries have no known relevant text.",) if missing_queries else ()
         )

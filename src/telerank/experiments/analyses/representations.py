@@ -18,17 +18,26 @@ if TYPE_CHECKING:
 
 
 class DiffusionAnalysis(Analysis):
-    """Cosines of the outputs of a pair's tokens, of several re-rankers (BERT-DMN, figure 3)."""
+    """Cosines of the outputs of a pair's tokens, of several re-rankers (BERT-DMN, figure 3).
+
+    Attributes
+    ----------
+    models
+        Re-rankers of the experiment; one with a frozen encoder need not be trained.
+    pool
+        The pool of the split, of all of its queries, from which pairs are drawn by the experiment's
+        seed.
+    share
+        The share of the pairs that is drawn.
+    rising
+        The models in the order in which a paper says that their cosines rise; the results compare.
+    """
 
     kind: Literal["diffusion"]
     models: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Re-rankers of the experiment; one with a frozen encoder need not be trained."""
     pool: str
-    """The pool of the split, of all of its queries, from which pairs are drawn by the experiment's seed."""
     share: float = Field(0.1, gt=0, le=1)
-    """The share of the pairs that is drawn."""
     rising: tuple[str, ...] = ()
-    """The models in the order in which a paper says that their cosines rise; the results compare."""
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Measure the same pairs with each of the models."""
@@ -76,19 +85,28 @@ DIMENSIONS = (3,)
 
 
 class EmbeddingsAnalysis(Analysis):
-    """Maps of relevant and other pairs before and after a training (Piaf report, figures 14 and 15)."""
+    """Maps of relevant and other pairs before and after a training (Piaf report, figures 14 and 15).
+
+    Attributes
+    ----------
+    before
+        A re-ranker that the experiment trains: the encoder that its training starts from.
+    after
+        A system ``CANDIDATES >> rerank(MODEL)``: the encoder as it has trained it.
+    pool
+        The pool of the split whose pairs are the other class.
+    pairs
+        Number of pairs of each class, drawn by the seed of the experiment.
+    perplexity
+        Of t-SNE: about the number of neighbours that it considers.
+    """
 
     kind: Literal["embeddings"]
     before: str | None = None
-    """A re-ranker that the experiment trains: the encoder that its training starts from."""
     after: str | None = None
-    """A system ``CANDIDATES >> rerank(MODEL)``: the encoder as it has trained it."""
     pool: str = "negatives"
-    """The pool of the split whose pairs are the other class."""
     pairs: int = Field(250, ge=1)
-    """Number of pairs of each class, drawn by the seed of the experiment."""
     perplexity: float = Field(30.0, gt=0)
-    """Of t-SNE: about the number of neighbours that it considers."""
     needs_systems: ClassVar[bool] = False
 
     @property

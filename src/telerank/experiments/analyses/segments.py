@@ -36,12 +36,18 @@ _K1, _B = 0.9, 0.4
 
 
 class SegmentPrecisionAnalysis(Analysis):
-    """Segment P@1 over pairs of a query and a relevant document whose relevant text is known."""
+    """Segment P@1 over pairs of a query and a relevant document whose relevant text is known.
+
+    Attributes
+    ----------
+    rule
+        What a segment must have of the relevant text; see `telerank.evaluation.segments`.
+    pairs
+        Number of pairs of a query and a relevant document, drawn by the seed of the experiment; None: all.
+    """
 
     rule: Literal["most", "whole"] = "whole"
-    """What a segment must have of the relevant text; see `telerank.evaluation.segments`."""
     pairs: int | None = Field(None, ge=1)
-    """Number of pairs of a query and a relevant document, drawn by the seed of the experiment; None: all."""
 
 
 @runtime_checkable

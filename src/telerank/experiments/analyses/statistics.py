@@ -27,17 +27,26 @@ _REPORTED = 10_000  # passages between two reports of progress
 
 
 class StatisticsAnalysis(Analysis):
-    """Numbers and mean lengths of queries and passages (BERT-DMN, table 1)."""
+    """Numbers and mean lengths of queries and passages (BERT-DMN, table 1).
+
+    Attributes
+    ----------
+    candidates
+        The system whose lists are counted, over the queries that measure.
+    train
+        The split whose queries are counted as those of training.
+    passages
+        Whether all passages of the collection are counted and measured, or those that its qrels
+        name.
+    relevant_from
+        The lowest grade that counts as relevant; None: that of the collection.
+    """
 
     kind: Literal["statistics"]
     candidates: str
-    """The system whose lists are counted, over the queries that measure."""
     train: str = "train"
-    """The split whose queries are counted as those of training."""
     passages: Literal["all", "judged"] = "all"
-    """Whether all passages of the collection are counted and measured, or those that its qrels name."""
     relevant_from: int | None = None
-    """The lowest grade that counts as relevant; None: that of the collection."""
 
     @property
     def system_names(self) -> tuple[str, ...]:
@@ -149,15 +158,23 @@ class SetStatistics:
 
 
 class RankingSetAnalysis(Analysis):
-    """Statistics of a ranking set (Piaf report, sections 5.3 and 5.4)."""
+    """Statistics of a ranking set (Piaf report, sections 5.3 and 5.4).
+
+    Attributes
+    ----------
+    parts
+        The tables, and with them the plots, that are shown.
+    language
+        The language of the question words.
+    tokenizer
+        Encoders; the tokens of the first that is available are counted, or else the analyzer's
+        terms.
+    """
 
     kind: Literal["ranking-set"]
     parts: Annotated[tuple[RankingSetPart, ...], Field(min_length=1)]
-    """The tables, and with them the plots, that are shown."""
     language: Literal["french", "english"] = "french"
-    """The language of the question words."""
     tokenizer: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Encoders; the tokens of the first that is available are counted, or else the analyzer's terms."""
     needs_systems: ClassVar[bool] = False
 
     def analyse(self, bench: Bench) -> AnalysisResult:

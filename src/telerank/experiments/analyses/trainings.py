@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -23,7 +21,7 @@ from telerank.experiments.comparison import plain_name, read_rankings
 from telerank.experiments.published import PAPER
 from telerank.experiments.schema import merge
 from telerank.experiments.trained import is_training_run, model_of
-from telerank.show.tables import Cell, Table, show_interval, show_value
+from telerank.show.tables import Cell, Table, show_interval
 from telerank.training.log import LossCurves, draw_losses, read_losses
 from telerank.training.reranker.plan import (
     combine,
@@ -40,128 +38,33 @@ from telerank.types import Progress
 if TYPE_CHECKING:
     from telerank.training.reranker.config import RerankerTraining
 
+PACE = "batches/s"
+"""The column of published values of updates a second."""
 
-class LossesSpec(Analysis):
+
+class LossesAnalysis(Analysis):
     """Training and dev loss by update of the re-rankers that systems train (Piaf report, figures 11, 12)."""
 
     kind: Literal["losses"]
 
     def analyse(self, bench: Bench) -> AnalysisResult:
-        from telerank.experiments.analyses.trainings import analyse_losses
-
-        return analyse_losses(bench, self)
-
-
-class _OfSystem(Analysis):
-    system: str
-    """``CANDIDATES >> rerank(MODEL)``, whose model is trained again with other settings."""
-
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, self.system)
-
-
-class GridSpec(_OfSystem):
-    """Trainings of one model under every combination of settings, compared by their dev losses."""
-
-    kind: Literal["grid"]
-    settings: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(min_length=1)
-    """Dotted names of settings of the training, each with its values."""
-    measures: Measures
-    """Of the test of the combination with the least dev loss."""
-    shown: int = Field(10, ge=1)
-    """Number of combinations in the table; the values of all are in the results."""
-
-    def analyse(self, bench: Bench) -> AnalysisResult:
-        from telerank.experiments.analyses.trainings import analyse_grid
-
-        return analyse_grid(bench, self)
-
-
-class SizesSpec(_OfSystem):
-    """A measure of a re-ranker by the number of pairs that it learns from (monoBERT, figure 1)."""
-
-    kind: Literal["sizes"]
-    measure: Measure
-    pairs: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-    """Numbers of pairs to learn from."""
-    changes: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the trainings that differ from the model's."""
-
-    def analyse(self, bench: Bench) -> AnalysisResult:
-        from telerank.experiments.analyses.trainings import analyse_sizes
-
-        return analyse_sizes(bench, self)
-
-
-@dataclass(frozen=True)
-class TriedSettings:
-    """Settings by their dotted names, the run of what they trained, and its losses."""
-
-    settings: Mapping[str, Any]
-    run: Path
-    curves: LossCurves
-
-    @property
-    def dev_loss(self) -> float:
-        """The least dev loss."""
-        return min(self.curves.dev)
-
-    @property
-    def update(self) -> int:
-        """The number of updates before the least dev loss."""
-        return self.curves.updates[self.curves.dev.index(self.dev_loss)]
-
-    def record(self) -> dict[str, Any]:
-        """Every value, for JSON."""
-        return {"settings": dict(self.settings), "dev_loss": self.dev_loss, "update": self.update}
-
-
-def analyse_losses(bench: Bench, spec: LossesSpec) -> AnalysisResult:
-    """Show the training and the dev loss of each re-ranker that a system trains, of its first seed."""
-    trained = {name: system.runs[0] for name, system in bench.systems.items()}
-    curves = {name: _read_curves(run) for name, run in trained.items() if is_training_run(run)}
-    if not curves:
-        raise Unavailable("none of its systems trains a re-ranker here")
-    rows = []
-    for name, losses in curves.items():
-        best = losses.dev.index(min(losses.dev))
-        rows += [
-            [name, moment, f"{losses.updates[at]:,}", f"{losses.training[at]:.4f}", f"{losses.dev[at]:.4f}"]
-            for moment, at in (("first", 0), ("least dev loss", best), ("last", -1))
-        ]
-    heads = ("system", "", "update", "training loss", "dev loss")
-    note = "The training loss is the mean since the dev loss before, with dropout; the dev loss is without."
-    table = Table.of(heads, rows, caption=spec.title or "Losses", notes=[note], left=2)
-    plots = {f"losses-{plain_name(name)}": draw_losses(losses) for name, losses in curves.items()}
-    return AnalysisResult((table,), {name: losses._asdict() for name, losses in curves.items()}, plots)
-
-
-def analyse_grid(bench: Bench, spec: GridSpec) -> AnalysisResult:
-    """Train each combination with the first seed, and measure the test of the one with the least dev loss."""
-    combinations = sorted(_train(bench, spec), key=lambda each: each.dev_loss)
-    best = combinations[0]
-    mean = measure(read_run(best.run), bench.judged.qrels, spec.measures).mean
-    chosen = ", ".join(f"{name} {show_setting(value)}" for name, value in best.settings.items())
-    values = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
-    return AnalysisResult(
-        (_best_table(combinations, spec), _values_table(combinations, spec)),
-        {"combinations": [each.record() for each in combinations], "test": mean},
-        notes=(f"Chosen of {len(combinations)}: {chosen}; on the test {values}.",),
-    )
-
-
-def _train(bench: Bench, spec: GridSpec) -> Iterator[TriedSettings]:
-    if spec.system not in bench.systems:
-        raise Unavailable(f"it needs {spec.system}")
-    combinations = combine(spec.settings)
-    for done, settings in enumerate(combinations):
-        bench.data.progress("combinations", done, len(combinations))
-        changes: dict[str, Any] = {}
-        for name, value in settings.items():
-            set_dotted(changes, name, value)
-        run = bench.runner.rerank_changed(spec.system, changes)[0]
-        yield TriedSettings(settings, run, _read_curves(run))
+        """Show the training and the dev loss of each re-ranker that a system trains, of its first seed."""
+        trained = {name: system.runs[0] for name, system in bench.systems.items()}
+        curves = {name: _read_curves(run) for name, run in trained.items() if is_training_run(run)}
+        if not curves:
+            raise Unavailable("none of its systems trains a re-ranker here")
+        rows = []
+        for name, losses in curves.items():
+            best = losses.dev.index(min(losses.dev))
+            for moment, at in (("first", 0), ("least dev loss", best), ("last", -1)):
+                rows.append((name, moment, losses.updates[at], losses.training[at], losses.dev[at]))
+        heads = ("system", "", "update", "training loss", "dev loss")
+        note = (
+            "The training loss is the mean since the dev loss before, with dropout; the dev loss is without."
+        )
+        table = Table.of(heads, rows, caption=self.title or "Losses", notes=[note], left=2, form=".4f")
+        plots = {f"losses-{plain_name(name)}": draw_losses(losses) for name, losses in curves.items()}
+        return AnalysisResult((table,), {name: losses._asdict() for name, losses in curves.items()}, plots)
 
 
 def _read_curves(run: Path) -> LossCurves:
@@ -173,82 +76,143 @@ def _read_curves(run: Path) -> LossCurves:
     return curves
 
 
-def _best_table(combinations: Sequence[TriedSettings], spec: GridSpec) -> Table:
-    rows = [
-        [*map(show_setting, each.settings.values()), f"{each.dev_loss:.4f}", f"{each.update:,}"]
-        for each in combinations[: spec.shown]
-    ]
-    caption = spec.title or f"The {len(rows)} of {len(combinations)} combinations with the least dev loss"
-    heads = (*short_names(spec.settings), "dev loss", "updates")
-    return Table.of(heads, rows, caption=caption, left=len(spec.settings))
+class _OfSystem(Analysis):
+    """``system`` is ``CANDIDATES >> rerank(MODEL)``, whose model is trained again with other settings."""
+
+    system: str
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        return (*super().system_names, self.system)
 
 
-def _values_table(combinations: Sequence[TriedSettings], spec: GridSpec) -> Table:
-    """For each value of a setting the mean and the least dev loss of its combinations."""
-    rows: list[list[str | Cell]] = []
-    for short, (name, values) in zip(short_names(spec.settings), spec.settings.items(), strict=True):
-        for value in values:
-            losses = [each.dev_loss for each in combinations if each.settings[name] == value]
-            least = Cell(f"{min(losses):.4f}", strong=min(losses) == combinations[0].dev_loss)
-            rows.append([short, show_setting(value), str(len(losses)), f"{fmean(losses):.4f}", least])
-    heads = ("setting", "value", "trainings", "mean dev loss", "least")
-    return Table.of(heads, rows, caption="What each value is worth", left=2)
+class TriedSettings(NamedTuple):
+    """Settings by their dotted names, the least dev loss, the updates before it, and the run of the model."""
+
+    settings: Mapping[str, Any]
+    dev_loss: float
+    update: int
+    run: Path
 
 
-def analyse_sizes(bench: Bench, spec: SizesSpec) -> AnalysisResult:
-    """Train the model of a system with each number of pairs and each seed, and measure what it re-ranks."""
-    values = {pairs: _measure_size(bench, spec, pairs) for pairs in spec.pairs}
-    means = [fmean(by_seed) for by_seed in values.values()]
-    printed = bench.published.get(spec.system, {})
-    rows = []
-    for pairs, by_seed in values.items():
-        row = [f"{pairs:,}", format_mean(by_seed, digits=3), show_value(printed.get(str(pairs)))]
-        rows.append(row if printed else row[:2])
-    rows += [
-        [f"{int(pairs):,}", show_value(None), show_value(value)]
-        for pairs, value in printed.items()
-        if int(pairs) not in values
-    ]
-    heads = ("training pairs", f"{spec.measure}, {spec.system}", *([PAPER] if printed else []))
-    table = Table.of(heads, rows, caption=spec.title or "Training size against quality")
-    plot = plot_sizes({spec.measure: {spec.system: means}}, spec.pairs)
-    record = {"pairs": spec.pairs, spec.measure: means, "by_seed": values, "published": bench.published}
-    return AnalysisResult((table,), record, {"sizes": plot})
+class GridAnalysis(_OfSystem):
+    """Trainings of one model under every combination of settings, compared by their dev losses.
+
+    ``settings`` are dotted names of settings of the training, each with its values; ``measures`` are of the
+    test of the combination with the least dev loss. ``shown`` combinations are in the table; the values of
+    all are in the results.
+    """
+
+    kind: Literal["grid"]
+    settings: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(min_length=1)
+    measures: Measures
+    shown: int = Field(10, ge=1)
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Train each combination with the first seed; measure the test of that with the least dev loss."""
+        if self.system not in bench.systems:
+            raise Unavailable(f"it needs {self.system}")
+        combinations, tried = combine(self.settings), []
+        for done, settings in enumerate(combinations):
+            bench.data.progress("combinations", done, len(combinations))
+            changes: dict[str, Any] = {}
+            for name, value in settings.items():
+                set_dotted(changes, name, value)
+            run = bench.runner.rerank_changed(self.system, changes)[0]
+            curves = _read_curves(run)
+            least = min(curves.dev)
+            tried.append(TriedSettings(settings, least, curves.updates[curves.dev.index(least)], run))
+        tried.sort(key=lambda each: each.dev_loss)
+        mean = measure(read_run(tried[0].run), bench.judged.qrels, self.measures).mean
+        chosen = ", ".join(f"{name} {show_setting(value)}" for name, value in tried[0].settings.items())
+        values = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
+        record = [{key: value for key, value in each._asdict().items() if key != "run"} for each in tried]
+        return AnalysisResult(
+            (self._best_table(tried), self._values_table(tried)),
+            {"combinations": record, "test": mean},
+            notes=(f"Chosen of {len(tried)}: {chosen}; on the test {values}.",),
+        )
+
+    def _best_table(self, tried: list[TriedSettings]) -> Table:
+        rows = [
+            (*map(show_setting, each.settings.values()), each.dev_loss, each.update)
+            for each in tried[: self.shown]
+        ]
+        caption = self.title or f"The {len(rows)} of {len(tried)} combinations with the least dev loss"
+        heads = (*short_names(self.settings), "dev loss", "updates")
+        return Table.of(heads, rows, caption=caption, left=len(self.settings), form=".4f")
+
+    def _values_table(self, tried: list[TriedSettings]) -> Table:
+        """For each value of a setting the mean and the least dev loss of its combinations."""
+        rows = []
+        for short, (name, values) in zip(short_names(self.settings), self.settings.items(), strict=True):
+            for value in values:
+                losses = [each.dev_loss for each in tried if each.settings[name] == value]
+                least = Cell(f"{min(losses):.4f}", strong=min(losses) == tried[0].dev_loss)
+                rows.append((short, show_setting(value), len(losses), fmean(losses), least))
+        heads = ("setting", "value", "trainings", "mean dev loss", "least")
+        return Table.of(heads, rows, caption="What each value is worth", left=2, form=".4f")
 
 
-def _measure_size(bench: Bench, spec: SizesSpec, pairs: int) -> list[float]:
-    """The measure for each seed."""
-    runs = bench.runner.rerank_changed(spec.system, merge(spec.changes, {"data": {"pairs": pairs}}))
-    lists = (read_rankings(run, bench.judged.queries) for run in runs)
-    return [measure(rankings, bench.judged.qrels, spec.measure).mean[spec.measure] for rankings in lists]
+class SizesAnalysis(_OfSystem):
+    """A measure of a re-ranker by the number of pairs that it learns from (monoBERT, figure 1).
 
+    ``pairs`` are the numbers of pairs; ``changes`` are settings that differ from the model's training.
+    """
 
-PACE = "batches/s"
-"""The column of published values."""
-FIRST, LATER = "first epoch", "later epochs"
+    kind: Literal["sizes"]
+    measure: Measure
+    pairs: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    changes: dict[str, Any] = Field(default_factory=dict)
+
+    def analyse(self, bench: Bench) -> AnalysisResult:
+        """Train the model of the system with each number of pairs and each seed; measure what it re-ranks."""
+        values: dict[int, list[float]] = {}
+        for pairs in self.pairs:
+            runs = bench.runner.rerank_changed(self.system, merge(self.changes, {"data": {"pairs": pairs}}))
+            lists = (read_rankings(run, bench.judged.queries) for run in runs)
+            values[pairs] = [
+                measure(rankings, bench.judged.qrels, self.measure).mean[self.measure] for rankings in lists
+            ]
+        means = [fmean(by_seed) for by_seed in values.values()]
+        printed = bench.published.get(self.system, {})
+        rows: list[tuple[object, ...]] = [
+            (pairs, format_mean(by_seed, digits=3), *([printed.get(str(pairs))] if printed else []))
+            for pairs, by_seed in values.items()
+        ]
+        rows += [(int(pairs), None, value) for pairs, value in printed.items() if int(pairs) not in values]
+        heads = ("training pairs", f"{self.measure}, {self.system}", *([PAPER] if printed else []))
+        table = Table.of(heads, rows, caption=self.title or "Training size against quality")
+        plot = plot_sizes({self.measure: {self.system: means}}, self.pairs)
+        record = {"pairs": self.pairs, self.measure: means, "by_seed": values, "published": bench.published}
+        return AnalysisResult((table,), record, {"sizes": plot})
 
 
 class ThroughputAnalysis(Analysis):
-    """Updates a second of trainings, with a frozen encoder in the first and in later epochs (table 3)."""
+    """Updates a second of trainings, with a frozen encoder in the first and in later epochs (table 3).
+
+    What is timed are the updates of ``telerank train reranker``. A frozen encoder's outputs are computed
+    before the first update, which counts in the first epoch, and are read from the disk in all later ones.
+
+    ``models`` are re-rankers that the experiment can train; the pace of the others is compared with the first
+    one's. A ``batch`` has so many groups. A round learns from ``queries`` drawn by its number, for ``epochs``
+    with a frozen encoder and for one with any other. In each of the ``rounds`` that count the models take
+    turns; one before them does not count.
+    """
 
     kind: Literal["throughput"]
     models: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Re-rankers that the experiment can train; the pace of the others is compared with the first one's."""
     batch: int = Field(16, ge=1)
-    """Groups in a batch."""
     queries: int = Field(100, ge=1)
-    """Number of queries that a round learns from, drawn by its number."""
     epochs: int = Field(3, ge=2)
-    """Epochs of a round with a frozen encoder; a round of any other has one."""
     rounds: int = Field(3, ge=1)
-    """Number of rounds that count, in each of which the models take turns; one before them does not count."""
     needs_systems: ClassVar[bool] = False
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Time the trainings of the models in turns, in rounds that learn from different queries."""
         paces: dict[str, list[float]] = defaultdict(list)
         configs = {
-            name: [_shorten(bench, self, name, number) for number in range(self.rounds + 1)]
+            name: [self._shorten(bench.runner.configure_reranker(name), n) for n in range(self.rounds + 1)]
             for name in self.models
         }
         for number in range(self.rounds + 1):
@@ -260,17 +224,32 @@ class ThroughputAnalysis(Analysis):
         base = next(iter(paces))
         rows = []
         for row, values in paces.items():
-            printed, of_base = (bench.published.get(own, {}).get(PACE) for own in (row, base))
-            mean = statistics.fmean(values)
+            printed, of_base = (bench.published.get(name, {}).get(PACE) for name in (row, base))
             times = None if printed is None or of_base is None else printed / of_base
             interval = show_interval(min(values), max(values), ".2f")
-            rows.append((row, mean, interval, printed, mean / statistics.fmean(paces[base]), times))
+            rows.append((row, fmean(values), interval, printed, fmean(values) / fmean(paces[base]), times))
         columns = ("training", PACE, "rounds", PAPER, f"times {base}", PAPER)
         rounds = f"means of {self.rounds} rounds by the clock, after one that does not count"
         groups = f"a batch has {self.batch} groups, each a query with a relevant passage and others"
         notes = [f"{rounds}; {groups}; {self.queries:,} queries a round"]
         table = Table.of(columns, rows, caption=self.title, notes=notes, form=".2f")
         return AnalysisResult((table,), {"batches_per_second": dict(paces), "published": bench.published})
+
+    def _shorten(self, config: RerankerTraining, number: int) -> RerankerTraining:
+        """The settings of a round: a training's own, but for its length, and without dev and test."""
+        changes = {
+            "data": {"queries": self.queries, "seed": number},
+            "optimisation": {
+                "steps": None,
+                "epochs": self.epochs if config.model.frozen else 1,
+                "batch": self.batch,
+                "accumulation": 1,
+                "warm_up": 0,
+            },
+            "dev": None,
+            "test": None,
+        }
+        return type(config).model_validate(merge(config.model_dump(mode="json"), changes))
 
 
 def time_epochs(config: RerankerTraining, progress: Progress) -> dict[str, float]:
@@ -300,22 +279,5 @@ def time_epochs(config: RerankerTraining, progress: Progress) -> dict[str, float
         first = math.ceil(task.examples / config.optimisation.batch)
     if first == len(seconds):
         return {"": first / sum(seconds)}
-    return {FIRST: first / sum(seconds[:first]), LATER: (len(seconds) - first) / sum(seconds[first:])}
-
-
-def _shorten(bench: Bench, spec: ThroughputAnalysis, name: str, number: int) -> RerankerTraining:
-    """The settings of a round: a training's own, but for its length, and without dev and test."""
-    config = bench.runner.configure_reranker(name)
-    changes = {
-        "data": {"queries": spec.queries, "seed": number},
-        "optimisation": {
-            "steps": None,
-            "epochs": spec.epochs if config.model.frozen else 1,
-            "batch": spec.batch,
-            "accumulation": 1,
-            "warm_up": 0,
-        },
-        "dev": None,
-        "test": None,
-    }
-    return type(config).model_validate(merge(config.model_dump(mode="json"), changes))
+    later = (len(seconds) - first) / sum(seconds[first:])
+    return {"first epoch": first / sum(seconds[:first]), "later epochs": later}

@@ -132,27 +132,39 @@ class SparseStudy:
 
 
 class TuningAnalysis(Analysis):
-    """Families of sparse models under several analyzers, at their defaults and tuned."""
+    """Families of sparse models under several analyzers, at their defaults and tuned.
+
+    Attributes
+    ----------
+    objective
+        The measure that settings are chosen by.
+    families
+        The grid of each is searched; the first, at its defaults under the first analyzer, is the baseline.
+    analyzers
+        None: that of the data, and ``none``.
+    depths
+        Depths at which the tuned models are measured; without them there are no tables by depth.
+    depth_measures
+        The measures by depth, without a cutoff; the Piaf report's Recall@k is Success@k.
+    every_analyzer
+        Show the tables by depth for every analyzer, and not for the first alone.
+    given
+        Settings that are measured as they are.
+    folds
+        Folds of the cross-validation if the experiment has no ``dev`` queries; None: the queries that
+        measure choose, too, so that the values are those of the best of the grid (Piaf report).
+    """
 
     kind: Literal["tuning"]
     objective: Measure
-    """The measure that settings are chosen by."""
     measures: Measures
     families: Annotated[tuple[SimilarityText, ...], Field(min_length=1)] = FAMILIES
-    """The grid of each is searched; the first, at its defaults under the first analyzer, is the baseline."""
     analyzers: tuple[str, ...] | None = None
-    """None: that of the data, and ``none``."""
     depths: tuple[Annotated[int, Field(ge=1)], ...] = ()
-    """Depths at which the tuned models are measured; without them there are no tables by depth."""
     depth_measures: Annotated[tuple[str, ...], Field(min_length=1)] = ("R", "AP")
-    """The measures by depth, without a cutoff; the Piaf report's Recall@k is Success@k."""
     every_analyzer: bool = False
-    """Show the tables by depth for every analyzer, and not for the first alone."""
     given: tuple[SimilarityText, ...] = ()
-    """Settings that are measured as they are."""
     folds: int | None = Field(5, ge=2)
-    """Folds of the cross-validation if the experiment has no ``dev`` queries; None: the queries that measure
-    choose, too, so that the values are those of the best of the grid (Piaf report)."""
     needs_systems: ClassVar[bool] = False
 
     @property
@@ -163,8 +175,7 @@ class TuningAnalysis(Analysis):
     @property
     def all_measures(self) -> tuple[str, ...]:
         """The measures, those by depth, and the objective."""
-        names = (*self.measures, *chain(*self.by_depth.values()), self.objective)
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys((*self.measures, *chain(*self.by_depth.values()), self.objective)))
 
     @model_validator(mode="after")
     def _check(self) -> Self:

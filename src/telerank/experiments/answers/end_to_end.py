@@ -51,8 +51,7 @@ class SystemReading:
 def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     """Read the first documents of each system, with the reader of the first seed."""
     trainer = ReaderTrainer(bench)
-    folder = trainer.folders(spec.reader)[0]
-    reader = SpanReader(folder)
+    reader = SpanReader(trainer.folders(spec.reader)[0])
     gold = _read_gold(bench)
     if gold.answerable and len(gold.answerable) < spec.folds:
         few = f"{len(gold.answerable)} questions with an answer are fewer than {spec.folds} folds"
@@ -69,8 +68,7 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
         record = {name: _record(systems[name], recalls[name], tuned[name]) for name in systems}
     sources = {name: _measure_sources(bench, own, rules) for name, own in readings.items()}
     tables.append(_sources_table(sources, spec))
-    first = next(iter(readings.values()))
-    tables += _example_tables(bench, first, rules, spec)
+    tables += _example_tables(bench, next(iter(readings.values())), rules, spec)
     notes = [f"The reader is {spec.reader}, of the first seed; it reads {spec.documents} documents."]
     if lacking := trainer.lacking(spec.reader):
         notes.append(f"It was trained without {', '.join(lacking)}, which are not here.")

@@ -13,7 +13,6 @@ import numpy as np
 from pydantic import ValidationError
 
 from telerank.answers.calibration import Confidences, measure_confidences
-from telerank.answers.combine import AnswerRules
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.bundled import PIAF
 from telerank.errors import CollectionError
@@ -72,8 +71,7 @@ class ReaderTrainer:
 
     def count_questions(self, name: str) -> int:
         """The number of questions that a reader learns from, without unrelated texts; raises as `folders`."""
-        spec = self.bench.runner.spec
-        config = self.configure(name, (self._training(name).seeds or spec.seeds)[0])
+        config = self.configure(name, (self._training(name).seeds or self.bench.runner.spec.seeds)[0])
         sets = (read_questions(own, config.articles, config.data_seed) for own in config.data.sets)
         return sum(own.counts["questions"] for own in sets)
 
@@ -166,7 +164,6 @@ class SetAnswers:
     ``evaluation`` has the mean over seeds for each question; ``read`` and ``confidences`` are of the first.
     """
 
-    questions: int
     seeds: tuple[Evaluation, ...]
     evaluation: Evaluation
     no_answer: tuple[NoAnswerScores, ...]
@@ -245,10 +242,8 @@ def answer_sets(
 def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Progress) -> SetAnswers:
     """Read the questions with the reader of each seed; the confidences are those of the first."""
     evaluations, no_answer = [], []
-    first: tuple[ReadQuestions, AnswerRules] | None = None
-    for reader in readers:
-        read, rules = read_sets(reader, [questions], progress), reader.rules()
-        first = first or (read, rules)
+    by_seed = [(read_sets(reader, [questions], progress), reader.rules()) for reader in readers]
+    for read, rules in by_seed:
         always = read.predict(replace(rules, threshold=None))
         threshold = float("inf") if rules.threshold is None else rules.threshold
         no_answer.append(
@@ -262,13 +257,10 @@ def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Pro
         )
         predictions = read.predict(rules) if read.gold.unanswerable else always
         evaluations.append(measure_answers(read.gold, predictions, _MEASURES))
-    if first is None:
-        raise Unavailable("no reader was trained")
-    read, rules = first
-    always_rules = replace(rules, threshold=None)
-    exact = measure_answers(read.gold, read.predict(always_rules), "EM(fr)").values["EM(fr)"]
+    read, rules = by_seed[0]
+    always = read.predict(replace(rules, threshold=None))
+    exact = measure_answers(read.gold, always, "EM(fr)").values["EM(fr)"]
     return SetAnswers(
-        len(read.questions),
         tuple(evaluations),
         average_evaluations(evaluations),
         tuple(no_answer),
@@ -289,7 +281,7 @@ def means_table(answers: Mapping[str, Mapping[str, SetAnswers]], caption: str) -
                 differences = compare_evaluations(pair, [baseline]).differences
                 marks = {row.measure for row in differences if row.p_holm < 0.05}
             intervals = bootstrap_intervals([evaluation.values[m] for m in evaluation.measures])
-            row = [title, name, f"{own.questions:,}"]
+            row = [title, name, f"{len(own.read.questions):,}"]
             for (measure, mean), (low, high) in zip(evaluation.mean.items(), intervals, strict=True):
                 spread = f" ±{100 * own.spread[measure]:.1f}" if len(own.seeds) > 1 else ""
                 mark = "*" if measure in marks else ""
@@ -309,23 +301,17 @@ def means_table(answers: Mapping[str, Mapping[str, SetAnswers]], caption: str) -
 def _detail_tables(answers: Mapping[str, Mapping[str, SetAnswers]]) -> list[Table]:
     """By question word, by answer length, with and without an answer, and calibration, for each set."""
     tables = []
-    titles = list(dict.fromkeys(title for sets in answers.values() for title in sets))
-    for title in titles:
+    for title in dict.fromkeys(title for sets in answers.values() for title in sets):
         for what, group in (("question word", by_question_word), ("answer length", by_answer_length)):
             means = {
                 name: group(sets[title].read.gold, sets[title].evaluation) for name, sets in answers.items()
             }
-            table = group_table(means, what)
-            tables.append(replace(table, caption=f"{title}: by {what}"))
+            tables.append(replace(group_table(means, what), caption=f"{title}: by {what}"))
         if any(sets[title].read.gold.unanswerable for sets in answers.values()):
             scores = {name: sets[title].no_answer for name, sets in answers.items()}
             tables += [
                 replace(table, caption=f"{title}: {table.caption}") for table in no_answer_tables(scores)
             ]
-    return [*tables, _calibration_table(answers)]
-
-
-def _calibration_table(answers: Mapping[str, Mapping[str, SetAnswers]]) -> Table:
     rows = []
     for name, sets in answers.items():
         for title, own in sets.items():
@@ -338,13 +324,13 @@ def _calibration_table(answers: Mapping[str, Mapping[str, SetAnswers]]) -> Table
         "dev), area under the risk–coverage curve, and risk (share of wrong answers) of the confident half."
     )
     columns = ("set", "reader", "calibration error", "area", "risk at half")
-    return Table.of(columns, rows, caption="Confidences", notes=[note], left=2)
+    return [*tables, Table.of(columns, rows, caption="Confidences", notes=[note], left=2)]
 
 
 def record_of(own: SetAnswers) -> dict[str, Any]:
     """Every value, for JSON."""
     return {
-        "questions": own.questions,
+        "questions": len(own.read.questions),
         "mean": own.evaluation.mean,
         "spread": own.spread,
         "seeds": [seed.mean for seed in own.seeds],
