@@ -15,11 +15,12 @@ from commands import ok, refusal
 from small_gpu import on_gpu
 from small_rerankers import small_reranker
 from small_set import write_beir
+from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.reranking import scorer
 from telerank.reranking.scorer import Scorer
 from telerank.trec import read_run
-from telerank.verbs.rerank import open_topics, rerank_run
+from telerank.verbs.rerank import rerank_run
 
 RUN = "q0 Q0 a 1 3 t\nq0 Q0 b 2 2 t\nq0 Q0 c 3 1 t\nq1 Q0 b 1 2 t\nq1 Q0 a 2 1 t\n"
 DOCS = {"a": "d1 d2 d3", "b": "d4 d5", "c": "d6 " * 60}

@@ -13,10 +13,10 @@ import telerank as tr
 from documents import in_process
 from small_set import write_beir
 from small_vectors import Letters
+from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError, ExpressionError, FormatError, IndexFault, ModelError
 from telerank.trec import read_run
 from telerank.verbs.index import describe_index
-from telerank.verbs.search import open_topics
 from telerank.verbs.tune import Folds, TuneSetting
 
 DOCS = {f"d{n}": f"q{n} q{n % 3} x{n % 4} x{n % 2}" for n in range(12)}

@@ -28,7 +28,7 @@ def analyze_text(
 
     Example: `telerank analyze-text --analyzer french "L'État d'aujourd'hui"`
     """
-    from telerank.verbs.index import Analyzer
+    from telerank.text import Analyzer
 
     chosen = Analyzer.parse(analyzer)
     if not as_json:
@@ -54,7 +54,7 @@ def _record(analyzer: Analyzer, text: str) -> dict[str, object]:
 
 def _table(analyzer: Analyzer, text: str) -> Table:
     """A table with one row for each step; new output is highlighted."""
-    from telerank.verbs.index import TEXT_STEPS
+    from telerank.text.steps import TEXT_STEPS
 
     counts = Column("tokens", justify="right")
     table = Table(Column("step", no_wrap=True), counts, Column("output", overflow="fold"))

@@ -87,8 +87,8 @@ def answer(
     files = [name for name in (output, lines, no_answers) if name is not None]
     _check_files(files, one_question=query is not None, shown=explain or as_json)
     import telerank as tr
+    from telerank.corpus.readers.topics_qrels import open_topics
     from telerank.verbs.answer import open_answers
-    from telerank.verbs.search import open_topics
 
     opened = tr.open(index)
     defaults = vars(Computing())
@@ -194,7 +194,7 @@ def _others(answer: Answer) -> str:
 def _record(index: Index, stage: ReadAnswers, answers: Answers, *, explain: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from telerank.verbs.answer import answers_record
+    from telerank.answers.predictions import answers_record
 
     record = answers_record(answers)
     for each, own in zip(answers, record["answers"], strict=True):

@@ -37,7 +37,7 @@ def save(
     Example: `telerank pipeline save idx best "bm25 % 100 >> rerank(my-reranker) % 10"`
     """
     import telerank as tr
-    from telerank.verbs.search import save_pipeline
+    from telerank.pipelines.saved import save_pipeline
 
     console.say(f"saved {name}: {save_pipeline(tr.open(index), name, text)}")
 
@@ -68,7 +68,7 @@ def show(index: IndexName, name: _Name) -> None:
     Example: `telerank pipeline show idx best`
     """
     import telerank as tr
-    from telerank.verbs.search import saved_pipeline
+    from telerank.pipelines.saved import saved_pipeline
 
     print(saved_pipeline(tr.open(index), name))
 
@@ -81,7 +81,7 @@ def rm(index: IndexName, name: _Name) -> None:
     Example: `telerank pipeline rm idx best`
     """
     import telerank as tr
-    from telerank.verbs.search import remove_pipeline
+    from telerank.pipelines.saved import remove_pipeline
 
     remove_pipeline(tr.open(index), name)
     console.say(f"removed {name}")

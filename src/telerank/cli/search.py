@@ -79,7 +79,7 @@ def search(
         explained = {"explain": explain, "show_segment": show_segment}
         _answer(opened, model, query, keep or _FIRST, as_json=as_json, **explained)
         return
-    from telerank.verbs.search import open_topics
+    from telerank.corpus.readers.topics_qrels import open_topics
 
     queries = (
         open_topics(topics, format=format, encoding=encoding)
@@ -101,7 +101,7 @@ def _answer(
     stage = tr.pipeline(model or index.default_pipeline, index) % k
     by_segments = None
     if show_segment:
-        from telerank.verbs.search import find_segments
+        from telerank.segments.stage import find_segments
 
         by_segments = find_segments(stage)
     for line in _read_lines() if query == "-" else [query]:

@@ -56,7 +56,8 @@ def serve(
     Example: `telerank serve idx --model "bm25 % 100 >> rerank(my-reranker) % 10" --port 8080`
     """
     import telerank as tr
-    from telerank.verbs.serve import check_indexes, make_settings, name_folders, read_keys, read_settings
+    from telerank.service.settings import make_settings, name_folders, read_keys, read_settings
+    from telerank.verbs.serve import check_indexes
 
     values: dict[str, Any] = {} if config is None else read_settings(config)
     given: dict[str, Any] = {

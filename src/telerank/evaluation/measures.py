@@ -82,6 +82,14 @@ class Evaluation:
         """The values of one measure by qid."""
         return dict(zip(self.qids, self.values[measure].tolist(), strict=True))
 
+    def by_query(self) -> dict[str, dict[str, float]]:
+        """The values by qid and measure."""
+        columns = [values.tolist() for values in self.values.values()]
+        return {
+            qid: dict(zip(self.values, row, strict=True))
+            for qid, row in zip(self.qids, zip(*columns, strict=True), strict=True)
+        }
+
     def select(self, qids: Iterable[str]) -> Evaluation:
         """The evaluation of some of the queries, in the given order."""
         kept = dict.fromkeys(qids)

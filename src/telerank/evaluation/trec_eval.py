@@ -190,7 +190,10 @@ def parse_trec_name(name: str, level: int = 1) -> list[TrecMeasure]:
                 raise MeasureError(f"{name!r} {reason}")
         return []
     families = _NICKNAMES.get(match[1], (match[1],))
-    settings = _parse_settings(name, match[3])
+    pairs = dict(pair.strip().split("=") for pair in match[3].split(",")) if match[3] else {}
+    if not all(value.isdecimal() and len(value) < 10 for value in pairs.values()):
+        raise MeasureError(f"{name!r}: expected whole numbers in brackets")
+    settings = {key: int(value) for key, value in pairs.items()}
     for key in settings:
         if not any(key in _settings_of(family) for family in families):
             raise MeasureError(f"{name!r}: {match[1]} does not depend on {key}")
@@ -211,13 +214,6 @@ def _settings_of(family: str) -> set[str]:
     if family in _BY_RECALL:
         return {"rel", "trec_eval"}
     return set() if family in _GRADED else {"rel"}
-
-
-def _parse_settings(name: str, text: str | None) -> dict[str, int]:
-    pairs = dict(pair.strip().split("=") for pair in text.split(",")) if text else {}
-    if not all(value.isdecimal() and len(value) < 10 for value in pairs.values()):
-        raise MeasureError(f"{name!r}: expected whole numbers in brackets")
-    return {key: int(value) for key, value in pairs.items()}
 
 
 def _parse_cutoffs(name: str, family: str, text: str | None) -> Sequence[float | None]:

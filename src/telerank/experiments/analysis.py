@@ -189,6 +189,8 @@ class Analysis(Section):
         The values that a paper prints, by data set; without them those of the experiment.
     needs_systems
         Whether the analysis is of systems, and not available without one.
+    named_by
+        The settings that name a system, or none, beside ``systems``.
     """
 
     title: str = ""
@@ -201,10 +203,12 @@ class Analysis(Section):
         )
     needs_systems: ClassVar[bool] = True
 
+    named_by: ClassVar[tuple[str, ...]] = ()
+
     @property
     def system_names(self) -> tuple[str, ...]:
         """The systems of the experiment that the settings name."""
-        return self.systems or ()
+        return (*(self.systems or ()), *filter(None, (getattr(self, name) for name in self.named_by)))
 
     @property
     def pipeline_names(self) -> tuple[str, ...]:

@@ -129,8 +129,7 @@ class ExperimentResult(Report):
             raise CollectionError(f"no system {system!r}; there are: {', '.join(self.runs)}")
         return self.runs[system]
 
-    @property
-    def table(self) -> Table:
+    def tables(self) -> list[Table]:
         """A row for each system: means with the marks of significant differences, milliseconds per query."""
         means = comparison_table(self.comparison)
         times = map(self.times.milliseconds, self.evaluations)
@@ -138,10 +137,7 @@ class ExperimentResult(Report):
         how = "ms/query: wall time, queries in batches; a stage that systems share counts for each."
         notes = (*means.notes, how)
         columns, caption = (*means.columns, "ms/query"), self.title or means.caption
-        return Table.of(columns, rows, caption=caption, notes=notes, form=".2f")
-
-    def tables(self) -> list[Table]:
-        return [self.table]
+        return [Table.of(columns, rows, caption=caption, notes=notes, form=".2f")]
 
     def record(self) -> dict[str, Any]:
         """Every value, for JSON."""
@@ -199,29 +195,24 @@ def compare_systems(
         if baseline not in systems:
             raise CollectionError(f"the baseline {baseline!r} is none of the systems: {', '.join(systems)}")
     kept = None if folder is None else _KeptRuns(Path(folder), judged.queries)
-    runs, times = _run(systems, judged.queries, kept, progress)
-    evaluations = {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems}
-    comparison = compare_evaluations(evaluations, list(baselines))
-    return ExperimentResult(comparison, {name: SystemRun(tuple(runs[name])) for name in systems}, times)
-
-
-def _run(
-    systems: Mapping[str, System], queries: Sequence[Query], kept: _KeptRuns | None, progress: Progress
-) -> tuple[dict[str, list[Ranking]], SystemTimes]:
-    runs, seconds = {}, {}
+    runs, seconds = dict[str, list[Ranking]](), dict[str, float]()
     stages: dict[str, Stage] = {}
     for name, system in systems.items():
         if not isinstance(system, Stage):
-            runs[name], seconds[name] = _align(system, queries), 0.0
+            runs[name], seconds[name] = _align(system, judged.queries), 0.0
         elif kept and (run := kept.read(name, system)) is not None:
             runs[name], seconds[name] = run
         else:
             stages[name] = system
-    rankings, times = run_systems(stages, queries, progress=progress)
+    rankings, times = run_systems(stages, judged.queries, progress=progress)
     if kept:
         for name, stage in stages.items():
             kept.write(name, stage, rankings[name], times.seconds[name])
-    return runs | rankings, SystemTimes({**seconds, **times.seconds}, len(queries))
+    runs, seconds = runs | rankings, {**seconds, **times.seconds}
+    evaluations = {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems}
+    comparison = compare_evaluations(evaluations, list(baselines))
+    by_name = {name: SystemRun(tuple(runs[name])) for name in systems}
+    return ExperimentResult(comparison, by_name, SystemTimes(seconds, len(judged.queries)))
 
 
 def _align(run: Iterable[Ranking], queries: Sequence[Query]) -> list[Ranking]:
@@ -294,7 +285,6 @@ class _Batch:
     def run(self, stage: Stage, before: tuple[Stage, ...], nodes: set[Node]) -> list[Ranking]:
         """The rankings of ``stage`` behind the stages ``before``; the nodes that took part are added."""
         if isinstance(stage, Chain):
-            rankings = self._input(before)
             for part in stage.stages:
                 rankings = self.run(part, before, nodes)
                 before = (*before, part)
@@ -303,13 +293,11 @@ class _Batch:
         runnable = self._with_answers(stage, before, nodes)
         nodes.add(node)
         if node not in self.known:
+            rankings = self.known[before[:-1], before[-1]] if before else self.bare
             began = time.perf_counter()
-            self.known[node] = list(runnable(self._input(before)))
+            self.known[node] = list(runnable(rankings))
             self.seconds[node] += time.perf_counter() - began
         return self.known[node]
-
-    def _input(self, before: tuple[Stage, ...]) -> list[Ranking]:
-        return self.known[before[:-1], before[-1]] if before else self.bare
 
     def _with_answers(self, stage: Stage, before: tuple[Stage, ...], nodes: set[Node]) -> Stage:
         """The stage with the rankings of the stages that it is made of in their places.

@@ -112,19 +112,25 @@ class ExperimentData:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of things by name: documents, queries."""
-        documents = self.collection.size or len(self.usual_index)
+        documents = self.collection.size or len(self.index())
         choosing = {} if self.dev is None else {"queries that choose": len(self.dev.queries)}
         return {"documents": documents, "judged queries": len(self.judged.queries), **choosing}
 
-    @property
-    def usual_index(self) -> Index:
-        """The index with the analyzer of the data."""
-        return self.index(self.spec.analyzer)
+    def index(self, analyzer: str | None = None) -> Index:
+        """The index with an analyzer, by default that of the data.
 
-    def index(self, analyzer: str) -> Index:
-        """The index with an analyzer: the one that is there, if it holds these documents, or a new one."""
+        The one that is there is used, if it holds these documents, or else a new one.
+        """
+        analyzer = analyzer or self.spec.analyzer
         if analyzer not in self._indexes:
-            self._indexes[analyzer] = self._open_index(analyzer)
+            folder = self.folder / f"index-{plain_name(analyzer)}"
+            docs = SparseIndex(folder).docs if (folder / "manifest.json").is_file() else ()
+            pairs = zip_longest(docs, self.collection.docs())
+            if not docs or any(present != doc for present, doc in pairs):
+                build_index(
+                    self.collection.docs(), folder, analyzer=analyzer, overwrite=True, progress=self.progress
+                )
+            self._indexes[analyzer] = Index(folder)
         return self._indexes[analyzer]
 
     @cached_property
@@ -145,16 +151,6 @@ class ExperimentData:
         for answer in chain.from_iterable(stream() for stream in self.collection.answers.values()):
             digest.update(repr(answer).encode())
         return None if digest.digest() == of_nothing else digest.hexdigest()
-
-    def _open_index(self, analyzer: str) -> Index:
-        folder = self.folder / f"index-{plain_name(analyzer)}"
-        if (folder / "manifest.json").is_file():
-            docs = SparseIndex(folder).docs
-            if all(ours == theirs for ours, theirs in zip_longest(docs, self.collection.docs())):
-                return Index(folder)
-        docs_now = self.collection.docs()
-        build_index(docs_now, folder, analyzer=analyzer, overwrite=True, progress=self.progress)
-        return Index(folder)
 
 
 def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder: Path) -> dict[str, DataSpec]:
@@ -191,45 +187,32 @@ def open_data(
     data = spec.data[name]
     source = sources.find(name) or ""
     if data.bundled and not source:
-        collection = piaf()
-        source = str(PIAF)
+        collection, source = piaf(), str(PIAF)
     else:
-        source = source or str(_make_set(name, data, sources, folder, progress))
+        if not source:
+            target = folder / plain_name(name) / data.made_as
+            if not is_made(data, target):
+                parts = [open_collection(sources.find(part) or part) for part in data.made_of]
+                make_set(data, parts, target, progress)
+            source = str(target)
         collection = open_collection(source)
-    dev, measuring = _draw(JudgedQueries.of(collection, data.split), spec)
-    own = folder / plain_name(name)
-    return ExperimentData(name, data, source, collection, own, measuring, dev, progress, sources)
-
-
-def _draw(judged: JudgedQueries, spec: Experiment) -> tuple[JudgedQueries | None, JudgedQueries]:
-    if spec.dev is None:
-        if spec.queries is None or spec.queries >= len(judged.queries):
-            return None, judged
+    dev, judged = None, JudgedQueries.of(collection, data.split)
+    if spec.dev is not None:
+        dev, judged = judged.deal(spec.dev, spec.queries, spec.seed)
+    elif spec.queries is not None and spec.queries < len(judged.queries):
         positions = random.Random(spec.seed).sample(range(len(judged.queries)), spec.queries)
-        return None, judged.select(judged.queries[i].qid for i in positions)
-    return judged.deal(spec.dev, spec.queries, spec.seed)
+        judged = judged.select(judged.queries[i].qid for i in positions)
+    own = folder / plain_name(name)
+    return ExperimentData(name, data, source, collection, own, judged, dev, progress, sources)
 
 
 def is_here(name: str, data: DataSpec, sources: Sources, folder: Path | None = None) -> bool:
     """Whether the data, or all that it is made of, is here; ``folder`` may hold a ranking set made before."""
     if data.bundled or sources.find(name) is not None:
         return True
-    if folder is not None and data.made_of and is_made(data, _made_folder(name, data, folder)):
+    if folder is not None and data.made_of and is_made(data, folder / plain_name(name) / data.made_as):
         return True
     return bool(data.made_of) and all(sources.find(part) is not None for part in data.made_of)
-
-
-def _made_folder(name: str, data: DataSpec, folder: Path) -> Path:
-    return folder / plain_name(name) / data.made_as
-
-
-def _make_set(name: str, data: DataSpec, sources: Sources, folder: Path, progress: Progress) -> Path:
-    """The collection that is made of others; one that is there is used."""
-    target = _made_folder(name, data, folder)
-    if not is_made(data, target):
-        parts = [open_collection(sources.find(part) or part) for part in data.made_of]
-        make_set(data, parts, target, progress)
-    return target
 
 
 def recognise_folder(folder: Path) -> str:
@@ -276,7 +259,15 @@ def make_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress
     settings = _read_recipe(data)
     match settings:
         case RankingSetSettings():
-            _make_ranking_set(data, settings, parts, target, progress)
+
+            @contextmanager
+            def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
+                index = target.with_name("ranking-set-index")
+                built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
+                yield SparseRetriever(built, BM25())
+
+            ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
+            write_ranking_set(target, ranking_set, overwrite=True)
         case ArticleParts():
             progress("parting articles", 0, None)
             write_parts(parts, settings, target)
@@ -312,22 +303,3 @@ def _read_recipe(data: DataSpec) -> Settings:
         return _KINDS[data.made_as](**{**usual, **data.recipe})
     except (TypeError, ValueError) as error:
         raise CollectionError(f"recipe of {data.made_as}: {error}") from error
-
-
-def _make_ranking_set(
-    data: DataSpec,
-    settings: RankingSetSettings,
-    parts: Sequence[Collection],
-    target: Path,
-    progress: Progress,
-) -> None:
-    """A ranking set of question-answering sets (Piaf report, section 5)."""
-
-    @contextmanager
-    def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
-        index = target.with_name("ranking-set-index")
-        built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
-        yield SparseRetriever(built, BM25())
-
-    ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
-    write_ranking_set(target, ranking_set, overwrite=True)

@@ -163,7 +163,12 @@ class ExperimentFunctions:
             counts = Counter(result.choices).most_common()
             chosen = ", ".join(f"{_join(choice)} ({times})" for choice, times in counts)
             self.notes.append(f"weights by {by} of the other {folds - 1} of {folds} folds: {chosen}")
-        return self._choose_stage(result, lambda weights: sum_stages(stages, weights))
+
+        def weigh(weights: Iterable[float]) -> Stage:  # w * a + v * b + …
+            parts = (weight * stage for stage, weight in zip(stages, weights, strict=True))
+            return reduce(operator.add, parts)
+
+        return self._choose_stage(result, weigh)
 
     def _choose_stage(self, result: TuneResult[S], make: Callable[[S], Stage]) -> Stage:
         """The stage of the best setting or, without ``dev``, for each fold that of what the others chose."""
@@ -185,22 +190,16 @@ class WithRelevant(Stage):
     relevant_from: int
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return (self._add(ranking) for ranking in self.stage(stream))
+        for ranking in self.stage(stream):
+            grades = self.judged.qrels.get(ranking.query.qid, {})
+            relevant = {docno for docno, grade in grades.items() if grade >= self.relevant_from}
+            lacking = [docno for docno in grades if docno in relevant.difference(ranking.docnos)]
+            last = float(ranking.scores[-1]) if len(ranking) else 0.0
+            scores = [*ranking.scores.tolist(), *(last - 1.0 for _ in lacking)]
+            yield Ranking.ranked(ranking.query, (*ranking.docnos, *lacking), scores) if lacking else ranking
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         return self.stage.explanation(query, docno)
-
-    def _add(self, ranking: Ranking) -> Ranking:
-        grades = self.judged.qrels.get(ranking.query.qid, {})
-        listed = set(ranking.docnos)
-        lacking = [
-            docno for docno, grade in grades.items() if grade >= self.relevant_from and docno not in listed
-        ]
-        if not lacking:
-            return ranking
-        last = float(ranking.scores[-1]) if len(ranking) else 0.0
-        scores = [*ranking.scores.tolist(), *(last - 1.0 for _ in lacking)]
-        return Ranking.ranked(ranking.query, (*ranking.docnos, *lacking), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +217,6 @@ class ByQuery(Stage):
 
     def _of(self, query: Query) -> Stage:
         return self.stages[self.positions.get(query.qid, 0)]
-
-
-def sum_stages(stages: Iterable[Stage], weights: Iterable[float]) -> Stage:
-    """``w * a + v * b + …``."""
-    return reduce(operator.add, (weight * stage for stage, weight in zip(stages, weights, strict=True)))
 
 
 def _join(weights: Iterable[float]) -> str:

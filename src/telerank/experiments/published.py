@@ -134,7 +134,7 @@ def _format_curves(
 
 def _join_columns(columns: Sequence[tuple[str, list[str]]], caption: str, notes: Sequence[str] = ()) -> Table:
     heads, texts = zip(*columns, strict=True)
-    return Table.of(heads, list(zip(*texts, strict=True)), caption=caption, notes=notes)
+    return Table.of(heads, zip(*texts, strict=True), caption=caption, notes=notes)
 
 
 def published_matrix(published: Published, measure: str) -> Table:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from telerank.drafts import replace_file
-from telerank.experiments.analysis import Analysis, AnalysisResult, Items, PooledValues
+from telerank.experiments.analysis import Analysis, AnalysisResult, PooledValues
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.schema import Experiment
 from telerank.experiments.systems import SystemRuns
@@ -25,13 +26,9 @@ from telerank.show.tables import render_html, render_markdown
 from telerank.sparse.build import count_cores
 from telerank.stored import versions
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 REPORT, TABLES, RESULTS, EXPERIMENT = "report.html", "tables.md", "results.json", "experiment.yaml"
 TIMES = "times.json"
 """When the experiment was run and how long it took: the other files are the same in each run."""
-_FORMS = ("svg", "png")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,84 +89,46 @@ def write_report(outcome: ExperimentOutcome) -> None:
 
     The values come last, and old ones are removed first: with them the results are complete.
     """
-    from telerank.show.plots import save_plot
-
-    folder = outcome.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / RESULTS).unlink(missing_ok=True)
-    for name, figure in _name_plots(outcome):
-        for form in _FORMS:
-            save_plot(figure, folder / f"{name}.{form}")
-    contents = {
-        REPORT: render_report(outcome),
-        TABLES: render_tables(outcome),
-        EXPERIMENT: outcome.spec.yaml(),
-        TIMES: to_json(record_times(outcome.seconds)),
-        RESULTS: to_json(record_outcome(outcome)),
-    }
-    for name, text in contents.items():
-        replace_file(folder / name, text.encode())
-
-
-def render_report(outcome: ExperimentOutcome) -> str:
-    """An HTML page with every table, plot and note."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    spec, data = outcome.spec, outcome.data
+    outcome.folder.mkdir(parents=True, exist_ok=True)
+    (outcome.folder / RESULTS).unlink(missing_ok=True)
     environment = Environment(
         loader=PackageLoader("telerank.experiments"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    pairs = zip(outcome.spec.analyses, outcome.results, strict=True)
-    return environment.get_template("report.html").render(
-        spec=outcome.spec,
-        analyses=[_render_analysis(spec, result) for spec, result in pairs],
+    page = environment.get_template("report.html").render(
+        spec=spec,
+        analyses=[_render_analysis(*pair) for pair in zip(spec.analyses, outcome.results, strict=True)],
         notes=outcome.protocol,
         facts={
             **({"Size": outcome.size} if outcome.size else {}),
-            "Seed": outcome.spec.seed,
+            "Seed": spec.seed,
             "Time": f"in {TIMES}",
             "Versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
             "Machine": machine(),
         },
     )
-
-
-def render_tables(outcome: ExperimentOutcome) -> str:
-    """The tables and notes in Markdown."""
-    tables = [render_markdown(table) for result in outcome.results for table in result.tables]
-    text = [f"# {outcome.title}\n", *tables, *(f"- {note}" for note in outcome.notes)]
-    return "\n".join(text) + "\n"
-
-
-def record_outcome(outcome: ExperimentOutcome) -> dict[str, Any]:
-    """Every value, and all that it depends on, for JSON."""
-    pairs = zip(outcome.spec.analyses, outcome.results, strict=True)
-    return {
-        "experiment": outcome.spec.model_dump(mode="json"),
+    replace_file(outcome.folder / REPORT, page.encode())
+    replace_file(outcome.folder / EXPERIMENT, spec.yaml().encode())
+    record = {
+        "experiment": spec.model_dump(mode="json"),
         "size": outcome.size,
-        "data": {"name": outcome.data.name, **outcome.data.spec.model_dump(mode="json")},
-        "counts": outcome.data.counts,
+        "data": {"name": data.name, **data.spec.model_dump(mode="json")},
+        "counts": data.counts,
         "systems": {name: system.about for name, system in outcome.systems.items()},
         "remarks": {name: system.remarks for name, system in outcome.systems.items() if system.remarks},
         "lacking": outcome.lacking,
-        "results": [{"kind": spec.kind, "title": spec.title, **result.record} for spec, result in pairs],
+        "results": _record_results(spec.analyses, outcome.results),
         "notes": outcome.notes,
-        "seed": outcome.spec.seed,
+        "seed": spec.seed,
         "versions": versions(),
         "machine": machine(),
     }
-
-
-def record_times(seconds: float) -> dict[str, Any]:
-    """When and how long, for JSON."""
-    return {"seconds": round(seconds, 1), "ended": datetime.now(UTC).isoformat(timespec="seconds")}
-
-
-def describe_time(seconds: float) -> str:
-    """A time in minutes, or seconds."""
-    return f"{seconds / 60:,.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
+    _write(outcome, record)
 
 
 def _render_analysis(spec: Analysis, result: AnalysisResult) -> dict[str, Any]:
@@ -189,14 +148,32 @@ def _render_analysis(spec: Analysis, result: AnalysisResult) -> dict[str, Any]:
     }
 
 
-def _name_plots(outcome: ExperimentOutcome) -> Iterator[tuple[str, Figure]]:
-    """Each plot with the name of its files; a second plot of a name gets a number."""
+def _record_results(specs: Sequence[Analysis], results: Sequence[AnalysisResult]) -> list[dict[str, Any]]:
+    pairs = zip(specs, results, strict=True)
+    return [{"kind": spec.kind, "title": spec.title, **result.record} for spec, result in pairs]
+
+
+def _write(outcome: ExperimentOutcome | PooledOutcome, record: Mapping[str, Any]) -> None:
+    """Write plots, tables and times into the folder of the outcome, and the values last."""
+    from telerank.show.plots import save_plot
+
     names: list[str] = []
-    for result in outcome.results:
-        for name, figure in result.plots.items():
-            names.append(name)
-            count = names.count(name)
-            yield (name if count == 1 else f"{name}-{count}"), figure
+    for name, figure in chain.from_iterable(result.plots.items() for result in outcome.results):
+        names.append(name)
+        count = names.count(name)  # a second plot of a name gets a number
+        for form in ("svg", "png"):
+            save_plot(figure, outcome.folder / f"{name if count == 1 else f'{name}-{count}'}.{form}")
+    tables = [render_markdown(table) for result in outcome.results for table in result.tables]
+    text = "\n".join([f"# {outcome.title}\n", *tables, *(f"- {note}" for note in outcome.notes)])
+    times = {"seconds": round(outcome.seconds, 1), "ended": datetime.now(UTC).isoformat(timespec="seconds")}
+    replace_file(outcome.folder / TABLES, f"{text}\n".encode())
+    replace_file(outcome.folder / TIMES, to_json(times).encode())
+    replace_file(outcome.folder / RESULTS, to_json(record).encode())
+
+
+def describe_time(seconds: float) -> str:
+    """A time in minutes, or seconds."""
+    return f"{seconds / 60:,.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
 
 
 def machine() -> str:
@@ -225,9 +202,8 @@ class PooledOutcome:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the tables must know."""
         names = ", ".join(fold.data.name for fold in self.folds)
-        pooled = f"Pooled over the folds {names}, each measured with models that learned from others"
-        said = (note for result in self.results for note in result.notes)
-        return (f"{pooled}.", *said)
+        pooled = f"Pooled over the folds {names}, each measured with models that learned from others."
+        return (pooled, *(note for result in self.results for note in result.notes))
 
     @property
     def seconds(self) -> float:
@@ -242,43 +218,23 @@ class PooledOutcome:
 
 def pool_outcomes(outcomes: Sequence[ExperimentOutcome], folder: Path, pool: str) -> PooledOutcome:
     """Pool the analyses of the folds, and write tables, values and plots into ``folder``."""
-    specs = outcomes[0].spec.analyses
-    names = [outcome.data.name for outcome in outcomes]
-    results = tuple(
-        _pool(spec, dict(zip(names, (outcome.results[number].items for outcome in outcomes), strict=True)))
-        for number, spec in enumerate(specs)
-    )
-    pooled = PooledOutcome(f"{outcomes[0].title}, {pool}", pool, tuple(outcomes), results, folder)
-    _write(pooled, specs)
-    return pooled
-
-
-def _pool(spec: Analysis, by_fold: Mapping[str, Items]) -> AnalysisResult:
-    """The analysis of the folds that have values of it."""
-    folds = {name: items for name, items in by_fold.items() if items}
-    if not folds:
-        return AnalysisResult((), {"columns": {}}, notes=(f"Not pooled: {spec.title or spec.kind}.",))
-    return spec.pool_folds(PooledValues(folds))
-
-
-def _write(pooled: PooledOutcome, specs: Sequence[Analysis]) -> None:
-    from telerank.show.plots import save_plot
-
-    pooled.folder.mkdir(parents=True, exist_ok=True)
-    for result in pooled.results:
-        for name, figure in result.plots.items():
-            for form in ("svg", "png"):
-                save_plot(figure, pooled.folder / f"{name}.{form}")
-    tables = [render_markdown(table) for result in pooled.results for table in result.tables]
-    text = "\n".join([f"# {pooled.title}\n", *tables, *(f"- {note}" for note in pooled.notes)])
-    pairs = zip(specs, pooled.results, strict=True)
+    results = []
+    for number, spec in enumerate(outcomes[0].spec.analyses):
+        by_fold = {outcome.data.name: outcome.results[number].items for outcome in outcomes}
+        folds = {name: items for name, items in by_fold.items() if items}
+        if folds:
+            results.append(spec.pool_folds(PooledValues(folds)))
+        else:
+            notes = (f"Not pooled: {spec.title or spec.kind}.",)
+            results.append(AnalysisResult((), {"columns": {}}, notes=notes))
+    pooled = PooledOutcome(f"{outcomes[0].title}, {pool}", pool, tuple(outcomes), tuple(results), folder)
+    folder.mkdir(parents=True, exist_ok=True)
     record = {
-        "pool": pooled.pool,
-        "folds": [fold.folder.name for fold in pooled.folds],
-        "results": [{"kind": spec.kind, "title": spec.title, **own.record} for spec, own in pairs],
+        "pool": pool,
+        "folds": [fold.folder.name for fold in outcomes],
+        "results": _record_results(outcomes[0].spec.analyses, results),
         "notes": pooled.notes,
         "versions": versions(),
     }
-    replace_file(pooled.folder / TABLES, f"{text}\n".encode())
-    replace_file(pooled.folder / TIMES, to_json(record_times(pooled.seconds)).encode())
-    replace_file(pooled.folder / RESULTS, to_json(record).encode())
+    _write(pooled, record)
+    return pooled

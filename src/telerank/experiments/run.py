@@ -56,8 +56,7 @@ def run_experiment(
     TelerankError
         As indexing, encoding, training and reading do.
     """
-    defined = (analysis.pipeline_names for analysis in spec.analyses)
-    known = (*spec.systems, *chain.from_iterable(defined))
+    known = (*spec.systems, *chain.from_iterable(analysis.pipeline_names for analysis in spec.analyses))
     for system in (*options.given, *options.skip):
         if system not in known:
             raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")

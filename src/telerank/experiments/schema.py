@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -96,6 +96,11 @@ class TrainedModel(Section):
         own = {key: value for key, value in record.items() if key in ("train", "seeds")}
         return {**own, "settings": {key: value for key, value in record.items() if key not in own}}
 
+    def record(self) -> dict[str, Any]:
+        """The content of a file that reads back as this model."""
+        seeds = {} if self.seeds is None else {"seeds": list(self.seeds)}
+        return {"train": self.train, **seeds, **self.settings}
+
 
 class GivenModel(Section):
     """A model that is there: names, folders or hub names; the first that is available is used."""
@@ -108,6 +113,10 @@ class GivenModel(Section):
         if isinstance(record, str):
             return {"names": (record,)}
         return {"names": tuple(record)} if isinstance(record, list) else record
+
+    def record(self) -> str | list[str]:
+        """The content of a file that reads back as this model."""
+        return self.names[0] if len(self.names) == 1 else list(self.names)
 
 
 class Experiment(Section):
@@ -224,7 +233,7 @@ class Experiment(Section):
     def record(self) -> dict[str, Any]:
         """The content of a file that reads back as this experiment."""
         record = self.model_dump(mode="json", exclude_defaults=True)
-        record["models"] = {name: _model_record(model) for name, model in self.models.items()}
+        record["models"] = {name: model.record() for name, model in self.models.items()}
         return {key: value for key, value in record.items() if value not in ({}, None)}
 
     def yaml(self) -> str:
@@ -236,8 +245,11 @@ class Experiment(Section):
         below = list(self.systems)
         for name, text in self.systems.items():
             try:
-                tree = parse_expression(text)
-                _check_functions(tree, text)
+                tree, known = parse_expression(text), (*FUNCTIONS, *EXPERIMENT_FUNCTIONS)
+                for call in walk(tree):
+                    if isinstance(call, Call) and call.name not in known and not is_similarity(call.name):
+                        unknown = f"unknown function {call.name!r}{suggest(call.name, known)}"
+                        raise wrong(text, call.at, f"{unknown}; {known_names(known)}")
                 words = system_words(tree)
             except ExpressionError as error:
                 raise ValueError(f"system {name!r}: {error}") from error
@@ -278,15 +290,6 @@ class Experiment(Section):
         return self
 
 
-def _check_functions(tree: Expression, text: str) -> None:
-    """Raise ExpressionError if a pipeline calls a function that there is not."""
-    known = (*FUNCTIONS, *EXPERIMENT_FUNCTIONS)
-    for call in walk(tree):
-        if isinstance(call, Call) and call.name not in known and not is_similarity(call.name):
-            near = suggest(call.name, known)
-            raise wrong(text, call.at, f"unknown function {call.name!r}{near}; {known_names(known)}")
-
-
 def system_words(tree: Expression) -> set[str]:
     """The words of a pipeline that stand for stages."""
     match tree:
@@ -299,8 +302,7 @@ def system_words(tree: Expression) -> set[str]:
     return set().union(*(system_words(value) for key, value in tree.arguments if not key))
 
 
-@dataclass(frozen=True)
-class RerankerUse:
+class RerankerUse(NamedTuple):
     """What ``candidates >> rerank(model)`` is made of."""
 
     candidates: Expression
@@ -389,13 +391,6 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         else:
             merged[key] = value
     return merged
-
-
-def _model_record(model: TrainedModel | GivenModel) -> Any:
-    if isinstance(model, GivenModel):
-        return model.names[0] if len(model.names) == 1 else list(model.names)
-    seeds = {} if model.seeds is None else {"seeds": list(model.seeds)}
-    return {"train": model.train, **seeds, **model.settings}
 
 
 def _with_text_keys(value: Any) -> Any:

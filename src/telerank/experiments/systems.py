@@ -114,10 +114,6 @@ class SystemRunner:
         self._train_models(model_words(parse_expression(text)) - models.keys())
         return read_pipeline(text, self._names(self._stages(text), models, position))
 
-    def count_seeds(self, text: str) -> int:
-        """The number of seeds of the systems and models that a pipeline is made of."""
-        return self._count(parse_expression(text))
-
     def rerank_changed(self, name: str, changes: Mapping[str, Any]) -> tuple[Path, ...]:
         """The runs of a system ``CANDIDATES >> rerank(MODEL)``, its model trained with other settings.
 
@@ -194,29 +190,26 @@ class SystemRunner:
         if use is not None and self.trainer.tests(use.model) and use.model not in {**models, **self._models}:
             return self._run_trained(name, use)
         about += self._train_models(model_words(tree) - models.keys())
-        remarks = self._training_remarks(tree, models)
+        remarks: list[str] = []
+        if trained := sorted(model_words(tree, "rerank") & self._folders.keys() - models.keys()):
+            from telerank.training.reranker.train import describe_cut
+
+            cuts = {word: describe_cut(self._folders[word][0].parent) for word in trained}
+            remarks += [f"training of {word}: {cut}" for word, cut in cuts.items() if cut]
         notes: list[str] = []
         paths, first = [], None
-        count = self._count(tree)
+        count = self.count_seeds(tree)
         for position in range(count):
             names = self._names(self._run_files(position), models, position, [] if position else notes)
             stage = read_pipeline(text, names) % self.spec.depth
-            paths.append(self._write(name, position, count, stage.run(self.data.queries.queries)))
+            paths.append(self.folder / f"{f'{position}-' if count > 1 else ''}{plain_name(name)}.run.gz")
+            queries = self.data.queries.queries
+            write_run(paths[-1], self._report(name, stage.run(queries), len(queries)))
             first = first or stage
             remarks += stage.all_remarks if position == 0 else []
         if notes:
             about += f": {'; '.join(notes)}" + (f" (the first of {count} seeds)" if count > 1 else "")
         return SystemRuns(name, about, tuple(paths), self._stage(text, models), tuple(remarks), first)
-
-    def _training_remarks(self, tree: Expression, given: Mapping[str, str]) -> list[str]:
-        """What the trainings of a pipeline's re-rankers cut, of the first seed."""
-        words = sorted(model_words(tree, "rerank") & self._folders.keys() - given.keys())
-        if not words:
-            return []
-        from telerank.training.reranker.train import describe_cut
-
-        cuts = {word: describe_cut(self._folders[word][0].parent) for word in words}
-        return [f"training of {word}: {cut}" for word, cut in cuts.items() if cut]
 
     def _train_models(self, models: set[str]) -> str:
         """Train those of the models that are not trained yet; what they are, in words."""
@@ -302,7 +295,7 @@ class SystemRunner:
             for name, folders in self._folders.items()
         }
         models_by_name = {**self._models, **trained, **(models or {})}
-        opened = ExperimentModels(data.usual_index, models_by_name, notes, data.progress)
+        opened = ExperimentModels(data.index(), models_by_name, notes, data.progress)
         return Names(opened, systems=stages, functions=functions.all())
 
     def _stage(self, text: str, models: Mapping[str, str] | None = None) -> Stage | None:
@@ -335,25 +328,22 @@ class SystemRunner:
     def _run_files(self, position: int) -> dict[str, Stage]:
         return {name: RunFile(str(runs.run(position))) for name, runs in self.systems.items()}
 
-    def _count(self, tree: Expression) -> int:
-        """The number of seeds: the least of those of the systems and models that it is made of."""
+    def count_seeds(self, tree: Expression) -> int:
+        """The number of seeds: the least of those of the systems and models that a pipeline is made of."""
         counts = [len(self.systems[name].runs) for name in system_words(tree) & self.systems.keys()]
         counts += [len(self._folders[name]) for name in model_words(tree) & self._folders.keys()]
         return min((count for count in counts if count > 1), default=1)
 
-    def _write(self, name: str, position: int, count: int, rankings: Iterable[Ranking]) -> Path:
-        seed = f"{position}-" if count > 1 else ""
-        path = self.folder / f"{seed}{plain_name(name)}.run.gz"
-        write_run(path, self._report(name, rankings, len(self.data.queries.queries)))
-        return path
-
     def _write_split_run(self, text: str, split: str, position: int = 0) -> Path:
         """The run of a pipeline over another split; one that is there is used."""
-        collection, index = self.data.collection, self.data.usual_index
+        collection, index = self.data.collection, self.data.index()
         has_qrels = all(part in collection.qrels for part in split_parts(split))
         qrels = collection.judged(split) if has_qrels else {}
         judged = JudgedQueries(tuple(collection.split_queries(split)), qrels)
-        texts = {name: self.spec.systems[name] for name in self._needed(text)}
+        needed = system_words(parse_expression(text))
+        for name, other in reversed(self.spec.systems.items()):  # a system is made of those above it
+            needed |= system_words(parse_expression(other)) if name in needed else set()
+        texts = {name: other for name, other in self.spec.systems.items() if name in needed}
         words = set().union(*(model_words(parse_expression(part)) for part in (text, *texts.values())))
         self._train_models(words)
         functions = ExperimentFunctions(self.data, judged, split).all()
@@ -372,14 +362,6 @@ class SystemRunner:
             rankings = read_pipeline(text, names).run(judged.queries)
             write_run(path, self._report(f"split {split}", rankings, len(judged.queries)))
         return path
-
-    def _needed(self, text: str) -> list[str]:
-        """The systems that a pipeline is made of, in the order of the file."""
-        words = system_words(parse_expression(text))
-        for name, other in reversed(self.spec.systems.items()):
-            if name in words:
-                words |= system_words(parse_expression(other))
-        return [name for name in self.spec.systems if name in words]
 
     def _report(self, name: str, rankings: Iterable[Ranking], total: int) -> Iterator[Ranking]:
         for done, ranking in enumerate(rankings, 1):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from telerank.models.readers.reader import Reader
     from telerank.reranking.stage import Docs
 
-__all__ = ["AnswerSentence", "answer", "answers_record", "in_sentence", "open_answers", "read", "reader"]
+__all__ = ["AnswerSentence", "answer", "in_sentence", "open_answers", "read", "reader"]
 
 DEPTH = 20
 """Documents that are read for a question, unless a pipeline says otherwise."""
@@ -126,11 +126,9 @@ def answer(
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
     stage = stage if k is None else stage % k
     first = stage.first
-    batched = (
-        stage
-        if first is None
-        else stage.behind(change_stages(first, lambda part: part.in_batches(_BATCH, threads)))
-    )
+    batched = stage
+    if first is not None:
+        batched = stage.behind(change_stages(first, lambda part: part.in_batches(_BATCH, threads)))
     source, query_list = read_queries(open_queries(queries), split)
 
     def compute() -> Iterator[Answers]:
@@ -140,9 +138,9 @@ def answer(
                 yield answers
 
     def record() -> dict[str, object]:
-        own: dict[str, object] = {"pipeline": stage.text, "queries": source, "split": split}
-        own["sources"] = dict(stage.sources)
-        return {**own, "remarks": [*batched.remarks]} if batched.remarks else own
+        remarks = {"remarks": [*batched.remarks]} if batched.remarks else {}
+        sources = {"sources": dict(stage.sources)}
+        return {"pipeline": stage.text, "queries": source, "split": split, **sources, **remarks}
 
     return AnswerRun(compute, record, lambda: batched.remarks)
 
@@ -169,8 +167,9 @@ def open_answers(
     text = model if isinstance(model, str) else None
     if isinstance(model, ReadAnswers) or (text is not None and ends_in_read(text)):
         if settings or any(value is not None for value in (reader, depth, mu)):
-            own = "it has a reader, and takes no other one, no settings of one and no depth"
-            raise ExpressionError(f"{model}: {own}")
+            raise ExpressionError(
+                f"{model}: it has a reader, and takes no other one, no settings of one and no depth"
+            )
         stage = model if isinstance(model, ReadAnswers) else answer_pipeline(str(text), index)
         if stage.first is None:
             raise ExpressionError(
@@ -183,13 +182,6 @@ def open_answers(
             "answering needs a reader: a pipeline that ends in read(READER), or a reader's name"
         )
     return first % (DEPTH if depth is None else depth) >> read(reader, index, mu=mu, **settings)
-
-
-def answers_record(answers: Answers) -> dict[str, Any]:
-    """The answers to a question as JSON has them."""
-    from telerank.answers.predictions import answers_record as record
-
-    return record(answers)
 
 
 @dataclass(frozen=True)

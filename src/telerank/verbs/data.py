@@ -7,17 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telerank.corpus.answers import write_answers
 from telerank.corpus.collection import Collection
-from telerank.corpus.contents import count_contents, find_docs, find_query
-from telerank.corpus.convert import convert
-from telerank.corpus.formats import list_collections, list_formats, open_collection
-from telerank.corpus.lengths import token_counter
-from telerank.corpus.long_documents import articles, far, folder, positions
-from telerank.corpus.ranking_sets import ranking_set
-from telerank.corpus.statistics import describe
+from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
-from telerank.retrieval.index import Index, TemporaryIndex, locate_model
+from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting
 
@@ -25,27 +18,6 @@ if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Reranker
     from telerank.segments.split import Segmenter
     from telerank.segments.statistics import SegmentStatistics
-
-__all__ = [
-    "LIMITS",
-    "TemporaryIndex",
-    "articles",
-    "convert",
-    "count_contents",
-    "describe",
-    "far",
-    "find_docs",
-    "find_query",
-    "folder",
-    "list_collections",
-    "list_formats",
-    "positions",
-    "ranking_set",
-    "segment_lengths",
-    "token_counter",
-    "with_documents",
-    "write_answers",
-]
 
 LIMITS = (128, 256, 512, 1024, 2048, 4096)
 """Tokens of a document that a model may be limited to."""

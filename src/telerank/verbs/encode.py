@@ -24,7 +24,6 @@ from telerank.verbs.index import open_source, stream_documents
 
 if TYPE_CHECKING:
     from telerank.dense.approximate import RecallReport
-    from telerank.dense.encode import Encoding
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.vectors import Vectors
 
@@ -127,7 +126,7 @@ def encode(
     MissingExtra
         If torch, the model's package or FAISS is not installed.
     """
-    from telerank.dense.encode import encode_documents
+    from telerank.dense.encode import Encoding, encode_documents
     from telerank.dense.manifest import is_vectors
 
     make: Callable[..., Vectors] = encode_documents
@@ -137,7 +136,9 @@ def encode(
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent
     source, target, encoder = launched.each(partial(_prepare, docs, folder, model, device, precision))
-    how = launched.each(lambda: _describe(source, encoder, dtype, shard, batch_tokens))
+    tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
+    of_index = (source.folder.name, source.sparse.state) if isinstance(source, Index) else (source.name,)
+    how = launched.each(lambda: Encoding(dtype, shard, tokens, *of_index))
     size, stream = launched.each(lambda: stream_documents(source))
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
@@ -164,26 +165,12 @@ def _prepare(
     from telerank.dense.encoder import TorchEncoder
 
     source = open_source(docs) if isinstance(docs, str | Path) else docs
-    target = _default_folder(source, model) if folder is None else Path(folder)
-    index = source.folder if isinstance(source, Index) else None
-    return source, target, TorchEncoder(locate_model(model, index=index), device, precision)
-
-
-def _describe(
-    source: Index | Collection, encoder: TorchEncoder, dtype: str, shard: int, batch_tokens: int | None
-) -> Encoding:
-    from telerank.dense.encode import Encoding
-
-    tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
     if isinstance(source, Index):
-        return Encoding(dtype, shard, tokens, source.folder.name, source.sparse.state)
-    return Encoding(dtype, shard, tokens, source.name)
-
-
-def _default_folder(source: Index | Collection, model: str) -> Path:
-    if isinstance(source, Index):
-        return source.vectors_folder(model)
-    raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
+        target = source.vectors_folder(model) if folder is None else Path(folder)
+        return source, target, TorchEncoder(locate_model(model, index=source.folder), device, precision)
+    if folder is None:
+        raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
+    return source, Path(folder), TorchEncoder(locate_model(model), device, precision)
 
 
 def _approximate(

@@ -77,10 +77,6 @@ class RunEvaluations(Report):
     per_query: bool = False
 
     @property
-    def queries(self) -> int:
-        return len(next(iter(self.evaluations.values())).qids)
-
-    @property
     def curves(self) -> dict[str, dict[str, list[float]]]:
         """``curves[run][measure]``: the mean at each depth."""
         return {
@@ -89,12 +85,10 @@ class RunEvaluations(Report):
         }
 
     def tables(self) -> list[Table]:
-        caption = f"Means over {self.queries} queries"
-        means = (
-            depth_table(self.curves, self.depths, caption=caption)
-            if self.depths
-            else means_table(self.evaluations, caption=caption)
-        )
+        caption = f"Means over {len(next(iter(self.evaluations.values())).qids)} queries"
+        means = means_table(self.evaluations, caption=caption)
+        if self.depths:
+            means = depth_table(self.curves, self.depths, caption=caption)
         return [query_table(self.evaluations), means] if self.per_query else [means]
 
     @property
@@ -102,25 +96,20 @@ class RunEvaluations(Report):
         return describe_gaps(self.evaluations)
 
     def record(self) -> dict[str, Any]:
+        runs = [
+            {
+                "run": name,
+                **({"by_depth": self.curves[name]} if self.depths else {"mean": evaluation.mean}),
+                "missing": evaluation.missing,
+                "unanswerable": evaluation.unanswerable,
+                "unjudged": evaluation.unjudged,
+                **({"per_query": evaluation.by_query()} if self.per_query else {}),
+            }
+            for name, evaluation in self.evaluations.items()
+        ]
+        queries = len(next(iter(self.evaluations.values())).qids)
         depths = {"depths": self.depths} if self.depths else {}
-        runs = [self._record(name, evaluation) for name, evaluation in self.evaluations.items()]
-        return {"qrels": self.source, "queries": self.queries, **depths, "runs": runs}
-
-    def _record(self, name: str, evaluation: Evaluation) -> dict[str, Any]:
-        values = {"by_depth": self.curves[name]} if self.depths else {"mean": evaluation.mean}
-        by_measure = {measure_name: evaluation.of(measure_name) for measure_name in evaluation.measures}
-        per_query = {
-            qid: {measure_name: own[qid] for measure_name, own in by_measure.items()}
-            for qid in (evaluation.qids if self.per_query else ())
-        }
-        return {
-            "run": name,
-            **values,
-            "missing": evaluation.missing,
-            "unanswerable": evaluation.unanswerable,
-            "unjudged": evaluation.unjudged,
-            **({"per_query": per_query} if self.per_query else {}),
-        }
+        return {"qrels": self.source, "queries": queries, **depths, "runs": runs}
 
     def plot(self) -> Figure:
         """Plot each measure by depth, a line for each run."""
@@ -149,16 +138,10 @@ def evaluate(
     MeasureError
         If the name of a measure is invalid.
     """
-    if depths:
-        expanded = expand_measures(
-            MEASURES_BY_DEPTH if measures is None else measures, depths, relevance_level
-        )
-        names = [name for cut in expanded.values() for name in cut]
-    else:
-        expanded, names = (
-            {},
-            list(parse_measures(MEASURES if measures is None else measures, relevance_level)),
-        )
+    if measures is None:
+        measures = MEASURES_BY_DEPTH if depths else MEASURES
+    expanded = expand_measures(measures, depths, relevance_level) if depths else {}
+    names = [*chain(*expanded.values())] if depths else parse_measures(measures, relevance_level)
     evaluations = measure_runs(runs, names, progress=progress)
     return RunEvaluations(evaluations, runs.source, tuple(depths), expanded)
 
@@ -250,7 +233,10 @@ def evaluate_answers(
     """
     names = parse_answer_measures(measures)
     gold = data if isinstance(data, GoldAnswers) else read_gold(data, split)
-    texts = {name: _read(source) for name, source in _name(predictions).items()}
+    texts = {
+        name: source if isinstance(source, Mapping) else read_predictions(source)
+        for name, source in _name(predictions).items()
+    }
     values = _read_values(no_answer, texts, gold)
     evaluations = {name: measure_answers(gold, own, names) for name, own in texts.items()}
     for name, evaluation in evaluations.items():
@@ -317,10 +303,6 @@ def _stem(file: str | Path) -> str:
     return name.removesuffix(".jsonl").removesuffix(".json")
 
 
-def _read(source: str | Path | Mapping[str, str]) -> Mapping[str, str]:
-    return source if isinstance(source, Mapping) else read_predictions(source)
-
-
 def _read_values(
     no_answer: str | Path | Mapping[str, float] | None,
     texts: Mapping[str, Mapping[str, str]],
@@ -331,7 +313,6 @@ def _read_values(
     if len(texts) > 1:
         raise CollectionError("values of no-answer are of one system: measure the systems one by one")
     values = no_answer if isinstance(no_answer, Mapping) else read_no_answer(no_answer)
-    lacking = [qid for qid in gold.questions if qid not in values]
-    if lacking:
+    if lacking := [qid for qid in gold.questions if qid not in values]:
         raise CollectionError(f"{len(lacking)} questions, as {lacking[0]!r}, have no value of no-answer")
     return {next(iter(texts)): values}

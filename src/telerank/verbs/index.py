@@ -18,29 +18,12 @@ from telerank.show.progress import show_progress
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import has_index
 from telerank.text import Analyzer
-from telerank.text.steps import TEXT_STEPS
 from telerank.types import Doc, ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.corpus.readers.files.folder import FileRecord
     from telerank.retrieval.folder_update import FolderChanges
     from telerank.sparse.writer import IndexWriter
-
-__all__ = [
-    "TEXT_STEPS",
-    "Analyzer",
-    "Documents",
-    "add_documents",
-    "delete_documents",
-    "describe_index",
-    "has_index",
-    "index",
-    "merge_segments",
-    "open_source",
-    "stream_documents",
-    "update_index",
-    "verify_index",
-]
 
 Documents: TypeAlias = Collection | str | Path | Iterable[Doc] | Mapping[str, str]
 """A collection or its path, documents, or texts by docno."""

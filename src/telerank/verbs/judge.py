@@ -12,13 +12,11 @@ from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
-from telerank.trec import load_qrels, open_to_write, read_qrels, read_run
+from telerank.trec import load_qrels, read_qrels, read_run
 from telerank.types import Qrels, Ranking
 
 if TYPE_CHECKING:
     from telerank.retrieval.index import Index
-
-__all__ = ["JudgedRuns", "RunSource", "Runs", "judge", "name_runs", "open_to_write", "read_rankings"]
 
 RunSource: TypeAlias = str | Path | Iterable[Ranking]
 """A run file (``-``: standard input), or rankings in memory."""
@@ -103,7 +101,11 @@ def judge(
         chosen = split or _find_split(collection, by_name, strict)
         source = collection.name if isinstance(data, Collection) else str(data)
         qrels = collection.judged(chosen)
-        remarks = _remarks(collection, None if split is not None else chosen)
+        if split is None and chosen is not None and len(collection.qrels) > 1:
+            remarks = (f"split {chosen}: the only one of {collection.name} that judges these runs",)
+        if (least := collection.relevant_from) > 1:
+            grades = f"grades from {least} up are relevant; lower grades count as 0"
+            remarks = (*remarks, f"{collection.name}: {grades}")
     if not qrels:
         raise CollectionError(f"{source} holds no qrels")
     return JudgedRuns(by_name, qrels, source, remarks, depth, strict)
@@ -143,15 +145,6 @@ def _name(run: str) -> str:
     if path.suffix in _PACKED:
         path = path.with_suffix("")
     return path.stem if path.suffix in _RUN else path.name
-
-
-def _remarks(collection: Collection, split: str | None) -> tuple[str, ...]:
-    remarks = []
-    if split is not None and len(collection.qrels) > 1:
-        remarks.append(f"split {split}: the only one of {collection.name} that judges these runs")
-    if (least := collection.relevant_from) > 1:
-        remarks.append(f"{collection.name}: grades from {least} up are relevant; lower grades count as 0")
-    return tuple(remarks)
 
 
 def _is_qrels_file(path: str, strict: bool) -> bool:

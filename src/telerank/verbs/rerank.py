@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError, ModelError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from telerank.reranking.calibration import Calibration
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import CrossReranker, Docs
-
-__all__ = ["DevRun", "open_topics", "rerank", "rerank_run"]
 
 
 def rerank(
@@ -58,7 +55,7 @@ def rerank(
     """
     from telerank.reranking.stage import CrossReranker
 
-    scorer = _open_scorer(model, texts if isinstance(texts, Index) else None, settings)
+    scorer = _open_scorer(model, texts, settings)
     if isinstance(texts, Index):
         return CrossReranker(scorer, texts.docs, name=str(model) if isinstance(model, str | Path) else "")
     docs = {doc.docno: doc.full_text for doc in texts.docs()} if isinstance(texts, Collection) else texts
@@ -110,51 +107,38 @@ def rerank_run(
     if launched.is_shared():
         settings["device"] = launched.join(settings.get("device"))
         progress = progress if launched.is_first() else silent
-    reranking = _Reranking(run, texts, queries, split, depth, k, dev)
-    scoring = launched.each(lambda: reranking.prepare(model, settings, progress))
-    return LazyRun(scoring.compute, scoring.record, scoring.describe)
 
-
-@dataclass(frozen=True, eq=False)
-class _Reranking:
-    """What :func:`rerank_run` is given to score."""
-
-    run: str | Path
-    texts: Index | Collection | None
-    queries: Collection | None
-    split: str | None
-    depth: int | None
-    k: int | None
-    dev: DevRun | None
-
-    def prepare(
-        self,
-        model: str | Path | Reranker | Scorer,
-        settings: Mapping[str, Any],
-        progress: ProgressSetting,
-    ) -> _Scoring:
+    def prepare() -> _Scoring:
         """Open what is read, and check it; int8 is calibrated."""
-        texts, dev, run = self.texts, self.dev, str(self.run)
-        scorer = _open_scorer(model, texts if isinstance(texts, Index) else None, settings)
+        scorer = _open_scorer(model, texts, settings)
         if (scorer.precision == "int8") != (dev is not None):
             raise ModelError("int8 goes with --dev, a run to calibrate it and to measure its loss on")
-        source = self.queries or (texts if isinstance(texts, Collection) else None)
+        source = queries or (texts if isinstance(texts, Collection) else None)
         if source is None or texts is None:
             raise CollectionError("give the documents, and the collection that has the queries")
-        calibrating = [] if dev is None else list(_Candidates(str(dev.run), dev.data, dev.split, self.depth))
+        calibrating = [] if dev is None else list(_Candidates(str(dev.run), dev.data, dev.split, depth))
         excluded = frozenset(part.query.qid for part in calibrating)
-        candidates = _Candidates(run, source, self.split, self.depth, excluded)
-        docnos = (
-            None if isinstance(texts, Index) else {docno for part in calibrating for docno in part.docnos}
-        )
-        rankings, total = candidates.check(docnos)
-        runs = run if dev is None else f"{run} or {dev.run}"
-        docs = texts.docs if isinstance(texts, Index) else _store_docs(texts, docnos or set(), runs)
-        calibration = None if dev is None else _calibrate(scorer, docs, calibrating, dev)
-        scorer = scorer if calibration is None else calibration.scorer
-        name = str(texts.folder) if isinstance(texts, Index) else texts.name
-        options = {"run": run, "depth": self.depth, "k": self.k, "texts": name, "queries": source.name}
-        return _Scoring(scorer, docs, rankings, self.k, total, options, calibration, progress)
+        candidates = _Candidates(str(run), source, split, depth, excluded)
+        docs: Docs
+        if isinstance(texts, Index):
+            rankings, total = candidates.check(None)
+            docs, name = texts.docs, str(texts.folder)
+        else:
+            docnos = {docno for part in calibrating for docno in part.docnos}
+            rankings, total = candidates.check(docnos)
+            docs = _store_docs(texts, docnos, str(run) if dev is None else f"{run} or {dev.run}")
+            name = texts.name
+        calibration = None
+        if dev is not None:
+            from telerank.reranking.calibration import calibrate
+
+            calibration = calibrate(scorer, docs, calibrating, dev.data.judged(dev.split))
+            scorer = calibration.scorer
+        options = {"run": str(run), "depth": depth, "k": k, "texts": name, "queries": source.name}
+        return _Scoring(scorer, docs, rankings, k, total, options, calibration, progress)
+
+    scoring = launched.each(prepare)
+    return LazyRun(scoring.compute, scoring.record, scoring.describe)
 
 
 @dataclass
@@ -186,8 +170,9 @@ class _Candidates:
                 known = f"{len(self.texts):,} queries of {self.queries.name}"
                 raise CollectionError(f"{self.run}: query {qid} is none of the {known}")
             if qid in self.excluded:
-                message = f"query {qid} is in --dev, too: int8 needs other queries there"
-                raise CollectionError(f"{self.run}: {message}")
+                raise CollectionError(
+                    f"{self.run}: query {qid} is in --dev, too: int8 needs other queries there"
+                )
             candidates = replace(ranking, query=Query(qid, self.texts[qid]))
             yield candidates if self.depth is None else candidates.cut(self.depth)
 
@@ -228,8 +213,13 @@ class _Scoring:
 
         began = time.perf_counter()
         stage = CrossReranker(self.scorer, self.docs, self.k)
+        rankings: Iterable[Ranking] = stage(self.candidates)
+        if launched.is_shared():
+            from telerank.training.shares import rerank_shares
+
+            rankings = rerank_shares(stage, self.candidates)
         with show_progress(self.progress, self.total) as shown:
-            for ranking in _rerank(stage, self.candidates):
+            for ranking in rankings:
                 shown("scoring", self.scorer.counts.pairs, self.total)
                 yield ranking
         self.seconds = time.perf_counter() - began
@@ -254,33 +244,21 @@ class _Scoring:
         counts, scorer = self.scorer.counts, self.scorer
         rate = f"{self.seconds:.1f} s, {counts.pairs / max(self.seconds, 1e-9):,.0f} a second"
         by = f"{scorer.name} in {scorer.backend} {scorer.computes_in}"
-        lines = [f"scored {count_noun(counts.pairs, 'pair')} by {by} ({rate})"]
-        lines += filter(None, (scorer.describe_cut(), scorer.describe_memory()))
-        return lines if self.calibration is None else [*lines, str(self.calibration)]
-
-
-def _rerank(stage: CrossReranker, candidates: Iterable[Ranking]) -> Iterator[Ranking]:
-    if not launched.is_shared():
-        return stage(candidates)
-    from telerank.training.shares import rerank_shares
-
-    return rerank_shares(stage, candidates)
+        calibration = "" if self.calibration is None else str(self.calibration)
+        lines = (scorer.describe_cut(), scorer.describe_memory(), calibration)
+        return [f"scored {count_noun(counts.pairs, 'pair')} by {by} ({rate})", *filter(None, lines)]
 
 
 def _open_scorer(
-    model: str | Path | Reranker | Scorer, index: Index | None, settings: Mapping[str, Any]
+    model: str | Path | Reranker | Scorer,
+    texts: Index | Collection | Docs | Mapping[str, str] | None,
+    settings: Mapping[str, Any],
 ) -> Scorer:
     from telerank.reranking.scorer import Scorer
 
     if isinstance(model, str | Path):
-        model = locate_model(str(model), index=None if index is None else index.folder)
+        model = locate_model(str(model), index=texts.folder if isinstance(texts, Index) else None)
     return model if isinstance(model, Scorer) else Scorer(model, **settings)
-
-
-def _calibrate(scorer: Scorer, docs: Docs, rankings: list[Ranking], dev: DevRun) -> Calibration:
-    from telerank.reranking.calibration import calibrate
-
-    return calibrate(scorer, docs, rankings, dev.data.judged(dev.split))
 
 
 def _store_docs(collection: Collection, docnos: set[str], runs: str) -> Docs:
@@ -295,8 +273,9 @@ def _store_docs(collection: Collection, docnos: set[str], runs: str) -> Docs:
                     writer.add(doc)
         if missing:
             more = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
-            message = f"{min(missing)!r}{more} is none of the documents of {collection.name}"
-            raise CollectionError(f"{runs}: {message}")
+            raise CollectionError(
+                f"{runs}: {min(missing)!r}{more} is none of the documents of {collection.name}"
+            )
         store = Docstore(folder)
         weakref.finalize(store, stack.pop_all().close)
     return store

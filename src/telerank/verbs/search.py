@@ -6,32 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from telerank.corpus.collection import CandidatePool, Collection
-from telerank.corpus.readers.topics_qrels import open_topics
 from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
-from telerank.pipelines.saved import remove_pipeline, save_pipeline, saved_pipeline
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, walk_stages
 from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
-
-if TYPE_CHECKING:
-    from telerank.segments.stage import SegmentReranker
-
-__all__ = [
-    "LazyRun",
-    "open_topics",
-    "read_queries",
-    "remove_pipeline",
-    "save_pipeline",
-    "saved_pipeline",
-    "search",
-]
 
 _BATCH = 64  # queries answered at a time
 
@@ -78,9 +62,8 @@ def search(
 
     def settings() -> dict[str, object]:
         sources = {name: value for part in walk_stages(stage) for name, value in part.sources.items()}
-        record: dict[str, object] = {"pipeline": stage.text, "queries": source, "split": split}
-        record["sources"] = sources
-        return {**record, "remarks": remarks} if (remarks := describe()) else record
+        remarks = {"remarks": lines} if (lines := describe()) else {}
+        return {"pipeline": stage.text, "queries": source, "split": split, "sources": sources, **remarks}
 
     def describe() -> list[str]:
         return [*batched.all_remarks, *describe_queries()]
@@ -89,21 +72,11 @@ def search(
     def describe_queries() -> list[str]:
         if not isinstance(queries, Collection):
             return []
-        notice = (
-            ""
-            if any(isinstance(part, CandidatePool) for part in walk_stages(stage))
-            else queries.search_notice
-        )
-        return [*describe_judged(opened, queries, split), *([notice] if notice else [])]
+        has_lists = any(isinstance(part, CandidatePool) for part in walk_stages(stage))
+        notices = [] if has_lists or not queries.search_notice else [queries.search_notice]
+        return [*describe_judged(opened, queries, split), *notices]
 
     return LazyRun(compute, settings, describe)
-
-
-def find_segments(stage: Stage) -> SegmentReranker:
-    """The first part of a pipeline that scores documents by their segments; ExpressionError without one."""
-    from telerank.segments import stage as segments
-
-    return segments.find_segments(stage)
 
 
 def open_queries(queries: Collection | str | Path | Iterable[Query]) -> Collection | Iterable[Query]:

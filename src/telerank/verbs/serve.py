@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.errors import MissingExtra
+from telerank.service.settings import ServiceSettings, make_settings, name_folders
 
 if TYPE_CHECKING:
     from telerank.retrieval.index import Index
-    from telerank.service.settings import ServiceSettings
-
-__all__ = ["check_indexes", "make_settings", "name_folders", "read_keys", "read_settings", "serve"]
-
-from telerank.service.settings import make_settings, name_folders, read_keys, read_settings
 
 
 def check_indexes(settings: ServiceSettings) -> None:
@@ -51,7 +47,6 @@ def serve(index: Index | str | Path | ServiceSettings, **settings: Any) -> None:
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if find_spec(module) is None:
             raise MissingExtra(module, "serve")
-    from telerank.service.settings import ServiceSettings
     from telerank.service.workers import run_service
 
     if isinstance(index, ServiceSettings):

@@ -10,9 +10,9 @@ from telerank.errors import MeasureError
 from telerank.evaluation.answers.measures import GoldAnswers, answer_recall, measure_answers, measure_system
 from telerank.evaluation.answers.overlap import character_f1, normalise_french, normalise_squad
 from telerank.evaluation.answers.report import (
-    AnsweredPart,
     AnswerEvaluations,
     BestThreshold,
+    GroupMeans,
     NoAnswerScores,
     apply_threshold,
     by_answer_length,
@@ -238,7 +238,7 @@ def test_both_denominators_of_the_report():
     rankings = [ranking("q0", "d0"), ranking("q1", "d9", "d1"), ranking("q2", "d9"), ranking("q3", "d8")]
     system = measure_system(gold, {"q0": "x", "q1": "y", "q2": "x", "q3": ""}, rankings, "EM F1")
     assert system.share == 0.5
-    assert system.all_questions == {"EM": 0.5, "F1": 0.5}
+    assert system.evaluation.mean == {"EM": 0.5, "F1": 0.5}
     assert system.where_retrieved == {"EM": 0.5, "F1": 0.5}
     assert list(system.retrieved) == [1, 1, 0, 0]
     nowhere = measure_system(gold, {"q0": "x"}, [], "EM")
@@ -288,7 +288,7 @@ def test_the_report_has_every_table():
 
 def test_the_parts_of_several_seeds_are_means_with_their_deviation():
     def seed(value, threshold):
-        part = AnsweredPart(4, {"EM": value})
+        part = GroupMeans(4, {"EM": value})
         return NoAnswerScores(part, part, None, {"EM": BestThreshold(value, threshold)})
 
     parts, best = no_answer_tables({"s": (seed(0.5, -1.0), seed(0.7, -2.0)), "t": (seed(0.25, 3.0),)})

@@ -37,8 +37,9 @@ def align_passages(
 
     Example: `telerank data align-passages COLLECTION/answers.jsonl COLLECTION PASSAGES`
     """
+    from telerank.corpus.answers import write_answers
+    from telerank.corpus.long_documents import positions
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import positions, write_answers
 
     if out.is_dir():
         raise CollectionError(f"{out}: expected a file to write, this is a folder")

@@ -49,8 +49,9 @@ def ls(
 
     Example: `telerank data ls scifact`
     """
+    from telerank.corpus.contents import count_contents
+    from telerank.corpus.formats import list_collections, list_formats
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import count_contents, list_collections, list_formats
 
     if where is None:
         _show_names(list_formats(), ("format", "description"), as_json=as_json)
@@ -115,7 +116,7 @@ def show(
 
     Example: `telerank data show scifact 4983 --query 1`
     """
-    from telerank.verbs.data import find_docs, find_query
+    from telerank.corpus.contents import find_docs, find_query
 
     opened = data.open()
     records: list[dict[str, Any]] = []
@@ -193,8 +194,9 @@ def convert(
     What users of a service judged, as a collection to train on:
     `telerank data convert judged.jsonl judged --to jsonl --index idx`
     """
+    from telerank.corpus.convert import convert
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import convert, with_documents
+    from telerank.verbs.data import with_documents
 
     with show_progress() as progress:
         opened = data.open()

@@ -45,8 +45,8 @@ def make_long_documents(
 
     Example: `telerank data make-long-documents french-long fquad piaf --least-words 400`
     """
+    from telerank.corpus.long_documents import articles, folder
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import articles, folder
 
     settings = articles.ArticleSettings(least_words, folds, seed)
     folder.check_target(out, overwrite=overwrite)
@@ -94,8 +94,8 @@ def make_far_relevant(
 
     Example: `telerank data make-far-relevant far-french piaf --filler 0.5 --folds 5`
     """
+    from telerank.corpus.long_documents import far, folder, positions
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import far, folder, positions
 
     try:
         settings = far.FarSettings(beyond, length, queries, filler, folds, seed, halve)

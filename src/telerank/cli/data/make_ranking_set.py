@@ -56,9 +56,9 @@ def make_ranking_set(
 
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
+    from telerank.corpus.ranking_sets import ranking_set as sets_of
+    from telerank.retrieval.index import TemporaryIndex
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import TemporaryIndex
-    from telerank.verbs.data import ranking_set as sets_of
 
     description = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
     settings = sets_of.RankingSetSettings(negatives.value, depth, split_by.value, seed, description, titles)

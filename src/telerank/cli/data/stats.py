@@ -46,8 +46,9 @@ def stats(
 
     Example: `telerank data stats piaf --plots plots`
     """
+    from telerank.corpus.lengths import token_counter
+    from telerank.corpus.statistics import describe
     from telerank.show.progress import show_progress
-    from telerank.verbs.data import describe, token_counter
 
     count = token_counter(analyzer, tokenizer)
     reports = []

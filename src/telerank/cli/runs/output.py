@@ -52,7 +52,7 @@ def write_plot(draw: Callable[[], Figure], path: str | None) -> None:
 
 
 def write_text(text: str, output: str) -> None:
-    from telerank.verbs.judge import open_to_write
+    from telerank.trec import open_to_write
 
     with open_to_write(output) as file:
         file.write(text)

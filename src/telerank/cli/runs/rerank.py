@@ -73,7 +73,8 @@ def rerank(
         raise ModelError("rerank: --dev needs --collection, which has its queries and qrels")
     options.check_one_dash([run, *([dev] if dev else [])])
     import telerank as tr
-    from telerank.verbs.rerank import DevRun, open_topics, rerank_run
+    from telerank.corpus.readers.topics_qrels import open_topics
+    from telerank.verbs.rerank import DevRun, rerank_run
     from telerank.verbs.train import is_first_process
 
     data = options.open_collection(collection, format, encoding) if collection else None

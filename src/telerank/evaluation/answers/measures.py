@@ -126,11 +126,6 @@ class SystemAnswers:
         return float(self.retrieved.mean())
 
     @property
-    def all_questions(self) -> dict[str, float]:
-        """The means over all questions."""
-        return self.evaluation.mean
-
-    @property
     def where_retrieved(self) -> dict[str, float]:
         """The means over the questions whose passage was retrieved; NaN if there are none."""
         rows = [qid for qid, own in zip(self.evaluation.qids, self.retrieved, strict=True) if own]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, stdev
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +57,8 @@ QUESTION_WORDS = (*_LABELS, OTHER)
 LENGTHS = ("no answer", "1 word", "2 words", "3–5 words", "6–10 words", "11 words or more")
 
 
-class GroupMeans(NamedTuple):
+@dataclass(frozen=True)
+class GroupMeans:
     """The number of questions of a group, and the means over them, by measure."""
 
     questions: int
@@ -111,14 +112,6 @@ def _means(
 
 
 @dataclass(frozen=True)
-class AnsweredPart:
-    """A part of the questions, and the means over it, by measure."""
-
-    questions: int
-    means: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class BestThreshold:
     """The highest mean of a measure that a threshold reaches, and the least such threshold, as the script has
     it.
@@ -137,9 +130,9 @@ class NoAnswerScores:
     A part without questions is None. ``best`` is empty without values of no-answer.
     """
 
-    total: AnsweredPart
-    has_answer: AnsweredPart | None
-    no_answer: AnsweredPart | None
+    total: GroupMeans
+    has_answer: GroupMeans | None
+    no_answer: GroupMeans | None
     best: Mapping[str, BestThreshold]
 
 
@@ -183,15 +176,9 @@ def score_no_answer(
             name: _best_threshold(gold, predictions, evaluation.of(name), no_answer)
             for name in evaluation.measures
         }
-    has, none = (
-        [qid for qid in gold.questions if bool(gold.answers.get(qid)) is kind] for kind in (True, False)
-    )
-    total = AnsweredPart(len(final.qids), final.mean)
-    return NoAnswerScores(total, _part(final, has), _part(final, none), best)
-
-
-def _part(evaluation: Evaluation, qids: list[str]) -> AnsweredPart | None:
-    return AnsweredPart(len(qids), evaluation.select(qids).mean) if qids else None
+    parts = _means(final, lambda qid: "some" if gold.answers.get(qid) else "none", ("some", "none"))
+    total = GroupMeans(len(final.qids), final.mean)
+    return NoAnswerScores(total, parts.get("some"), parts.get("none"), best)
 
 
 def _best_threshold(
@@ -281,25 +268,23 @@ class AnswerEvaluations(Report):
         return {
             "questions": len(self.gold.questions),
             "unanswerable": len(self.gold.unanswerable),
-            "systems": [self._record(name, own) for name, own in self.final.items()],
-        }
-
-    def _record(self, name: str, evaluation: Evaluation) -> dict[str, Any]:
-        by = {
-            what.replace(" ", "_"): {
-                label: row._asdict() for label, row in group(self.gold, evaluation).items()
-            }
-            for what, group in (_GROUPS.items() if self.groups else ())
-        }
-        per_query = {qid: {m: evaluation.of(m)[qid] for m in evaluation.measures} for qid in evaluation.qids}
-        return {
-            "system": name,
-            "mean": evaluation.mean,
-            "missing": evaluation.missing,
-            "unknown": evaluation.unjudged,
-            "squad2": asdict(self.scores[name]),
-            **by,
-            **({"per_query": per_query} if self.per_query else {}),
+            "systems": [
+                {
+                    "system": name,
+                    "mean": own.mean,
+                    "missing": own.missing,
+                    "unknown": own.unjudged,
+                    "squad2": asdict(self.scores[name]),
+                    **{
+                        what.replace(" ", "_"): {
+                            label: asdict(row) for label, row in group(self.gold, own).items()
+                        }
+                        for what, group in (_GROUPS.items() if self.groups else ())
+                    },
+                    **({"per_query": own.by_query()} if self.per_query else {}),
+                }
+                for name, own in self.final.items()
+            ],
         }
 
 
@@ -345,11 +330,10 @@ def _over_seeds(values: Sequence[float], form: str = ".4f") -> str:
 
 def group_table(means: Mapping[str, Mapping[str, GroupMeans]], what: str) -> Table:
     """``means[system][group]``: a row per group and system."""
-    labels = list(dict.fromkeys(label for own in means.values() for label in own))
     measures = list(next(row for own in means.values() for row in own.values()).means)
     rows = [
         [label, name, str(own[label].questions), *(f"{own[label].means[m]:.4f}" for m in measures)]
-        for label in labels
+        for label in dict.fromkeys(label for own in means.values() for label in own)
         for name, own in means.items()
         if label in own
     ]

@@ -24,6 +24,7 @@ from telerank.evaluation.depth import (
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Depths, Measure, Unavailable
 from telerank.experiments.published import depth_tables, published_matrix
+from telerank.expressions import parse_expression
 from telerank.fusion.lists import Fusion
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
 from telerank.show.plots import line_plot
@@ -205,7 +206,10 @@ def _measure_reranker(
     """What a re-ranker makes of a system, for each seed of either."""
     text, runner = spec.rerankers[name], bench.runner
     stages = [runner.read_stage(name, text)]  # trains the models of the text
-    stages += [runner.read_stage(name, text, position) for position in range(1, runner.count_seeds(text))]
+    stages += [
+        runner.read_stage(name, text, position)
+        for position in range(1, runner.count_seeds(parse_expression(text)))
+    ]
     return [
         measure_reranking(
             bench.rankings(system, seed),

@@ -92,13 +92,11 @@ class TestedPairs:
         pairs = [
             {test.system, test.other}
             for test in self.tests
-            if test.measure == measure and self._differs(test)
+            if test.measure == measure
+            and (test.p_holm if self.settings.corrected else test.p) < self.settings.level
         ]
         numbers = [str(number) for number, other in enumerate(self.systems, 1) if {system, other} in pairs]
         return ("," if len(self.systems) > 9 else "").join(numbers)
-
-    def _differs(self, test: PairedTest) -> bool:
-        return (test.p_holm if self.settings.corrected else test.p) < self.settings.level
 
     def describe_marks(self) -> str:
         """What the superscripts mean."""
@@ -180,9 +178,7 @@ class QualityAnalysis(Analysis):
     tests: PairedTests | None = None
     queries_of: str | None = None
 
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, *filter(None, (self.baseline, self.queries_of)))
+    named_by: ClassVar[tuple[str, ...]] = ("baseline", "queries_of")
 
     @property
     def quality_measures(self) -> tuple[str, ...]:

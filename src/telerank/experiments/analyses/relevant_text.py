@@ -158,9 +158,7 @@ class BehindFirstAnalysis(Analysis):
     system: str = "BeST"
     baseline: str
 
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, self.system, self.baseline)
+    named_by: ClassVar[tuple[str, ...]] = ("system", "baseline")
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Compare a system with the baseline over the queries behind the first segment, and over the others.

@@ -109,9 +109,7 @@ class EmbeddingsAnalysis(Analysis):
     perplexity: float = Field(30.0, gt=0)
     needs_systems: ClassVar[bool] = False
 
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, *filter(None, (self.after,)))
+    named_by: ClassVar[tuple[str, ...]] = ("after",)
 
     @model_validator(mode="after")
     def _has_a_moment(self) -> Self:

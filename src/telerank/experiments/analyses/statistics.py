@@ -48,9 +48,7 @@ class StatisticsAnalysis(Analysis):
     passages: Literal["all", "judged"] = "all"
     relevant_from: int | None = None
 
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, self.candidates)
+    named_by: ClassVar[tuple[str, ...]] = ("candidates",)
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Count queries and passages, and measure them in words, which are what blanks separate.

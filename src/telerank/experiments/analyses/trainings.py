@@ -81,9 +81,7 @@ class _OfSystem(Analysis):
 
     system: str
 
-    @property
-    def system_names(self) -> tuple[str, ...]:
-        return (*super().system_names, self.system)
+    named_by: ClassVar[tuple[str, ...]] = ("system",)
 
 
 class TriedSettings(NamedTuple):

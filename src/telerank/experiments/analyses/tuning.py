@@ -369,8 +369,20 @@ def _tunings_table(study: SparseStudy) -> Table:
         rows.append([repr(result.best), system.analyzer, str(len(result.settings)), *folds, *values])
     folds = ["folds"] if study.folds else []
     heads = ("tuned setting", "analyzer", "tried", *folds, *means)
+    chosen = f"dev: the best setting's mean over all {study.queries:,} queries, which chose it"
+    note = f"{chosen}; default: the model's defaults."
+    if study.dev is not None:
+        note = (
+            f"dev: mean over the {study.dev:,} queries that chose the setting; held out: mean over the "
+            f"{study.queries:,} others; default: the model's defaults on those."
+        )
+    elif study.folds:
+        note = (
+            f"{chosen}; folds: how many of {study.folds} chose it, too; held out: each query under the setting "
+            "that the other folds chose; default: the model's defaults."
+        )
     caption = f"Tuned by {study.spec.objective}"
-    return Table.of(heads, rows, caption=caption, notes=[_describe_protocol(study)], left=2)
+    return Table.of(heads, rows, caption=caption, notes=[note], left=2)
 
 
 def _shown(study: SparseStudy, analyzer: str) -> dict[str, SparseSystem]:
@@ -388,20 +400,6 @@ def _cells(comparison: Comparison, system: SparseSystem) -> list[str | Cell]:
         marks = comparison.marks(str(system), name)
         cells.append(Cell(_format_share(mean), strong=mean == best, marks=marks))
     return cells
-
-
-def _describe_protocol(study: SparseStudy) -> str:
-    if study.dev is not None:
-        return (
-            f"dev: mean over the {study.dev:,} queries that chose the setting; held out: mean over the "
-            f"{study.queries:,} others; default: the model's defaults on those."
-        )
-    folds = (
-        f"; folds: how many of {study.folds} chose it, too; held out: each query under the setting that the "
-        "other folds chose"
-    )
-    chosen = f"dev: the best setting's mean over all {study.queries:,} queries, which chose it"
-    return f"{chosen}{folds if study.folds else ''}; default: the model's defaults."
 
 
 def _format_share(value: float | None) -> str:

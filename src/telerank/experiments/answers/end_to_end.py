@@ -12,7 +12,6 @@ import numpy as np
 from telerank.answers.calibration import DevQuestion, MuTuning, tune_mu
 from telerank.answers.combine import MU, AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
-from telerank.answers.spans import TextReading
 from telerank.corpus.collection import split_parts
 from telerank.evaluation.answers.measures import (
     GoldAnswers,
@@ -30,7 +29,7 @@ from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.experiments.answers.reading import ReaderTrainer
 from telerank.show.tables import Table
-from telerank.types import Answers, Doc, Query, Ranking
+from telerank.types import Answers, Doc, Ranking
 
 _MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)")
 _SHOWN = 80  # characters of an answer in a table
@@ -52,10 +51,12 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     """Read the first documents of each system, with the reader of the first seed."""
     trainer = ReaderTrainer(bench)
     reader = SpanReader(trainer.folders(spec.reader)[0])
-    gold = _read_gold(bench)
+    streams = (bench.data.collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
+    gold = GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
     if gold.answerable and len(gold.answerable) < spec.folds:
-        few = f"{len(gold.answerable)} questions with an answer are fewer than {spec.folds} folds"
-        raise Unavailable(few)
+        raise Unavailable(
+            f"{len(gold.answerable)} questions with an answer are fewer than {spec.folds} folds"
+        )
     readings = _read(bench, spec, reader, gold)
     rules = reader.rules(MU)
     always = replace(rules, threshold=None)
@@ -63,9 +64,23 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     if gold.answerable:
         systems = {name: _measure(own, gold, always) for name, own in readings.items()}
         tuned = {name: _tune(own, gold, always, spec) for name, own in readings.items()}
-        recalls = {name: _recall(bench, own, gold, spec) for name, own in readings.items()}
-        tables += [_main_table(systems, spec), _recall_table(recalls), _mu_table(tuned, spec)]
-        record = {name: _record(systems[name], recalls[name], tuned[name]) for name in systems}
+        recalls = {name: _recall(bench, own, gold, spec).mean for name, own in readings.items()}
+        shares = {
+            name: {depth: 100 * mean for depth, mean in recall.items()} for name, recall in recalls.items()
+        }
+        note = "The share of questions with an answer, as whole words, in one of the first k documents (%)."
+        recall_table = Table.pivot(shares, caption="Recall of answers", notes=[note], form=".1f")
+        tables += [_main_table(systems, spec), recall_table, _mu_table(tuned, spec)]
+        record = {
+            name: {
+                "retrieved": system.share,
+                "all questions": system.evaluation.mean,
+                "where retrieved": system.where_retrieved,
+                "recall of answers": recalls[name],
+                "mu": tuned[name].record(),
+            }
+            for name, system in systems.items()
+        }
     sources = {name: _measure_sources(bench, own, rules) for name, own in readings.items()}
     tables.append(_sources_table(sources, spec))
     tables += _example_tables(bench, next(iter(readings.values())), rules, spec)
@@ -75,18 +90,14 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     return AnalysisResult(tuple(tables), {**record, "sources": sources}, notes=tuple(notes))
 
 
-def _read_gold(bench: Bench) -> GoldAnswers:
-    """The answers to the queries that measure; none of a collection without answers."""
-    collection = bench.data.collection
-    streams = (collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
-    return GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
-
-
 def _read(
     bench: Bench, spec: EndToEndAnalysis, reader: SpanReader, gold: GoldAnswers
 ) -> dict[str, SystemReading]:
     """Read each question in each document once, whatever systems rank it."""
-    rankings = {name: _rankings(bench, name) for name in bench.systems}
+    rankings = {}
+    for name in bench.systems:  # the ranking of a query that a system does not answer is empty
+        by_query = {ranking.query: ranking for ranking in bench.rankings(name)}
+        rankings[name] = tuple(by_query.get(query, Ranking(query)) for query in bench.judged.queries)
     pairs = dict.fromkeys(
         (ranking.query, docno)
         for own in rankings.values()
@@ -96,30 +107,15 @@ def _read(
     docs = _docs(bench, {docno for _, docno in pairs})
     texts = [(query.text, docs[docno].text) for query, docno in pairs]
     readings = dict(zip(pairs, reader.read(texts, progress=bench.data.progress), strict=True))
-    return {name: _collect(own, readings, docs, gold, spec) for name, own in rankings.items()}
 
-
-def _rankings(bench: Bench, name: str) -> tuple[Ranking, ...]:
-    """A system's ranking of each query that measures, empty if it has none."""
-    by_query = {ranking.query: ranking for ranking in bench.rankings(name)}
-    return tuple(by_query.get(query, Ranking(query)) for query in bench.judged.queries)
-
-
-def _collect(
-    rankings: Sequence[Ranking],
-    readings: Mapping[tuple[Query, str], TextReading],
-    docs: Mapping[str, Doc],
-    gold: GoldAnswers,
-    spec: EndToEndAnalysis,
-) -> SystemReading:
-    questions = []
-    for ranking in rankings:
+    def collect(ranking: Ranking) -> DevQuestion:
         texts = [
             ReadText(docno, docs[docno].text, readings[ranking.query, docno], score)
             for docno, score in ranking.cut(spec.documents)
         ]
-        questions.append(DevQuestion(ranking.query, texts, gold.answers.get(ranking.query.qid, ())))
-    return SystemReading(tuple(rankings), tuple(questions))
+        return DevQuestion(ranking.query, texts, gold.answers.get(ranking.query.qid, ()))
+
+    return {name: SystemReading(own, tuple(map(collect, own))) for name, own in rankings.items()}
 
 
 def _docs(bench: Bench, docnos: set[str]) -> dict[str, Doc]:
@@ -162,7 +158,7 @@ def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndAnalysis) ->
         cells = []
         for measure, (low, high) in zip(_MEASURES, low_high, strict=True):
             mark = comparison.marks(name, measure) if comparison else ""
-            mean, where_read = own.all_questions[measure], own.where_retrieved[measure]
+            mean, where_read = own.evaluation.mean[measure], own.where_retrieved[measure]
             cells.append(
                 f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]{mark} / {100 * where_read:.1f}"
             )
@@ -177,14 +173,6 @@ def _main_table(systems: Mapping[str, SystemAnswers], spec: EndToEndAnalysis) ->
         )
     caption = spec.title or "Answers end to end"
     return Table.of(("system", "retrieved", *_MEASURES), rows, caption=caption, notes=notes)
-
-
-def _recall_table(recalls: Mapping[str, Evaluation]) -> Table:
-    facts = {
-        system: {name: 100 * mean for name, mean in recall.mean.items()} for system, recall in recalls.items()
-    }
-    note = "The share of questions with an answer, as whole words, in one of the first k documents (%)."
-    return Table.pivot(facts, caption="Recall of answers", notes=[note], form=".1f")
 
 
 def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndAnalysis) -> Table:
@@ -246,13 +234,3 @@ def _example_tables(
     columns = ("question", "answer", "document", "confidence")
     caption = f"The first {len(rows)} questions, with the first system"
     return [Table.of(columns, rows, caption=caption, left=3)]
-
-
-def _record(system: SystemAnswers, recall: Evaluation, tuned: MuTuning) -> dict[str, Any]:
-    return {
-        "retrieved": system.share,
-        "all questions": system.all_questions,
-        "where retrieved": system.where_retrieved,
-        "recall of answers": recall.mean,
-        "mu": tuned.record(),
-    }
