@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from memory_sets import qa_set
-from typer.testing import CliRunner
 
 from telerank.cli.main import app
 from telerank.corpus.formats import open_collection

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
 from importlib import import_module
 from typing import Any
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
+import click
 
-from telerank.errors import shorten_message
+from telerank.cli.derive import CommandGroup
 
-HELP_OPTIONS = ["-h", "--help"]
 SHORT_HELPS = {
     "index": "Build an index, add to it, update it, delete, merge, verify, describe.",
     "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
@@ -47,7 +41,7 @@ SHORT_HELPS = {
 }
 """The first lines of the commands' docstrings, in the order in which the commands are used.
 
-Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or the module's ``app``.
+Command ``a-b`` is ``a_b`` of the module ``telerank.cli.a_b``.
 """
 _MODULES = {
     "demo": "experiment",
@@ -57,111 +51,20 @@ _MODULES = {
     **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""
-_FUNCTIONS_OF_GROUPS = ("demo",)  # in the module of a group
-_UsageError: Any = typer.BadParameter.__base__  # typer's, or click's before typer had its own
 
 
-class Commands(TyperGroup):
-    """The group of all commands; its help, plain text, needs none of their modules."""
+class Commands(CommandGroup):
+    """The group of all commands; its help needs none of their modules."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = _Loaded()  # type: ignore[assignment]
+        super().__init__(
+            commands=[click.Command(name, help=text) for name, text in SHORT_HELPS.items()], **settings
+        )
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        _take_plain_values(self, ctx)
-        with _bounded_messages():
-            return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _bounded_messages():
-            return super().invoke(ctx)
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        return list(SHORT_HELPS)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        super(TyperGroup, self).format_help(ctx, formatter)  # not rich's, which takes as long as typer itself
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text.replace("`", "")) for name, text in SHORT_HELPS.items()])
-
-
-@contextmanager
-def _bounded_messages() -> Iterator[None]:
-    """Shorten the messages of wrong arguments, which repeat them."""
-    try:
-        yield
-    except _UsageError as error:
-        error.message = shorten_message(error.message)
-        raise
-
-
-def group_with_default(default: str) -> type[TyperGroup]:
-    """A group in which ``group ARGUMENT`` stands for ``group default ARGUMENT``."""
-
-    class DefaultGroup(TyperGroup):
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-                args = [default, *args]
-            return super().parse_args(ctx, args)
-
-    return DefaultGroup
-
-
-class _Loaded(Mapping[str, Any]):
-    def __getitem__(self, name: str) -> Any:
-        if name not in SHORT_HELPS:
-            raise KeyError(name)
-        return _load(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(SHORT_HELPS)
-
-    def __len__(self) -> int:
-        return len(SHORT_HELPS)
-
-
-@cache
-def _load(name: str) -> Any:
-    function = name.replace("-", "_")
-    module = import_module(f"telerank.cli.{_MODULES.get(name, function)}")
-    parent = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    parent.callback()(lambda: None)
-    if name in _FUNCTIONS_OF_GROUPS or not hasattr(module, "app"):
-        parent.command(name)(getattr(module, function))
-    else:
-        parent.add_typer(module.app, name=name)
-    command = get_command(parent).commands[name]  # type: ignore[attr-defined]
-    for part in (command, *getattr(command, "commands", {}).values()):
-        _take_plain_values(part, typer.Context(part, help_option_names=HELP_OPTIONS))
-    return command
-
-
-def _take_plain_values(command: Any, context: Any) -> None:
-    """Read words and whole numbers without typer, which makes a validator of pydantic for each option."""
-    for parameter in command.get_params(context):
-        # typer before 0.29 has no such attribute, and no validators
-        if hasattr(parameter, "_runtime_param") and not (parameter.multiple or parameter.nargs != 1):
-            parameter._runtime_param = _PLAIN_VALUE  # noqa: SLF001
-
-
-class _PlainValue:
-    """Reads a word, or a whole number within its range; leaves everything else to typer."""
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
-        if value is None or (kind is str and isinstance(value, str) and info.parser is None):
-            return value
-        if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
-            number = int(value)
-            if (info.min is None or number >= info.min) and (info.max is None or number <= info.max):
-                return number
-        if kind is int and type(value) is int:  # the default
-            return value
-        param._runtime_param = None  # noqa: SLF001
-        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
-
-
-_PLAIN_VALUE = _PlainValue()
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SHORT_HELPS:
+            return None
+        function = cmd_name.replace("-", "_")
+        module = import_module(f"telerank.cli.{_MODULES.get(cmd_name, function)}")
+        command: click.Command = getattr(module, function)
+        return command

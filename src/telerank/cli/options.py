@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from errno import ENOENT
 from os import strerror
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 
@@ -25,15 +24,8 @@ _DEPTHS, _DIGITS, _SHOWN = 1_000, 9, 60  # depths, their digits, and characters 
 _NAMED = 5  # files beside a collection that are named
 
 
-class Form(StrEnum):
-    """The format of tables."""
-
-    text = "text"
-    markdown = "markdown"
-    latex = "latex"
-    html = "html"
-    csv = "csv"
-    json = "json"
+Form = Literal["text", "markdown", "latex", "html", "csv", "json"]
+"""The format of tables."""
 
 
 def check_output(output: str | None) -> str | None:

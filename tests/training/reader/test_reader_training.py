@@ -379,7 +379,7 @@ def test_wrong_settings_are_refused_in_a_line(tmp_path, changes, words):
 
 def test_the_verb_and_the_command_train(asking, tmp_path, monkeypatch):
     import yaml
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from telerank.cli.main import app
 

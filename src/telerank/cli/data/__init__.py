@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import typer
-
 from telerank.cli.data.align_passages import align_passages
 from telerank.cli.data.contents import convert, ls, show
 from telerank.cli.data.make_long_documents import make_far_relevant, make_long_documents
 from telerank.cli.data.make_ranking_set import make_ranking_set
 from telerank.cli.data.segments import segments
 from telerank.cli.data.stats import stats
-
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-
-
-@app.callback()
-def data() -> None:
-    """List, show, convert and describe collections; make ranking sets and long documents.
-
-    Example: `telerank data ls scifact`
-    """
+from telerank.cli.derive import group
 
 
-for command in (
+@group(
     align_passages,
     convert,
     ls,
@@ -32,5 +21,9 @@ for command in (
     segments,
     show,
     stats,
-):
-    app.command()(command)
+)
+def data() -> None:
+    """List, show, convert and describe collections; make ranking sets and long documents.
+
+    Example: `telerank data ls scifact`
+    """

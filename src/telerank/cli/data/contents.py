@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 from rich.table import Column, Table
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
     from telerank.corpus.contents import CollectionContents
 
 _SHOWN = 600  # characters of a text
-
-
-class Target(StrEnum):
-    beir = "beir"
-    jsonl = "jsonl"
-    msmarco = "msmarco"
-    trec = "trec"
 
 
 @derive
@@ -180,7 +172,7 @@ def convert(
     data: CollectionOptions,
     out: Annotated[Path, Flags("OUT"), Help("The folder to write; it must not exist.")],
     *,
-    to: Annotated[Target, Flags("--to"), Help("The format to write.")],
+    to: Annotated[Literal["beir", "jsonl", "msmarco", "trec"], Flags("--to"), Help("The format to write.")],
     index: Annotated[
         Path | None, Help("Index whose documents are written, for judgments and topics, which have none.")
     ] = None,
@@ -199,7 +191,7 @@ def convert(
     with show_progress() as progress:
         opened = data.open()
         opened = opened if index is None else with_documents(opened, index)
-        written = convert(opened, out, to.value, progress=progress)
+        written = convert(opened, out, to, progress=progress)
     if as_json:
         console.print_json(asdict(written))
     else:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge
 from rich.table import Column, Table
@@ -18,25 +17,16 @@ if TYPE_CHECKING:
     from telerank.corpus.ranking_sets.ranking_set import RankingSet
 
 
-class Negatives(StrEnum):
-    bm25 = "bm25"
-    random = "random"
-    gold = "gold"
-
-
-class SplitBy(StrEnum):
-    question = "question"
-    paragraph = "paragraph"
-
-
 @derive
 def make_ranking_set(
     out: Annotated[Path, Flags("OUT"), Help("The folder to write.")],
     sets: Annotated[list[str], Flags("SET"), Help("Collections with questions and qrels.")],
     *,
-    negatives: Annotated[Negatives, Help("How negatives are chosen.")] = Negatives.bm25,
+    negatives: Annotated[Literal["bm25", "random", "gold"], Help("How negatives are chosen.")] = "bm25",
     depth: Annotated[int, Ge(1), Help("Number of negatives for each question.")] = 10,
-    split_by: Annotated[SplitBy, Help("No two parts share one of these.")] = SplitBy.question,
+    split_by: Annotated[
+        Literal["question", "paragraph"], Help("No two parts share one of these.")
+    ] = "question",
     seed: Annotated[int, Help("Seed of the split and of random negatives.")] = 0,
     analyzer: Annotated[str, Flags("-a"), Help("Analyzer for `--negatives bm25`.")] = "standard",
     model: Annotated[str, Help("Sparse model for `--negatives bm25`.")] = "bm25",
@@ -60,8 +50,8 @@ def make_ranking_set(
     from telerank.verbs.data import TemporaryIndex
     from telerank.verbs.data import ranking_set as sets_of
 
-    description = f"{model} over {analyzer}" if negatives is Negatives.bm25 else ""
-    settings = sets_of.RankingSetSettings(negatives.value, depth, split_by.value, seed, description, titles)
+    description = f"{model} over {analyzer}" if negatives == "bm25" else ""
+    settings = sets_of.RankingSetSettings(negatives, depth, split_by, seed, description, titles)
     sets_of.check_target(out, overwrite=overwrite)
     with show_progress() as progress:
         first_stage = TemporaryIndex(analyzer, model, progress) if description else None

@@ -13,7 +13,7 @@ from telerank.cli.derive import derive
 from telerank.cli.options import Format, ReportOptions, Texts
 from telerank.parameters import Flags, Help
 
-_LANGUAGES = {Language.english: "en", Language.french: "fr"}
+_LANGUAGES = {"english": "en", "french": "fr"}
 
 
 @derive
@@ -33,11 +33,9 @@ def segments(
         list[str] | None, Help("Relevant text of this split; may be repeated. Default: all.")
     ] = None,
     limit: Annotated[list[int] | None, Ge(1), Help("Tokens; may be repeated. Default: 128 to 4096.")] = None,
-    language: Annotated[
-        Language, Help("Language of the sentences, if the model says none.")
-    ] = Language.english,
+    language: Annotated[Language, Help("Language of the sentences, if the model says none.")] = "english",
     plots: Annotated[Path | None, Flags("--plots", "DIR"), Help("A folder to save the plot in.")] = None,
-    plot_format: Annotated[PlotFormat, Help("Format of the plot.")] = PlotFormat.png,
+    plot_format: Annotated[PlotFormat, Help("Format of the plot.")] = "png",
     format: Format = None,  # noqa: A002
     encoding: Texts = "utf-8",
     report: ReportOptions,
@@ -58,6 +56,6 @@ def segments(
         stride=stride,
     )
     if plots is not None:
-        for file in lengths.save_plots(plots, format=plot_format.value):
+        for file in lengths.save_plots(plots, format=plot_format):
             console.say(f"wrote {file}")
     report.write(lengths)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from telerank.cli import console, options
 from telerank.cli.derive import derive
@@ -12,16 +11,8 @@ from telerank.cli.options import Format, ReportOptions, Texts
 from telerank.cli.runs.output import write_json, write_tables
 from telerank.parameters import Flags, Help
 
-
-class PlotFormat(StrEnum):
-    png = "png"
-    svg = "svg"
-    pdf = "pdf"
-
-
-class Language(StrEnum):
-    french = "french"
-    english = "english"
+PlotFormat = Literal["png", "svg", "pdf"]
+Language = Literal["french", "english"]
 
 
 @derive
@@ -37,7 +28,7 @@ def stats(
         Language | None, Help("Language of the question words. Default: the one that fits.")
     ] = None,
     plots: Annotated[Path | None, Flags("--plots", "DIR"), Help("A folder to save plots in.")] = None,
-    plot_format: Annotated[PlotFormat, Help("Format of the plots.")] = PlotFormat.png,
+    plot_format: Annotated[PlotFormat, Help("Format of the plots.")] = "png",
     format: Format = None,  # noqa: A002
     encoding: Texts = "utf-8",
     report: ReportOptions,
@@ -57,7 +48,7 @@ def stats(
             reports.append(describe(opened, count=count, splits=split, language=language, progress=progress))
         if plots is not None:
             folder = plots / opened.name if len(collections) > 1 else plots
-            for file in reports[-1].save_plots(folder, format=plot_format.value):
+            for file in reports[-1].save_plots(folder, format=plot_format):
                 console.say(f"wrote {file}")
     if report.as_json:
         records = [each.record() for each in reports]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telerank.cli import console
-from telerank.cli.options import Form
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,26 +15,26 @@ if TYPE_CHECKING:
     from telerank.show.tables import Table
 
 
-def write_report(report: Report, output: str, form: Form | None, *, as_json: bool = False) -> None:
+def write_report(report: Report, output: str, form: str | None, *, as_json: bool = False) -> None:
     """Write a report as tables or JSON; its remarks go to standard error."""
     from telerank.show.report import form_of
 
     for remark in report.remarks:
         console.say(remark)
-    chosen = Form.json if as_json else form or Form(form_of(output))
-    if chosen is Form.json:
+    chosen = "json" if as_json else form or form_of(output)
+    if chosen == "json":
         write_text(report.render(chosen), output)
     else:
         write_tables(report.tables(), output, chosen, report.title)
 
 
-def write_tables(tables: Sequence[Table], output: str, form: Form | None, title: str) -> None:
+def write_tables(tables: Sequence[Table], output: str, form: str | None, title: str) -> None:
     """Write tables in ``form`` (default: by the suffix of the output), fitted to a terminal."""
     from telerank.show.report import form_of, render_tables
     from telerank.show.tables import render_terminal
 
-    chosen = form or Form(form_of(output))
-    if chosen is Form.text and output == "-" and console.out.is_terminal:
+    chosen = form or form_of(output)
+    if chosen == "text" and output == "-" and console.out.is_terminal:
         for i, table in enumerate(tables):
             console.out.print(*[""] * bool(i), render_terminal(table), sep="\n")
     else:
