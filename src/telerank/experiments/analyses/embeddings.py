@@ -13,7 +13,6 @@ from telerank.experiments.analysis import (
     Unavailable,
 )
 from telerank.experiments.trained import is_training_run, model_of
-from telerank.inspect.drawn_pairs import draw_by_class, open_candidates
 
 DIMENSIONS = (3,)
 """Of the maps, as in the report's figures."""
@@ -50,6 +49,7 @@ class EmbeddingsAnalysis(Analysis):
 
         The weights after a training are those of its first seed.
         """
+        from telerank.inspect.drawn_pairs import draw_by_class, open_candidates
         from telerank.inspect.embeddings import EmbeddingsReport, MapSettings, compare_embeddings
 
         models = _find_models(bench, self)
