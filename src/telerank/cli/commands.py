@@ -45,10 +45,8 @@ Command ``a-b`` is ``a_b`` of the module ``telerank.cli.a_b``.
 """
 _MODULES = {
     "demo": "experiment",
-    "rerank": "runs.rerank",
-    **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
-    "tune": "runs.tune",
-    **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
+    **dict.fromkeys(("compare", "depth", "consistency"), "evaluate"),
+    **dict.fromkeys(("tune", "tune-fusion", "combine"), "fuse"),
 }
 """The modules of other names."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from telerank.cli import console
 from telerank.cli.derive import derive, group
 from telerank.cli.options import PrintJson, parse_numbers
-from telerank.cli.runs.output import write_text
+from telerank.cli.output import write_text
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
 

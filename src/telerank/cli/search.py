@@ -11,7 +11,7 @@ from annotated_types import Ge
 
 from telerank.cli import console, options
 from telerank.cli.derive import derive
-from telerank.cli.runs.output import say_run
+from telerank.cli.output import say_run
 from telerank.errors import CollectionError, FormatError
 from telerank.parameters import Flags, Help, Split
 from telerank.show.tables import plain

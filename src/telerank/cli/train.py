@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from telerank.cli import console
 from telerank.cli.derive import derive, group
 from telerank.cli.options import parse_numbers
-from telerank.cli.runs.output import write_tables
+from telerank.cli.output import write_tables
 from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""``telerank data ls``, ``show`` and ``convert``: what collections contain, and writing it otherwise."""
+"""``telerank data``: list, show, convert and describe collections; make ranking sets and long documents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from annotated_types import Ge
 from rich.table import Column, Table
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
-from telerank.cli.options import CollectionOptions, Format, PrintJson, Texts
+from telerank.cli.derive import derive, group
+from telerank.cli.made_sets import align_passages, make_far_relevant, make_long_documents, make_ranking_set
+from telerank.cli.options import CollectionOptions, Format, PrintJson, ReportOptions, Texts
+from telerank.cli.output import write_json, write_tables
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help, Split
 from telerank.types import name_pages
@@ -199,3 +201,117 @@ def convert(
         console.out.print(f"{console.shown(str(out))}: {counts}", soft_wrap=True)
     for note in written.notes:
         console.say(f"note: {note}")
+
+
+PlotFormat = Literal["png", "svg", "pdf"]
+Language = Literal["french", "english"]
+
+
+@derive
+def stats(
+    collections: Annotated[list[str], Flags("COLLECTION"), Help("Folders, files, or ir_datasets ids.")],
+    *,
+    split: Annotated[list[str] | None, Help("Only this split; may be repeated. Default: all.")] = None,
+    analyzer: Annotated[str, Flags("-a"), Help("Count the terms of this analyzer.")] = "standard",
+    tokenizer: Annotated[
+        Path | None, Flags("--tokenizer", "FILE"), Help("Count the tokens of a tokenizer.json instead.")
+    ] = None,
+    language: Annotated[
+        Language | None, Help("Language of the question words. Default: the one that fits.")
+    ] = None,
+    plots: Annotated[Path | None, Flags("--plots", "DIR"), Help("A folder to save plots in.")] = None,
+    plot_format: Annotated[PlotFormat, Help("Format of the plots.")] = "png",
+    format: Format = None,  # noqa: A002
+    encoding: Texts = "utf-8",
+    report: ReportOptions,
+) -> None:
+    """Describe collections: question words, lengths in tokens, input lengths and class balance.
+
+    Example: `telerank data stats piaf --plots plots`
+    """
+    from telerank.show.progress import show_progress
+    from telerank.verbs.data import describe, token_counter
+
+    count = token_counter(analyzer, tokenizer)
+    reports = []
+    for name in collections:
+        opened = options.open_collection(name, format, encoding)
+        with show_progress(total=opened.size) as progress:
+            reports.append(describe(opened, count=count, splits=split, language=language, progress=progress))
+        if plots is not None:
+            folder = plots / opened.name if len(collections) > 1 else plots
+            for file in reports[-1].save_plots(folder, format=plot_format):
+                console.say(f"wrote {file}")
+    if report.as_json:
+        records = [each.record() for each in reports]
+        write_json(records if len(records) > 1 else records[0], report.output)
+    else:
+        write_tables(
+            [table for each in reports for table in each.tables()], report.output, report.form, "Statistics"
+        )
+
+
+_LANGUAGES = {"english": "en", "french": "fr"}
+
+
+@derive
+def segments(
+    collection: Annotated[str, Flags("COLLECTION"), Help("A folder, a file, or an ir_datasets id.")],
+    *,
+    model: Annotated[
+        str, Flags("--model"), Help("A re-ranker, or an encoder to start from: in whose tokens is counted.")
+    ],
+    window: Annotated[
+        str, Help("Segments by name: best, piaf, parade, …; or their length in tokens.")
+    ] = "best",
+    stride: Annotated[
+        int | None, Ge(1), Help("Tokens from the start of a segment to the next one's.")
+    ] = None,
+    split: Annotated[
+        list[str] | None, Help("Relevant text of this split; may be repeated. Default: all.")
+    ] = None,
+    limit: Annotated[list[int] | None, Ge(1), Help("Tokens; may be repeated. Default: 128 to 4096.")] = None,
+    language: Annotated[Language, Help("Language of the sentences, if the model says none.")] = "english",
+    plots: Annotated[Path | None, Flags("--plots", "DIR"), Help("A folder to save the plot in.")] = None,
+    plot_format: Annotated[PlotFormat, Help("Format of the plot.")] = "png",
+    format: Format = None,  # noqa: A002
+    encoding: Texts = "utf-8",
+    report: ReportOptions,
+) -> None:
+    """Cut documents into segments of a model: lengths, and what lies beyond a limit.
+
+    Example: `telerank data segments french-long --model e5-small --language french --plots plots`
+    """
+    from telerank.verbs.data import LIMITS, segment_lengths
+
+    lengths = segment_lengths(
+        options.open_collection(collection, format, encoding),
+        model,
+        int(window) if window.isdecimal() else window,
+        splits=split,
+        language=_LANGUAGES[language],
+        limits=limit or LIMITS,
+        stride=stride,
+    )
+    if plots is not None:
+        for file in lengths.save_plots(plots, format=plot_format):
+            console.say(f"wrote {file}")
+    report.write(lengths)
+
+
+@group(
+    align_passages,
+    convert,
+    ls,
+    make_far_relevant,
+    make_long_documents,
+    make_ranking_set,
+    segments,
+    show,
+    stats,
+)
+def data() -> None:
+    """List, show, convert and describe collections; make ranking sets and long documents.
+
+    Example: `telerank data ls scifact`
+    """
