@@ -47,7 +47,7 @@ SOME = ("search idx set", "data ls", "evaluate set a.run", "analyze-text words")
 FORKING = """
 import json, os, sys
 import ir_measures, pyarrow, pytrec_eval, rich.table
-import telerank.cli.data, telerank.cli.experiment, telerank.cli.evaluate, telerank.cli.fuse
+import telerank.cli.data, telerank.cli.experiment, telerank.cli.runs.evaluate, telerank.cli.runs.fuse
 import telerank.experiments.schema, telerank.verbs.evaluate, telerank.verbs.fuse, telerank.verbs.search
 from telerank.cli.main import main
 

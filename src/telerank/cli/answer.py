@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge, Le
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.computing import Computing
 from telerank.errors import CollectionError
 from telerank.parameters import FieldsOf, Flags, Help, Split

@@ -1,13 +1,215 @@
-"""The commands by name; a command's module is imported when the command runs or its own help is shown."""
+"""Commands made of functions: the arguments and options of a command are the function's parameters.
+
+A required parameter is an argument, one with a default an option; its annotation says what it is and what the
+help says of it, and ``Flags`` how it is spelled (:mod:`telerank.parameters`). A parameter whose type is a
+dataclass is a group of options, which several commands share. ``**settings: FieldsOf(verb)`` are the options
+that the verb declares. The docstring is the help.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
 
 import click
+from annotated_types import Ge, Le
 
-from telerank.cli.derive import CommandGroup
+from telerank.parameters import REQUIRED, Check, Flags, Help, Parameter, parameters_of
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class Command(click.Command):
+    """A command whose help is plain text: without the backticks of its docstring, an example on one line."""
+
+    def format_help_text(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        for paragraph in _plain(self.help or "").split("\n\n"):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                if paragraph.startswith("Example"):  # to be copied
+                    formatter.write(f"{'':{formatter.current_indent}}{' '.join(paragraph.split())}\n")
+                else:
+                    formatter.write_text(paragraph)
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+class CommandGroup(Command, click.Group):
+    """Commands by name, in their order; if none is named, the ``default`` is meant, if there is one."""
+
+    default: str | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.default and args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            rows = []
+            for name, command in self.commands.items():
+                first_paragraph = _plain(command.help or "").split("\n\n")[0]
+                rows.append((name, " ".join(first_paragraph.split())))
+            formatter.write_dl(rows)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: the options are followed by the commands."""
+
+
+def group(
+    *commands: click.Command, default: str | None = None
+) -> Callable[[Callable[[], None]], CommandGroup]:
+    """Make a group of commands of a function, whose docstring is the help.
+
+    ``group ARGUMENT`` stands for ``group default ARGUMENT`` if there is a default.
+    """
+
+    def make(function: Callable[[], None]) -> CommandGroup:
+        commands_of_group = CommandGroup(
+            function.__name__,
+            help=inspect.getdoc(function),
+            commands=list(commands),
+            no_args_is_help=True,
+            context_settings=_CONTEXT,
+        )
+        commands_of_group.default = default
+        return commands_of_group
+
+    return make
+
+
+def derive(function: Callable[..., None]) -> click.Command:
+    """The command of a function, with an argument or option for each parameter that can be typed."""
+    groups: dict[str, tuple[type, Mapping[str, Parameter]]] = {}
+    options: dict[str, Parameter] = {}
+    for name, parameter in parameters_of(function).items():
+        if inspect.isclass(parameter.kind) and is_dataclass(parameter.kind):
+            groups[name] = parameter.kind, parameters_of(parameter.kind)
+            options |= groups[name][1]
+        elif _type(parameter) is not None:
+            options[name] = parameter
+
+    def run(**values: Any) -> None:
+        for name, value in values.items():
+            if isinstance(value, tuple):
+                values[name] = list(value) or (None if options[name].is_optional else [])
+        for name, (kind, inner) in groups.items():
+            values[name] = kind(**{part: values.pop(part) for part in inner})
+        function(**values)
+
+    shared = {name for _, inner in groups.values() for name in inner}
+    parameters = {name: _parameter(option) for name, option in options.items()}
+    # arguments first, in their order; options that commands share last
+    names = sorted(
+        parameters,
+        key=lambda name: 0 if isinstance(parameters[name], click.Argument) else 1 + (name in shared),
+    )
+    return Command(
+        function.__name__.replace("_", "-"),
+        callback=run,
+        params=[parameters[name] for name in names],
+        help=inspect.getdoc(function),
+        context_settings=_CONTEXT,
+    )
+
+
+def _item(parameter: Parameter) -> tuple[Any, bool]:
+    """The type of a value that is typed, the first of several, and whether it is one of a list."""
+    kind = parameter.kind[0] if isinstance(parameter.kind, tuple) else parameter.kind
+    origin: Any = get_origin(kind)
+    if origin not in (list, tuple, Sequence):
+        return kind, False
+    item = get_args(kind)[0]
+    return get_args(item)[0] if get_origin(item) is UnionType else item, True
+
+
+def _type(parameter: Parameter) -> click.ParamType[Any] | None:
+    """How a value is read; None if it cannot be typed."""
+    item, _ = _item(parameter)
+    low, high = parameter.fact(Ge), parameter.fact(Le)
+    bounds: dict[str, Any] = {"min": low and low.ge, "max": high and high.le}
+    if get_origin(item) is Literal:
+        return click.Choice(get_args(item))
+    if item is int:
+        return click.IntRange(**bounds) if low or high else click.INT
+    if item is float:
+        return _Number(**bounds)
+    plain: dict[Any, click.ParamType[Any]] = {
+        str: click.STRING,
+        bool: click.BOOL,
+        Path: click.Path(path_type=Path, readable=False),
+    }
+    return plain.get(item)
+
+
+class _Number(click.FloatRange):
+    """A number within its bounds, which NaN is not."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if number != number:  # noqa: PLR0124 — NaN alone
+            self.fail(f"{value!r} is not a valid number.", param, ctx)
+        return number
+
+
+def _parameter(parameter: Parameter) -> click.Parameter:
+    item, is_many = _item(parameter)
+    is_required, doc = parameter.default is REQUIRED, parameter.fact(Help)
+    flags: Sequence[str] = getattr(parameter.fact(Flags), "names", ())
+    metavar = next((flag for flag in flags if not flag.startswith("-")), None)
+    check = parameter.fact(Check)
+    help_text = _plain(doc.text) if doc else None
+    facts: dict[str, Any] = {
+        "type": _type(parameter),
+        "metavar": metavar,
+        "callback": _callback(check) if check else None,
+        **({} if is_required else {"default": parameter.default}),
+    }
+    spelled = [flag for flag in flags if flag.startswith("-")]
+    if not spelled and (is_required or metavar):
+        metavar = (metavar or parameter.name.upper()).strip("[].")
+        shown = f"{metavar}..." if is_many else metavar
+        facts |= {"metavar": shown if is_required else f"[{shown}]", "required": is_required}
+        return click.Argument([parameter.name], nargs=-1 if is_many else 1, help=help_text, **facts)
+    if not any(flag.startswith("--") for flag in spelled):
+        spelled.append(f"--{parameter.name.strip('_').replace('_', '-')}")
+    if item is bool:
+        facts |= {"is_flag": True, "type": None}
+        if parameter.default is True:
+            spelled = [f"{flag}/--no-{flag[2:]}" if flag.startswith("--") else flag for flag in spelled]
+    return click.Option(
+        [parameter.name, *spelled],
+        help=help_text,
+        multiple=is_many,
+        required=is_required,
+        show_default=item is not bool or parameter.default is True,
+        **facts,
+    )
+
+
+def _callback(check: Check) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def run(_: click.Context, __: click.Parameter, value: Any) -> Any:
+        try:
+            check.function(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+        return value
+
+    return run
+
 
 SHORT_HELPS = {
     "index": "Build an index, add to it, update it, delete, merge, verify, describe.",
@@ -45,8 +247,9 @@ Command ``a-b`` is ``a_b`` of the module ``telerank.cli.a_b``.
 """
 _MODULES = {
     "demo": "experiment",
-    **dict.fromkeys(("compare", "depth", "consistency"), "evaluate"),
-    **dict.fromkeys(("tune", "tune-fusion", "combine"), "fuse"),
+    "rerank": "runs.rerank",
+    **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
+    **dict.fromkeys(("fuse", "tune", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from telerank.cli import console
-from telerank.cli.derive import derive, group
+from telerank.cli.commands import derive, group
+from telerank.cli.console import write_text
 from telerank.cli.options import PrintJson, parse_numbers
-from telerank.cli.output import write_text
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
 
@@ -50,7 +50,7 @@ def ls(*, data: _Data = None) -> None:
         for entry in list_experiments(data or [])
     ]
     columns = ("name", "title", "data here", "data missing", "--small")
-    console.out.print(render_terminal(Table.of(columns, rows, left=len(columns))))
+    console.out().print(render_terminal(Table.of(columns, rows, left=len(columns))))
 
 
 def _small_time(small: Experiment | None) -> str:
@@ -141,14 +141,14 @@ def print_outcome(outcome: ExperimentOutcome | PooledOutcome) -> None:
     """Print the tables and the notes of an experiment."""
     from telerank.show.tables import render_terminal
 
-    console.out.print(f"{outcome.title}\n", style="bold", markup=False)
+    console.out().print(f"{outcome.title}\n", style="bold", markup=False)
     for result in outcome.results:
         for table in result.tables:
-            console.out.print(render_terminal(table))
-            console.out.print()
+            console.out().print(render_terminal(table))
+            console.out().print()
     for note in outcome.notes:
-        console.out.print(f"- {note}", markup=False)
-    console.out.print(f"- It took {outcome.time}.", markup=False)
+        console.out().print(f"- {note}", markup=False)
+    console.out().print(f"- It took {outcome.time}.", markup=False)
 
 
 @derive
@@ -174,16 +174,16 @@ def demo(
     (outcome,) = run_experiment("demo", output=output)
     print_outcome(outcome)
     report = outcome.folder / "report.html"
-    console.out.print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
-    console.out.print("Next, in the index that is there now, and on files of your own:")
+    console.out().print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
+    console.out().print("Next, in the index that is there now, and on files of your own:")
     for line in (
         f'telerank search {output / "piaf" / "index-french"} --query "{_QUESTION}" -k 3',
         "telerank index MY_FILES my-index --analyzer french",
         'telerank search my-index --query "…" --explain',
         'telerank tune my-index MY_COLLECTION --model dfr -m "AP@15"',
     ):
-        console.out.print(f"  {line}", markup=False, soft_wrap=True)
-    console.out.print(
+        console.out().print(f"  {line}", markup=False, soft_wrap=True)
+    console.out().print(
         "MY_FILES: a folder of texts, or JSONL, CSV, TREC, BEIR, MS MARCO or SQuAD files. "
         "MY_COLLECTION: the same with questions and qrels. `telerank data show` looks into either."
     )

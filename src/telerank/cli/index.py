@@ -10,7 +10,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive, group
+from telerank.cli.commands import derive, group
 from telerank.parameters import AnalyzerName, Flags, Help
 from telerank.show.tables import count_noun
 

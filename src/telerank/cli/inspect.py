@@ -6,7 +6,7 @@ import sys
 from typing import Annotated, Any
 
 from telerank.cli import options
-from telerank.cli.derive import derive, group
+from telerank.cli.commands import derive, group
 from telerank.parameters import FieldsOf
 from telerank.verbs import inspect as verbs
 

@@ -120,7 +120,7 @@ def _report(error: BaseException) -> None:
         import traceback
 
         traceback.print_exc()
-    console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
+    console.err().print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
         console.say(f"  {shorten_message(note)}")
 

@@ -143,7 +143,7 @@ class ReportOptions:
 
     def write(self, report: Report) -> None:
         """Write a report as tables or JSON; its remarks go to standard error."""
-        from telerank.cli.output import write_report
+        from telerank.cli.console import write_report
 
         write_report(report, self.output, self.form, as_json=self.as_json)
 
@@ -155,7 +155,7 @@ class PlottedReportOptions(ReportOptions):
     plot: Annotated[str | None, Check(check_plot), Help("File for a plot: .png, .svg or .pdf.")] = None
 
     def write(self, report: Any) -> None:
-        from telerank.cli.output import write_plot
+        from telerank.cli.console import write_plot
 
         write_plot(report.plot, self.plot)
         super().write(report)

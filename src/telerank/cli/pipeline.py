@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from telerank.cli import console
-from telerank.cli.derive import derive, group
+from telerank.cli.commands import derive, group
 from telerank.cli.options import IndexName, PrintJson
 from telerank.parameters import Flags, Help
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
-from telerank.cli.output import say_run
+from telerank.cli.commands import derive
+from telerank.cli.console import say_run
 from telerank.errors import CollectionError, FormatError
 from telerank.parameters import Flags, Help, Split
 from telerank.show.tables import plain

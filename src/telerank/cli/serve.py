@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 
 from telerank.cli import console
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.parameters import Flags, Help
 
 

@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from telerank.cli import console
-from telerank.cli.derive import derive, group
+from telerank.cli.commands import derive, group
+from telerank.cli.console import write_tables
 from telerank.cli.options import parse_numbers
-from telerank.cli.output import write_tables
 from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _train(
     for remark in trained.remarks:
         console.say(remark)
     if not trained.tables():
-        console.err.print(f"trained {trained.model}")
+        console.err().print(f"trained {trained.model}")
     elif as_json:
         print(json.dumps(trained.record(), indent=2))
     else:
@@ -146,7 +146,7 @@ def _report_losses() -> Report:
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
         dev += "" if record.dev_loss is None else f", dev loss {record.dev_loss:.4f}"
         update = f"update {record.step:,}: loss {record.loss:.4f}, rate {record.learning_rate:.3g}{dev}"
-        console.err.print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
+        console.err().print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
 
     return show
 

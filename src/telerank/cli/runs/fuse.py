@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
-from telerank.cli.output import say_run
+from telerank.cli.commands import derive
+from telerank.cli.console import say_run
 from telerank.errors import CollectionError
 from telerank.parameters import (
     Check,

@@ -1,4 +1,4 @@
-"""``telerank evaluate``, ``compare``, ``depth``, ``consistency``: what runs and predicted answers are worth."""
+"""``telerank evaluate``, ``compare``, ``depth``, ``consistency``: the worth of runs and predicted answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge, Le
 
 from telerank.cli import options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.cli.options import JudgedOptions, open_collection
 from telerank.errors import MeasureError
 from telerank.parameters import FieldsOf, Flags, Help, Measures, RelevanceLevel

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.computing import PairComputing
 from telerank.errors import CollectionError, ModelError
 from telerank.parameters import FieldsOf, Flags, Help, Split

@@ -12,10 +12,15 @@ from annotated_types import Ge
 from rich.table import Column, Table
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive, group
-from telerank.cli.made_sets import align_passages, make_far_relevant, make_long_documents, make_ranking_set
+from telerank.cli.commands import derive, group
+from telerank.cli.console import write_json, write_tables
+from telerank.cli.data.made_sets import (
+    align_passages,
+    make_far_relevant,
+    make_long_documents,
+    make_ranking_set,
+)
 from telerank.cli.options import CollectionOptions, Format, PrintJson, ReportOptions, Texts
-from telerank.cli.output import write_json, write_tables
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help, Split
 from telerank.types import name_pages
@@ -67,7 +72,7 @@ def _show_names(names: Mapping[str, str], columns: tuple[str, str], *, as_json: 
     table = Table(Column(columns[0], no_wrap=True), columns[1])
     for name, description in names.items():
         table.add_row(console.shown(name), console.shown(description))
-    console.out.print(table)
+    console.out().print(table)
 
 
 def _show_contents(contents: CollectionContents) -> None:
@@ -81,7 +86,7 @@ def _show_contents(contents: CollectionContents) -> None:
         head.add_row("not read", console.shown(", ".join(contents.unread)))
     if contents.pools:
         head.add_row("pools", console.shown(", ".join(contents.pools)))
-    console.out.print(head)
+    console.out().print(head)
     if not contents.splits:
         return
     known = {kind for counts in contents.splits.values() for kind in counts}
@@ -90,7 +95,7 @@ def _show_contents(contents: CollectionContents) -> None:
     for split, counts in contents.splits.items():
         numbers = (f"{counts[kind]:,}" if kind in counts else "" for kind in kinds)
         table.add_row(console.shown(split), *numbers)
-    console.out.print(table)
+    console.out().print(table)
 
 
 @derive
@@ -150,23 +155,23 @@ def _first(collection: Collection, count: int, split: str | None) -> Iterator[di
 def _show_record(record: dict[str, Any]) -> None:
     is_query = record["kind"] == "query"
     name = f"query {record['qid']} ({record['split']})" if is_query else f"document {record['docno']}"
-    console.out.print(f"[bold]{console.shown(name)}[/]", soft_wrap=True)
+    console.out().print(f"[bold]{console.shown(name)}[/]", soft_wrap=True)
     for part in ("title", "url"):
         if record.get(part):
-            console.out.print(f"[italic]{console.shown(record[part])}[/]", soft_wrap=True)
+            console.out().print(f"[italic]{console.shown(record[part])}[/]", soft_wrap=True)
     if record.get("page"):
         pages = name_pages(record["page"], record["last_page"])
-        console.out.print(f"[italic]{console.shown(record['file'])}, {pages}[/]", soft_wrap=True)
+        console.out().print(f"[italic]{console.shown(record['file'])}, {pages}[/]", soft_wrap=True)
     text = record["text"]
-    console.out.print(console.shown(text[:_SHOWN]), soft_wrap=True)
+    console.out().print(console.shown(text[:_SHOWN]), soft_wrap=True)
     if len(text) > _SHOWN:
-        console.out.print(f"[dim]… {len(text) - _SHOWN:,} more characters (--json shows them)[/]")
+        console.out().print(f"[dim]… {len(text) - _SHOWN:,} more characters (--json shows them)[/]")
     for docno, grade in sorted(record.get("qrels", {}).items(), key=lambda judged: -judged[1]):
-        console.out.print(f"  grade {grade}: {console.shown(docno)}", soft_wrap=True)
+        console.out().print(f"  grade {grade}: {console.shown(docno)}", soft_wrap=True)
     for answer in record.get("answers", ()):
         line = f"  answer in {answer['docno']} at {answer['start']:,}: {answer['text']}"
-        console.out.print(console.shown(line), soft_wrap=True)
-    console.out.print()
+        console.out().print(console.shown(line), soft_wrap=True)
+    console.out().print()
 
 
 @derive
@@ -198,7 +203,7 @@ def convert(
         console.print_json(asdict(written))
     else:
         counts = f"{written.docs:,} documents, {written.queries:,} queries, {written.qrels:,} qrels"
-        console.out.print(f"{console.shown(str(out))}: {counts}", soft_wrap=True)
+        console.out().print(f"{console.shown(str(out))}: {counts}", soft_wrap=True)
     for note in written.notes:
         console.say(f"note: {note}")
 

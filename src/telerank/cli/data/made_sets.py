@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from rich.table import Column, Table
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.cli.options import Format, PrintJson, Texts
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
@@ -70,11 +70,11 @@ def make_ranking_set(
 
 def _show_ranking_set(ranking_set: RankingSet) -> None:
     tally, leaks = ranking_set.merged.tally, ranking_set.leaks
-    console.out.print(
+    console.out().print(
         f"{tally.questions:,} questions; left out: {tally.duplicate_questions:,} duplicates, "
         f"{tally.without_positive:,} without a relevant document"
     )
-    console.out.print(
+    console.out().print(
         f"{tally.documents:,} documents; merged: {tally.duplicate_documents:,} of the same text; "
         f"refused as negatives for holding the answer: {ranking_set.refused.get('holds the answer', 0):,}"
     )
@@ -87,7 +87,7 @@ def _show_ranking_set(ranking_set: RankingSet) -> None:
         pairs = counts["positives"] + counts["negatives"]
         numbers = (counts["questions"], pairs, counts["short_of_negatives"])
         table.add_row(part, *(f"{number:,}" for number in numbers), *shown)
-    console.out.print(table)
+    console.out().print(table)
 
 
 def _count_share(part: int, whole: int) -> str:
@@ -195,14 +195,14 @@ def _show_documents(written: WrittenDocuments, *, as_json: bool) -> None:
         console.print_json(manifest)
         return
     kinds = manifest["documents"]
-    console.out.print(
+    console.out().print(
         f"{kinds['relevant']:,} documents with relevant text, {kinds.get('distractors', 0):,} distractors"
     )
     left_out = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in manifest["left_out"].items()]
-    console.out.print(f"left out: {', '.join(left_out)}")
+    console.out().print(f"left out: {', '.join(left_out)}")
     if offsets := manifest.get("offsets"):
         aligned = offsets["answers"] - offsets["absent"]
-        console.out.print(
+        console.out().print(
             f"answers: {_share(aligned, offsets['answers'])} are aligned; of these "
             f"{_share(offsets['exact'], aligned)} stand at their offset, "
             f"{offsets['moved'] + offsets['nearest']:,} were moved to where they stand"
@@ -210,12 +210,12 @@ def _show_documents(written: WrittenDocuments, *, as_json: bool) -> None:
     table = Table("split", *(Column(name, justify="right") for name in ("queries", "relevant", "answers")))
     for split, counts in written.counts.items():
         table.add_row(split, *(f"{counts[name]:,}" for name in ("queries", "relevant", "answers")))
-    console.out.print(table)
+    console.out().print(table)
     before = written.words_before
     shares = (
         f"{limit:,}: {_share(sum(words >= limit for words in before), len(before))}" for limit in _LIMITS
     )
-    console.out.print(f"answers that begin after as many words: {', '.join(shares)}")
+    console.out().print(f"answers that begin after as many words: {', '.join(shares)}")
 
 
 def _share(part: int, whole: int) -> str:
@@ -263,14 +263,14 @@ def align_passages(
     table = Table("split", *(Column(name, justify="right") for name in ("passages", "aligned", "share")))
     for name, own in alignment.splits.items():
         table.add_row(name, f"{own.passages:,}", f"{own.aligned:,}", _percent(own.share))
-    console.out.print(table)
+    console.out().print(table)
     missing = sum(own.missing for own in alignment.splits.values())
     aligned_passages = sum(own.aligned for own in alignment.splits.values())
-    console.out.print(
+    console.out().print(
         f"passages: relevant to a query with a relevant document; {missing:,} are not in {of_passages.name}"
     )
     of_all = _percent(aligned_passages / alignment.every)
-    console.out.print(f"aligned: {of_all} of the {alignment.every:,} relevant passages of any query")
+    console.out().print(f"aligned: {of_all} of the {alignment.every:,} relevant passages of any query")
 
 
 def _percent(share: float | None) -> str:
