@@ -31,7 +31,7 @@ def answer(
         Help("Collection with the questions: a folder, a file or an ir_datasets id."),
     ] = None,
     *,
-    query: Annotated[str | None, Flags("-q"), Help("Answer this question for a reader of texts.")] = None,
+    query: Annotated[str | None, Flags("-q"), Help("Show the answers to this question.")] = None,
     topics: Annotated[str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
     model: options.Pipeline = None,

@@ -36,7 +36,7 @@ def search(
     query: Annotated[
         str | None,
         Flags("-q"),
-        Help("Answer this query for a reader; `-`: the lines of standard input."),
+        Help("Show the first documents for this query; `-`: for the lines of standard input."),
     ] = None,
     topics: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
