@@ -36,9 +36,8 @@ from telerank.corpus.reading import (
 )
 from telerank.errors import CollectionError, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
-from telerank.trec.files import open_bytes
-from telerank.trec.qrels import QRELS_FORMATS
-from telerank.trec.recognition import Format, add_nearest
+from telerank.trec.columns import QRELS_FORMATS
+from telerank.trec.files import Format, add_nearest, open_bytes
 from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 

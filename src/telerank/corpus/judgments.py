@@ -34,8 +34,7 @@ from telerank.corpus.reading import (
     read_beginning,
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
-from telerank.trec.files import check_id, decode, numbered_bytes, parse_object
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, check_id, decode, numbered_bytes, parse_object
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Doc, Qrel, Query
 
 _KEYS = ("qid", "query", "docno", "grade")

@@ -14,8 +14,7 @@ from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
 from telerank.expressions import call_text
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import BOM, decode, numbered_lines, open_bytes
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import BOM, Conditions, decode, numbered_lines, open_bytes
 from telerank.types import Query
 
 Record = TypeVar("Record")

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from telerank.errors import AnalyzerError
-from telerank.text.steps import TEXT_STEPS, TOKEN_STEPS, Function, Step, stop_words
-from telerank.text.tokenizers import TOKENIZERS, Tokenizer
+from telerank.text.steps import TEXT_STEPS, TOKEN_STEPS, TOKENIZERS, Function, Step, Tokenizer, stop_words
 
 PRESETS = {
     "none": "whitespace",
@@ -79,7 +78,7 @@ class Analyzer:
 
     @property
     def classes(self) -> bytes:
-        """The tokenizer's :attr:`~telerank.text.tokenizers.Tokenizer.classes` of bytes."""
+        """The tokenizer's :attr:`~telerank.text.steps.Tokenizer.classes` of bytes."""
         return self._tokenizer.classes
 
     def normalize(self, text: str) -> str:

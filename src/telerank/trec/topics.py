@@ -17,8 +17,7 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from telerank.errors import FormatError
-from telerank.trec.files import check_id, first_value, numbered_lines, parse_object
-from telerank.trec.recognition import Format, recognise_line
+from telerank.trec.files import Format, check_id, first_value, numbered_lines, parse_object, recognise_line
 from telerank.types import Query
 
 _Lines: TypeAlias = Iterator[tuple[int, str]]

@@ -44,8 +44,8 @@ from telerank.corpus.reading import has_file
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.stage import Stage
-from telerank.trec.recognition import Format
-from telerank.trec.runs import read_run, write_run
+from telerank.trec.columns import read_run, write_run
+from telerank.trec.files import Format
 from telerank.types import Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"

@@ -28,8 +28,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import check_id, numbered_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, check_id, numbered_lines
 from telerank.types import Doc, Qrel, Query, Ranking
 
 _CANDIDATES = "candidates"

@@ -30,9 +30,8 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import FormatError
-from telerank.trec.files import check_id
-from telerank.trec.qrels import read_qrels
-from telerank.trec.recognition import Format
+from telerank.trec.columns import read_qrels
+from telerank.trec.files import Format, check_id
 from telerank.types import Doc, Qrel, Query
 
 _DOCS = "antique-collection.txt"

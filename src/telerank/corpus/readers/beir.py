@@ -35,7 +35,7 @@ from telerank.corpus.reading import (
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.trec import open_to_write, read_qrels, read_topics
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format
 from telerank.types import Answer, Doc, Qrel, Query
 
 _QRELS = re.compile(r"(.+)\.(?:tsv|txt)")

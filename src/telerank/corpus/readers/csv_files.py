@@ -32,8 +32,16 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import LONGEST, decode, first_value, numbered_lines, open_bytes, raw_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import (
+    LONGEST,
+    Conditions,
+    Format,
+    decode,
+    first_value,
+    numbered_lines,
+    open_bytes,
+    raw_lines,
+)
 from telerank.types import Doc
 
 _NAMES = {"docno": DOCNO_KEYS, "text": TEXT_KEYS, "title": ("title",), "url": ("url",)}

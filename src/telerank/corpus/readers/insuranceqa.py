@@ -26,8 +26,7 @@ from telerank.corpus.reading import (
     read_columns,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import numbered_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, numbered_lines
 from telerank.types import Doc, Qrel, Query, Ranking
 
 _SPLITS = ("train", "valid", "test")

@@ -39,8 +39,15 @@ from telerank.corpus.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import describe_json, first_value, numbered_lines, parse_json, parse_object
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import (
+    Conditions,
+    Format,
+    describe_json,
+    first_value,
+    numbered_lines,
+    parse_json,
+    parse_object,
+)
 from telerank.types import Doc
 
 DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")

@@ -34,8 +34,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import numbered_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, numbered_lines
 from telerank.types import Doc, Qrel, Query
 
 _BEGINS = re.compile(r"Document\s+0*([0-9]{1,18})\s*")

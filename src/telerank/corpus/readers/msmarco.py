@@ -44,7 +44,7 @@ from telerank.corpus.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_run, read_topics
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format
 from telerank.types import Answer, Doc, Query, Ranking
 
 _PASSAGES, _DOCUMENTS, _ANSWERS = "collection.tsv", "msmarco-docs.tsv", "answers.jsonl"

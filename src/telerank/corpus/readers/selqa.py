@@ -27,8 +27,7 @@ from telerank.corpus.readers.answer_selection import (
 )
 from telerank.corpus.reading import list_few, plain_name, read_first_keys, read_text
 from telerank.errors import FormatError
-from telerank.trec.files import describe_json, numbered_lines, parse_json
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, describe_json, numbered_lines, parse_json
 
 _KEYS = {"question", "candidates", "answers"}
 

@@ -46,8 +46,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import numbered_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, numbered_lines
 from telerank.trec.topics import NUMBER, SmartRecord, read_records, starts_smart
 from telerank.types import Doc, Qrel, Query
 

@@ -38,8 +38,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import check_id, describe_json, parse_json
-from telerank.trec.recognition import Conditions, Format, holds
+from telerank.trec.files import Conditions, Format, check_id, describe_json, holds, parse_json
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")

@@ -15,7 +15,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.reading import bind, group_by_split, list_files, plain_name
 from telerank.errors import CollectionError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format
 from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 

@@ -50,8 +50,7 @@ from telerank.corpus.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import decode, open_bytes, raw_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, decode, open_bytes, raw_lines
 from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")

@@ -26,7 +26,7 @@ from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modu
 from telerank.corpus.readers.files.passages import PASSAGE_WORDS
 from telerank.corpus.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format
 
 _QUERIES = re.compile(r"(?:topics|queries|query)\b", re.IGNORECASE)
 _QRELS = re.compile(r"(?:qrels?|judge?ments)\b", re.IGNORECASE)
