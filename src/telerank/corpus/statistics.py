@@ -16,8 +16,8 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
-from telerank.corpus.ranking_sets.qa import WORDS, normalise
 from telerank.show.plots import COLOURS, STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Table

@@ -16,7 +16,7 @@ from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
-    from telerank.corpus.long_documents.folder import WrittenDocuments
+    from telerank.corpus.derived.writing import WrittenDocuments
 
 _LIMITS = (128, 256, 512, 1024, 2048)
 

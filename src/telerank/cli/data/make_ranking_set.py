@@ -15,7 +15,7 @@ from telerank.cli.options import Format, PrintJson, Texts
 from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
-    from telerank.corpus.ranking_sets.ranking_set import RankingSet
+    from telerank.corpus.derived.ranking_set import RankingSet
 
 
 class Negatives(StrEnum):

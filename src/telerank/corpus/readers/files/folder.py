@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
-from telerank.corpus.readers.files.kinds import file_kind, is_text
-from telerank.corpus.readers.files.text import FileLimits, Problem
+from telerank.corpus.readers.files.text import FileLimits, Problem, file_kind, is_text
 from telerank.corpus.reading import read_text
 from telerank.errors import FormatError, UnreadFiles
 from telerank.stored import Manifest, file_checksum

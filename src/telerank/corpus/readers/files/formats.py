@@ -22,8 +22,8 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.readers.files.folder import FolderFiles, list_files
-from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
-from telerank.corpus.readers.files.passages import PASSAGE_WORDS
+from telerank.corpus.readers.files.processes import PASSAGE_WORDS
+from telerank.corpus.readers.files.text import file_kind, is_text, require_modules
 from telerank.corpus.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
 from telerank.trec.files import Conditions, Format

@@ -32,12 +32,11 @@ from itertools import islice
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.articles import BETWEEN, title_words
+from telerank.corpus.derived.positions import TokenSpans, word_spans
+from telerank.corpus.derived.questions import Question, deal_questions, digest, normalise, shuffle
+from telerank.corpus.derived.writing import LongDocument, LongDocuments
 from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.corpus.long_documents.articles import BETWEEN, title_words
-from telerank.corpus.long_documents.folder import LongDocument, LongDocuments
-from telerank.corpus.long_documents.positions import TokenSpans, word_spans
-from telerank.corpus.ranking_sets.qa import Question, normalise
-from telerank.corpus.ranking_sets.splits import deal_questions, digest, shuffle
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 

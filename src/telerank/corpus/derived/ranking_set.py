@@ -28,18 +28,23 @@ import numpy as np
 
 from telerank.corpus.answers import read_answers
 from telerank.corpus.collection import Collection, rank_in_order
-from telerank.corpus.ranking_sets.qa import WORDS, MergedSet, Question, merge, normalise
-from telerank.corpus.ranking_sets.splits import (
+from telerank.corpus.derived.questions import (
     PARTS,
+    WORDS,
     Leak,
+    MergedSet,
+    Question,
     Split,
     count_leaks,
     digest,
+    merge,
+    normalise,
     shuffle,
     split_by_paragraph,
     split_by_question,
 )
-from telerank.corpus.readers import beir
+from telerank.corpus.derived.writing import check_folder, write_beir, write_manifest
+from telerank.corpus.readers.by_split import BEIR
 from telerank.corpus.reading import has_file
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
@@ -54,7 +59,7 @@ STRATEGIES = ("bm25", "random", "gold")
 
 All three (Karpukhin et al. 2020, as in the Piaf report) exclude the question's positives and every document
 that contains the words of one of its answers in a row; in a split by paragraph
-(:func:`.splits.split_by_paragraph`), also documents of other parts.
+(:func:`.questions.split_by_paragraph`), also documents of other parts.
 
 ``random``
     Documents drawn without replacement from the positives of other questions.
@@ -155,7 +160,7 @@ def make_ranking_set(
     ValueError
         If the negatives need a first stage and none is given.
     CollectionError
-        If the sets cannot be merged (see :func:`.qa.merge`), or no question has a positive.
+        If the sets cannot be merged (see :func:`.questions.merge`), or no question has a positive.
     """
     read = collections
     if not settings.titles:
@@ -194,7 +199,7 @@ def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
     return manifest.is_file() and json.loads(manifest.read_text("utf-8")).get("recipe") == asdict(settings)
 
 
-check_target = partial(beir.check_target, MANIFEST, "not a ranking set")
+check_target = partial(check_folder, MANIFEST, "not a ranking set")
 """Raise CollectionError if a ranking set cannot be written to a folder: only a set is replaced."""
 
 
@@ -207,15 +212,15 @@ def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite:
             positives[part] = [(one.query.qid, docno) for one in own for docno in one.positives]
             answers[part] = [answer for one in own for answer in one.answers]
         queries = (question.query for question in ranking_set.merged.questions)
-        beir.write_beir(draft, ranking_set.merged.docs.values(), queries, positives, answers)
+        write_beir(draft, ranking_set.merged.docs.values(), queries, positives, answers)
         (draft / "negatives").mkdir()
         for part, rankings in ranking_set.negatives.items():
             write_run(draft / "negatives" / f"{part}.run", rankings, ranking_set.settings.negatives)
-        beir.write_manifest(draft / MANIFEST, ranking_set.manifest())
+        write_manifest(draft / MANIFEST, ranking_set.manifest())
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    collection = beir.BEIR.read(path, encoding)
+    collection = BEIR.read(path, encoding)
     own = {"answers", "negatives", MANIFEST}
     return replace(
         collection,
