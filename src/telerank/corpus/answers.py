@@ -168,8 +168,9 @@ def _is_line(line: str) -> bool:
 
 
 def _parse_whole(path: str | Path, lines: list[tuple[int, str]]) -> dict[str, Any]:
-    text = "\n".join(line for _, line in lines).removeprefix("\ufeff")
-    record = parse_json(path, text, lines[0][0] if lines else 1)
+    record = parse_json(
+        path, "\n".join(line for _, line in lines).removeprefix("\ufeff"), lines[0][0] if lines else 1
+    )
     if not isinstance(record, dict):
         raise FormatError(path, None, _WHOLE, describe_json(record))
     return record
@@ -276,8 +277,9 @@ def _judgment_conditions(path: Path) -> Conditions:
 def _read_keys(file: Path) -> set[str]:
     """The keys of the first lines' first judgment, since a line may be damaged; else of the first object."""
     text = read_beginning(file, 1 << 16)
-    lines = map(first_keys, text.split("\n"))
-    return next((keys for keys in lines if {*_JUDGMENT_KEYS} <= keys), first_keys(text))
+    return next(
+        (keys for keys in map(first_keys, text.split("\n")) if {*_JUDGMENT_KEYS} <= keys), first_keys(text)
+    )
 
 
 def _open_judgments(path: Path, encoding: str) -> Collection:

@@ -124,8 +124,7 @@ def _write_beir(work: _Work) -> None:
         rows = [f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n" for qrel in work.count("qrels", qrels())]
         judged[split] = {row.partition("\t")[0] for row in rows}
         work.write(f"qrels/{split}.tsv", ["query-id\tcorpus-id\tscore\n", *rows])
-    queries = work.count("queries", _queries_of_all_splits(work, judged))
-    work.write("queries.jsonl", map(_query_json, queries))
+    work.write("queries.jsonl", map(_query_json, work.count("queries", _queries_of_all_splits(work, judged))))
 
 
 def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator[Query]:
@@ -165,8 +164,9 @@ def _write_msmarco(work: _Work) -> None:
         return "\t".join(_BREAKS.sub(" ", column) for column in columns) + "\n"
 
     if any(doc.title or doc.url for doc in work.collection.docs()):
-        rows = (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in work.docs())
-        work.write("msmarco-docs.tsv", rows)
+        work.write(
+            "msmarco-docs.tsv", (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in work.docs())
+        )
     else:
         work.write("collection.tsv", (write_row(doc.docno, doc.text) for doc in work.docs()))
     work.write_splits("queries.{}.tsv", lambda query: write_row(query.qid, query.text), "qrels.{}.tsv")

@@ -272,8 +272,10 @@ def _read_format(text: str) -> tuple[str, dict[str, str]]:
         known = ", ".join(sorted((*_FORMATS, IR_DATASETS)))
         raise CollectionError(f"unknown format {name!r}; known: {known}")
     kinds = _FORMATS[name].kinds if name in _FORMATS else ()
-    files = bind(as_call(parse_expression(text), text), kinds, text)
-    return name, {kind: as_name(file, text) for kind, file in files.items()}
+    return name, {
+        kind: as_name(file, text)
+        for kind, file in bind(as_call(parse_expression(text), text), kinds, text).items()
+    }
 
 
 def recognise_formats(path: Path) -> list[Format[Path, Collection]]:
@@ -360,5 +362,9 @@ def piaf() -> Collection:
 
     Source: piaf.etalab.studio (Etalab; Keraron et al., LREC 2020). Licence: MIT (``data/piaf/LICENSE``).
     """
-    source = "PIAF v1.1, Etalab, piaf.etalab.studio; paragraphs of the French Wikipedia"
-    return replace(open_collection(PIAF, format="squad"), name="PIAF v1.1", licence="MIT", source=source)
+    return replace(
+        open_collection(PIAF, format="squad"),
+        name="PIAF v1.1",
+        licence="MIT",
+        source="PIAF v1.1, Etalab, piaf.etalab.studio; paragraphs of the French Wikipedia",
+    )

@@ -98,8 +98,12 @@ class CollectionStatistics(Report):
         if repaired := [f"{what.replace('_', ' ')} {n:,}" for what, n in self.notes.items() if n]:
             notes.append(f"notes of the reader: {', '.join(repaired)}")
         caption = f"{self.name}  splits: {', '.join(self.splits) or 'none'}"
-        columns = ("lengths in tokens", "count", "mean", *QUANTILES)
-        return Table.of(columns, rows, caption=caption, notes=notes[not self.questions.total :])
+        return Table.of(
+            ("lengths in tokens", "count", "mean", *QUANTILES),
+            rows,
+            caption=caption,
+            notes=notes[not self.questions.total :],
+        )
 
     def _words_table(self) -> Table:
         rows = [
@@ -107,16 +111,18 @@ class CollectionStatistics(Report):
             for word in self.question_words
             for example in [shorten(word.example, _EXAMPLE, placeholder=" …")]
         ]
-        caption = f"question words ({self.language})"
-        return Table.of(("word", "example", "questions", "%"), rows, caption=caption, left=2)
+        return Table.of(
+            ("word", "example", "questions", "%"), rows, caption=f"question words ({self.language})", left=2
+        )
 
     def _inputs_table(self) -> Table:
         bins = bin_inputs(self.inputs)
         frequency = ["frequency", *(f"{column.count:,}" for column in bins)]
         cumulative = ["cumulative", *(f"{column.cumulative:.3f}" for column in bins)]
         caption = f"lengths of inputs: question, document and {SPECIALS} special tokens"
-        columns = ("tokens", *(column.name for column in bins))
-        return Table.of(columns, [frequency, cumulative], caption=caption)
+        return Table.of(
+            ("tokens", *(column.name for column in bins)), [frequency, cumulative], caption=caption
+        )
 
     def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
         """Save every plot with data as png, svg or pdf; the files. The same data give the same bytes."""
@@ -204,8 +210,10 @@ def count_question_words(
     texts = list(questions)
     if language is not None and language not in QUESTION_WORDS:
         raise ValueError(f"question words are known in {', '.join(QUESTION_WORDS)}, not in {language!r}")
-    tables = [_table(texts, name) for name in ([language] if language else QUESTION_WORDS)]
-    return min(tables, key=lambda table: table[0][-1].count)
+    return min(
+        [_table(texts, name) for name in ([language] if language else QUESTION_WORDS)],
+        key=lambda table: table[0][-1].count,
+    )
 
 
 def _table(texts: list[str], language: str) -> tuple[tuple[QuestionWord, ...], str]:

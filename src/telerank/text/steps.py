@@ -187,8 +187,9 @@ def fold_accents(token: str) -> str:
 
 
 def _fold(token: str) -> str:
-    bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", token))
-    return unicodedata.normalize("NFC", bare).translate(_TO_ASCII)
+    return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", token))).translate(
+        _TO_ASCII
+    )
 
 
 # as in Lucene's FrenchAnalyzer

@@ -111,8 +111,12 @@ def _add_grade(
         raise FormatError(where, number, f"{_LIMITS} for document {qrel.docno} of query {qrel.qid}")
     before = grades.setdefault(qrel.qid, {}).setdefault(qrel.docno, qrel.grade)
     if before != qrel.grade:
-        what = f"one grade for document {qrel.docno} of query {qrel.qid}, {before} as before{hint}"
-        raise FormatError(where, number, what, str(qrel.grade))
+        raise FormatError(
+            where,
+            number,
+            f"one grade for document {qrel.docno} of query {qrel.qid}, {before} as before{hint}",
+            str(qrel.grade),
+        )
 
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel] | Qrels) -> None:
@@ -215,8 +219,11 @@ def read_run(path: str | Path, *, strict: bool = True) -> Iterator[Ranking]:
     rows = _rows(path, deviations)
     queries: Iterable[tuple[bytes, Iterable[_Row]]] = groupby(rows, key=lambda row: row[1])
     if not strict and Path(path).is_file() and (piece := _find_piece(path)):
-        reading = "the lines of a query are not together: the run is sorted, as by trec_eval"
-        deviations.accept(piece, reading, "the lines of each query together")
+        deviations.accept(
+            piece,
+            "the lines of a query are not together: the run is sorted, as by trec_eval",
+            "the lines of each query together",
+        )
         collected: dict[bytes, list[_Row]] = {}
         for row in rows:
             collected.setdefault(row[1], []).append(row)
@@ -274,8 +281,9 @@ def write_json_lines(path: str | Path, rankings: Iterable[Ranking], *, record: R
     """Write a line for each query: ``{"qid": …, "ranking": [[docno, score], …]}``; ``record`` as a run's."""
     with open_to_write(path, record) as file:
         for ranking in rankings:
-            line = {"qid": ranking.query.qid, "ranking": list(ranking)}
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.write(
+                json.dumps({"qid": ranking.query.qid, "ranking": list(ranking)}, ensure_ascii=False) + "\n"
+            )
 
 
 def _find_piece(path: str | Path) -> int | None:
@@ -302,15 +310,20 @@ def _rows(path: str | Path, deviations: Deviations) -> Iterator[_Row]:
         if len(columns) < 6 or b"\0" in line:
             raise FormatError(path, number, _RUN_COLUMNS, line.decode(errors="replace"))
         if len(columns) > 6:
-            reading = "more than 6 columns: the others are ignored, as by trec_eval"
-            deviations.accept(number, reading, _RUN_COLUMNS, line.decode(errors="replace"))
+            deviations.accept(
+                number,
+                "more than 6 columns: the others are ignored, as by trec_eval",
+                _RUN_COLUMNS,
+                line.decode(errors="replace"),
+            )
         try:
             score = float(columns[4])
         except ValueError:
             score = math.nan
         if not math.isfinite(score) or b"_" in columns[4]:  # Python reads 1_0 as 10; C does not
-            got = columns[4].decode(errors="replace")
-            raise FormatError(path, number, "a score that is a finite number", got)
+            raise FormatError(
+                path, number, "a score that is a finite number", columns[4].decode(errors="replace")
+            )
         yield number, columns[0], columns[2], score
 
 
@@ -324,8 +337,9 @@ def _ranking(path: str | Path, qid: bytes, rows: list[_Row]) -> Ranking:
         seen: dict[str, int] = {}
         for (number, *_), docno in zip(rows, docnos, strict=True):
             if docno in seen:
-                what = f"document {docno} once for query {query.qid}, as on line {seen[docno]}"
-                raise FormatError(path, number, what)
+                raise FormatError(
+                    path, number, f"document {docno} once for query {query.qid}, as on line {seen[docno]}"
+                )
             seen[docno] = number
     scores = np.array([row[3] for row in rows]) + 0.0  # -0.0 becomes 0.0
     ties_descend = all(docnos[i] > docnos[i + 1] for i in np.flatnonzero(scores[:-1] == scores[1:]))

@@ -129,8 +129,7 @@ def open_to_write(path: str | Path, record: Record | None = None) -> Iterator[Te
     if is_device(target):
         record = None
     with open_draft(target) as file:
-        pack = _PACKERS.get(target.suffix, nullcontext)
-        with pack(file) as packed, _write_text(packed) as text:
+        with _PACKERS.get(target.suffix, nullcontext)(file) as packed, _write_text(packed) as text:
             yield text
         if record is not None:
             written = json.dumps(record(), indent=1, ensure_ascii=False) + "\n"
@@ -184,8 +183,9 @@ class _Unpacked(io.RawIOBase):
         count: int = self._content.readinto(buffer)  # type: ignore[attr-defined]
         self._size += count
         if self._size > self._limit:
-            what = f"a file that does not unpack to more than {_RATIO} times its size"
-            raise FormatError(self._path, None, what)
+            raise FormatError(
+                self._path, None, f"a file that does not unpack to more than {_RATIO} times its size"
+            )
         return count
 
 

@@ -104,8 +104,10 @@ def _tsv(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
 
 def _car(_path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
     for number, line in lines:
-        headings = line.removeprefix("enwiki:").split("/")
-        yield number, Query(line, " ".join(unquote(heading) for heading in headings))
+        yield (
+            number,
+            Query(line, " ".join(unquote(heading) for heading in line.removeprefix("enwiki:").split("/"))),
+        )
 
 
 def _jsonl(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
@@ -147,8 +149,7 @@ def _trec(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
 
 
 def _unescape(text: str) -> str:
-    plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-    return _LABEL.sub("", " ".join(plain.split()))
+    return _LABEL.sub("", " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text).split()))
 
 
 def _read_fields(

@@ -181,8 +181,9 @@ class _Articles:
             for paragraph in own:
                 begins[paragraph.docno] = docno, begin
                 begin += len(paragraph.text) + len(BETWEEN)
-            title = own[0].title.replace("_", " ")
-            docs[docno] = Doc(docno, BETWEEN.join(paragraph.text for paragraph in own), title)
+            docs[docno] = Doc(
+                docno, BETWEEN.join(paragraph.text for paragraph in own), own[0].title.replace("_", " ")
+            )
         return cls(docs, begins)
 
     def move(self, question: Question) -> Question:
@@ -266,8 +267,9 @@ def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: 
         for doc in collection.docs():
             name = article_name(doc, collection.name)
             titles.setdefault(name, doc.title)
-            paragraph = {"context": doc.text, "qas": by_docno.pop(doc.docno, [])}
-            articles[parts.part_of(name)].setdefault(name, []).append(paragraph)
+            articles[parts.part_of(name)].setdefault(name, []).append(
+                {"context": doc.text, "qas": by_docno.pop(doc.docno, [])}
+            )
         if by_docno:
             raise CollectionError(
                 f"{collection.name}: no document {min(by_docno)!r}, which questions are about"
@@ -276,8 +278,9 @@ def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: 
         for part, own in articles.items():
             data = [{"title": titles[name], "paragraphs": paragraphs} for name, paragraphs in own.items()]
             if data:
-                text = json.dumps({"version": "2.0", "data": data}, ensure_ascii=False)
-                (draft / f"{part}.json").write_text(text, encoding="utf-8")
+                (draft / f"{part}.json").write_text(
+                    json.dumps({"version": "2.0", "data": data}, ensure_ascii=False), encoding="utf-8"
+                )
         (draft / _RECIPE).write_text(json.dumps(asdict(parts)), encoding="utf-8")
 
 

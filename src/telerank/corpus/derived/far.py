@@ -190,8 +190,9 @@ class _LateQuestions:
 
     def _parts(self, queries: Sequence[Query], names: Sequence[str], seed: int) -> dict[str, list[Query]]:
         """Queries in parts of one size, so that no document is relevant in two of them."""
-        questions = tuple(Question(query, self.relevant[query.qid]) for query in queries)
-        parts = deal_questions(questions, names, seed=seed)
+        parts = deal_questions(
+            tuple(Question(query, self.relevant[query.qid]) for query in queries), names, seed=seed
+        )
         return {name: [question.query for question in own] for name, own in parts.items()}
 
 
@@ -283,8 +284,9 @@ class _Maker:
             total += self._count(row)
         start = len(BETWEEN.join((*before, ""))) if before else 0
         doc = Doc(f"{PREFIX}{docno}", BETWEEN.join((*before, passage.text, *after)))
-        answers = tuple(Answer(qid, doc.docno, passage.text, start) for qid in qids)
-        return LongDocument(doc, tuple(qids), answers)
+        return LongDocument(
+            doc, tuple(qids), tuple(Answer(qid, doc.docno, passage.text, start) for qid in qids)
+        )
 
     def _fill(self, filler: Iterator[int], target: float, latest: int) -> tuple[list[str], int]:
         """Texts of about ``target`` tokens, no fewer than ``beyond``; from there on not over ``latest``."""

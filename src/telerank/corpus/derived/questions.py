@@ -71,8 +71,7 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
         answered = [question for question in own if question.positives]
         for question in answered:
             key = normalise(question.query.text)
-            first = questions.get(key, question)
-            questions[key] = _join(first, question.positives, question.answers)
+            questions[key] = _join(questions.get(key, question), question.positives, question.answers)
         tally.questions += len(own)
         tally.without_positive += len(own) - len(answered)
         tally.documents += len(new_docnos)
@@ -189,8 +188,7 @@ def split_by_paragraph(merged: MergedSet, *, seed: int) -> Split:
     order, each to the part that lacks most questions, so a part misses its share by less than one group.
     """
     homes = _deal_documents(merged.docs, merged.questions, SHARES, seed=seed)
-    parts = _group(merged.questions, lambda question: homes[question.positives[0]])
-    return Split(parts, homes)
+    return Split(_group(merged.questions, lambda question: homes[question.positives[0]]), homes)
 
 
 def deal_questions(

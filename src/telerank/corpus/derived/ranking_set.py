@@ -185,8 +185,9 @@ def make_ranking_set(
         negatives = find_all(partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed))
     else:
         negatives = find_all(partial(take_batch_negatives, depth=depth, seed=seed))
-    refused = dict(sorted(screen.refused.items()))
-    return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
+    return RankingSet(
+        settings, tuple(collections), merged, split, negatives, dict(sorted(screen.refused.items()))
+    )
 
 
 def _untitled(collection: Collection) -> Iterator[Doc]:
@@ -211,8 +212,13 @@ def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite:
         for part, own in ranking_set.split.parts.items():
             positives[part] = [(one.query.qid, docno) for one in own for docno in one.positives]
             answers[part] = [answer for one in own for answer in one.answers]
-        queries = (question.query for question in ranking_set.merged.questions)
-        write_beir(draft, ranking_set.merged.docs.values(), queries, positives, answers)
+        write_beir(
+            draft,
+            ranking_set.merged.docs.values(),
+            (question.query for question in ranking_set.merged.questions),
+            positives,
+            answers,
+        )
         (draft / "negatives").mkdir()
         for part, rankings in ranking_set.negatives.items():
             write_run(draft / "negatives" / f"{part}.run", rankings, ranking_set.settings.negatives)
@@ -316,8 +322,9 @@ def search_negatives(
     waiting, cut = list(questions), 2 * depth
     while waiting:
         short: list[Question] = []
-        rankings = (stage % cut).run(question.query for question in waiting)
-        for question, ranking in zip(waiting, rankings, strict=True):
+        for question, ranking in zip(
+            waiting, (stage % cut).run(question.query for question in waiting), strict=True
+        ):
             kept, refused = _keep_passing(question, ranking, screen, depth)
             if len(kept) < depth and len(ranking) == cut:
                 short.append(question)
@@ -343,8 +350,7 @@ def _keep_passing(
         else:
             rows.append(row)
     docnos = tuple(ranking.docnos[row] for row in rows)
-    kept = Ranking.presorted(question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)])
-    return kept, refused
+    return Ranking.presorted(question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)]), refused
 
 
 def _first(question: Question, docnos: Iterable[str], depth: int) -> Ranking:

@@ -87,8 +87,9 @@ def write_beir(
 
     The documents are read first: what comes after them may be collected meanwhile.
     """
-    records = ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in docs)
-    write_records(folder / "corpus.jsonl", records)
+    write_records(
+        folder / "corpus.jsonl", ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in docs)
+    )
     write_records(folder / "queries.jsonl", ({"_id": query.qid, "text": query.text} for query in queries))
     for name in ("qrels", "answers"):
         (folder / name).mkdir()
@@ -135,8 +136,9 @@ def write_long_documents(
             yield doc
 
     with draft_folder(Path(folder)) as draft:
-        every = (query for own in queries.values() for query in own)
-        write_beir(draft, read_docs(), every, positives, answers)
+        write_beir(
+            draft, read_docs(), (query for own in queries.values() for query in own), positives, answers
+        )
         counts = {
             split: {"queries": len(own), "relevant": len(positives[split]), "answers": len(answers[split])}
             for split, own in queries.items()

@@ -160,8 +160,12 @@ def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Quer
             continue
         if len(columns) != len(_WIKIQA) or columns[-1] not in LABELS:
             names = ", ".join(_WIKIQA)
-            what = f"{len(_WIKIQA)} columns with tabs between, {names}, of which the last is 0 or 1"
-            raise FormatError(path, number, what, line)
+            raise FormatError(
+                path,
+                number,
+                f"{len(_WIKIQA)} columns with tabs between, {names}, of which the last is 0 or 1",
+                line,
+            )
         qid, question, _, title, docno, sentence, label = columns
         doc = Doc(check_id(docno, "SentenceID", path, number), sentence, title)
         yield Query(check_id(qid, "QuestionID", path, number), question), doc, LABELS[label]
@@ -211,8 +215,9 @@ def _read_trecqa(path: Path, encoding: str, prefix: str) -> Iterator[CandidateQu
             questions = [text for tag, text in texts if tag == "<question>"]
             if len(questions) != 1:
                 raise FormatError(path, number, f"one <question> in {qid}", str(len(questions)))
-            candidates = [(text, tag == "<positive>") for tag, text in texts if tag != "<question>"]
-            yield number_candidates(qid, questions[0], candidates)
+            yield number_candidates(
+                qid, questions[0], [(text, tag == "<positive>") for tag, text in texts if tag != "<question>"]
+            )
             qid = ""
         elif name in _QA_ELEMENTS and qid:
             texts.append((name, _read_element(path, number, name, lines)))
@@ -282,8 +287,11 @@ def _read_parallel(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Que
     files = [numbered_lines(require_file(path, name), encoding, blank=True) for name in _PARALLEL]
     for number, lines in enumerate(zip_longest(*files), 1):
         if None in lines:
-            short = path / _PARALLEL[lines.index(None)]
-            raise FormatError(short, number, f"as many lines as the longest of {', '.join(_PARALLEL)}")
+            raise FormatError(
+                (path / _PARALLEL[lines.index(None)]),
+                number,
+                f"as many lines as the longest of {', '.join(_PARALLEL)}",
+            )
         qid, question, sentence, label = (line.strip() for _, line in lines)
         if label not in LABELS:
             raise FormatError(path / _PARALLEL[-1], number, "0 or 1", label)

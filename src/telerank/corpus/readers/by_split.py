@@ -267,8 +267,10 @@ def _open_msmarco(path: Path, encoding: str) -> Collection:
 
 
 def _by_split(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
-    files = match_splits(path, names)
-    return {f"test{split}" if split.isdecimal() else split: file for split, file in files.items()}
+    return {
+        f"test{split}" if split.isdecimal() else split: file
+        for split, file in match_splits(path, names).items()
+    }
 
 
 def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Stream[Ranking]]:
@@ -311,8 +313,12 @@ def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
     """Read the judgments, with the grades 1 to 4 of the file."""
     for qrel in read_qrels(path):
         if not 1 <= qrel.grade <= 4:
-            where = f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}"
-            raise FormatError(path, None, where, str(qrel.grade))
+            raise FormatError(
+                path,
+                None,
+                f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}",
+                str(qrel.grade),
+            )
         yield qrel
 
 

@@ -120,8 +120,12 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
             if headed:
                 kind = _kind_in_header(item)
                 if kind not in kinds:
-                    expected = f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}"
-                    raise FormatError(path, None, expected, KINDS.get(kind, _describe(item)))
+                    raise FormatError(
+                        path,
+                        None,
+                        f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}",
+                        KINDS.get(kind, _describe(item)),
+                    )
                 if window.take() != _LIST:
                     raise FormatError(path, None, "a list of items after the header")
             else:

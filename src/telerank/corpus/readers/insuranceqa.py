@@ -73,8 +73,11 @@ class _Folder:
 
     def notes(self) -> dict[str, int]:
         texts = (line.partition("\t")[2] for _, line in numbered_lines(self.answers, self.encoding))
-        strange = sum(not _WORD.fullmatch(token) for text in texts for token in text.split(" ") if token)
-        return {"tokens_that_stand_for_themselves": strange}
+        return {
+            "tokens_that_stand_for_themselves": sum(
+                not _WORD.fullmatch(token) for text in texts for token in text.split(" ") if token
+            )
+        }
 
     def read(self, split: str, size: int | None = None) -> Iterator[InsuranceQuestion]:
         """The questions of a split from the file with pools of this size, by default the smallest."""
@@ -102,8 +105,11 @@ class _Folder:
     def pool(self, split: str, size: int) -> Iterator[Ranking]:
         for first, question in zip_longest(self.read(split), self.read(split, size)):
             if first is None or question is None or first.query != question.query:
-                what = f"the questions of the smallest pool; see {(question or first).query.qid}"
-                raise FormatError(self.questions[split][size], None, what)
+                raise FormatError(
+                    self.questions[split][size],
+                    None,
+                    f"the questions of the smallest pool; see {(question or first).query.qid}",
+                )
             yield rank_in_order(question.query, question.pool)
 
     def _decode(self, text: str, path: Path, number: int) -> str:
@@ -125,8 +131,12 @@ def _find_folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder |
         match = _QUESTION_FILE.fullmatch(plain_name(file))
         if match and match[1] == variety:
             questions[match[3]][int(match[2])] = file
-    ascending = {split: dict(sorted(files.items())) for split, files in questions.items() if files}
-    return _Folder(vocabulary, answers, ascending, encoding)
+    return _Folder(
+        vocabulary,
+        answers,
+        {split: dict(sorted(files.items())) for split, files in questions.items() if files},
+        encoding,
+    )
 
 
 def _conditions(variety: str, path: Path) -> Conditions:

@@ -119,8 +119,7 @@ def _json_doc(path: Path, number: int | None, record: dict[str, Any], source: st
 
 def _json_conditions(path: Path) -> Conditions:
     docs = _doc_files(path)
-    examined = docs[:_EXAMINED]
-    keys = {file.name: read_first_keys(file) for file in examined}
+    keys = {file.name: read_first_keys(file) for file in docs[:_EXAMINED]}
     first = next((name for name, own in keys.items() if not own & {*DOCNO_KEYS}), "")
     judged = next((name for name, own in keys.items() if {"docno", "query", "grade"} <= own), "")
     yield any(own & {*TEXT_KEYS} for own in keys.values()), ""
@@ -299,8 +298,9 @@ def _passages_conditions(path: Path) -> Conditions:
 
 def _open_passages(path: Path, encoding: str) -> Collection:
     file = path if plain_name(path) == "passages.tsv" else require_file(path, "passages.tsv")
-    unread = unread_files(path, [file])
-    return Collection(path.name, PASSAGES.name, partial(read_passages, file, encoding), unread=unread)
+    return Collection(
+        path.name, PASSAGES.name, partial(read_passages, file, encoding), unread=unread_files(path, [file])
+    )
 
 
 CSV = Format(

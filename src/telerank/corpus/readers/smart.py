@@ -89,8 +89,12 @@ class _SmartFiles:
         seen = set[str]()
         for record, docno, _ in self._records():
             if docno is None or docno in seen:
-                what = "a number after .I that no other document has"
-                raise FormatError(self.docs or "", record.line, what, record.number)
+                raise FormatError(
+                    self.docs or "",
+                    record.line,
+                    "a number after .I that no other document has",
+                    record.number,
+                )
             seen.add(docno)
             yield Doc(docno, record.text("W"), " ".join(record.text("T").split()))
 
@@ -127,8 +131,12 @@ class _SmartFiles:
         for record in read_records(self.queries, numbered_lines(self.queries, self.encoding)):
             text = " ".join((record.text("W") or record.text("T")).split())
             if record.id is None or record.id in texts or not text:
-                what = "a number after .I that no other query has, and a text after .W"
-                raise FormatError(self.queries, record.line, what, record.number)
+                raise FormatError(
+                    self.queries,
+                    record.line,
+                    "a number after .I that no other query has, and a text after .W",
+                    record.number,
+                )
             texts[record.id] = text
         return texts
 
@@ -139,8 +147,12 @@ class _SmartFiles:
             return False
         beyond = min((qid for qid in judged if int(qid) > len(self._numbered)), key=int, default=None)
         if beyond:
-            what = f"numbers or positions of the {len(self._numbered)} queries"
-            raise FormatError(self.judgments or "", None, what, beyond)
+            raise FormatError(
+                self.judgments or "",
+                None,
+                f"numbers or positions of the {len(self._numbered)} queries",
+                beyond,
+            )
         return True
 
     @cached_property
@@ -203,9 +215,8 @@ def _has_judgments(file: Path) -> bool:
 
 
 def _smart_conditions(path: Path) -> Conditions:
-    starts = any(starts_smart(read_first_lines(file)) for file in list_few(path))
     yield (
-        starts,
+        any(starts_smart(read_first_lines(file)) for file in list_few(path)),
         "no file in it begins with .I and a number" if path.is_dir() else "it does not begin with .I",
     )
 

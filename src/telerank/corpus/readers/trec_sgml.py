@@ -219,8 +219,7 @@ def _open(path: Path, encoding: str) -> Collection:
     questions, judgments = group_by_split(topics, qrels)
 
     def docs() -> Iterator[Doc]:
-        files = (file for file in _files(path) if file not in {*topics, *qrels})
-        return read_all(read_docs, files, encoding)
+        return read_all(read_docs, (file for file in _files(path) if file not in {*topics, *qrels}), encoding)
 
     return Collection(
         path.name,
@@ -315,8 +314,7 @@ def _open_robust(path: Path, encoding: str) -> Collection:
 
     def docs() -> Iterator[Doc]:
         entries = (entry for entry in list_files(path) if entry not in {*topics, *qrels, *congress})
-        files = (file for entry in entries for file in _files(entry))
-        return read_all(read_docs, files, encoding)
+        return read_all(read_docs, (file for entry in entries for file in _files(entry)), encoding)
 
     return Collection(
         path.name,

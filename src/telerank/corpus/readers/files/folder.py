@@ -133,8 +133,11 @@ class FolderFiles:
         except UnicodeEncodeError as error:
             if self.is_plain:
                 raise FormatError(ascii(str(path)), None, "a file name in UTF-8") from error
-            shown = os.fsencode(name).decode("utf-8", "backslashreplace")
-            return ScannedFile(path, shown, _refuse(Problem.broken, "its name is not UTF-8"))
+            return ScannedFile(
+                path,
+                os.fsencode(name).decode("utf-8", "backslashreplace"),
+                _refuse(Problem.broken, "its name is not UTF-8"),
+            )
         try:
             return ScannedFile(path, name, self._examine(path, root))
         except OSError as error:

@@ -117,8 +117,13 @@ def _open(form: str, path: Path, encoding: str) -> Collection:
     if not is_plain:
         for kind in sorted({file_kind(file) for file in listed}):
             require_modules(kind)
-    unread = tuple(file.relative_to(path).as_posix() for file in listed if not is_read(file))
-    return Collection(path.name, form, files.docs, files=files, unread=unread)
+    return Collection(
+        path.name,
+        form,
+        files.docs,
+        files=files,
+        unread=tuple(file.relative_to(path).as_posix() for file in listed if not is_read(file)),
+    )
 
 
 FOLDER = Format(

@@ -158,8 +158,15 @@ class _Glyphs:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         right = max(first.x, last.x) + last.size / 2
         size = median((first.size, middle.size, last.size))
-        bold = self._is_bold(visible[len(visible) // 2])
-        return Line(_clean_line(text), min(first.x, last.x), right, first.y, last.y, size, bold)
+        return Line(
+            _clean_line(text),
+            min(first.x, last.x),
+            right,
+            first.y,
+            last.y,
+            size,
+            self._is_bold(visible[len(visible) // 2]),
+        )
 
     def _with_spaced_notes(self, start: int, end: int) -> Iterator[str]:
         """The characters, with blanks around raised numbers of notes: ``compteur 1``, ``1 Le compteur``."""

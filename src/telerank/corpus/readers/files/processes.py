@@ -208,8 +208,6 @@ def _problem(problem: Problem, reason: str) -> dict[str, Any]:
     return {"problem": problem, "reason": " ".join(reason.split())[:_SHOWN]}
 
 
-
-
 PASSAGE_WORDS = 200
 """Words of a passage at most: with a question, they fit into the 512 tokens that most models read."""
 BELOW = " › "

@@ -59,8 +59,7 @@ def read_elements(root: _Element) -> Iterator[Paragraph]:
     Items of a list and rows of a table are lines of one paragraph. A table that holds headings, lists or
     tables only places them on the page.
     """
-    lines = _Lines()
-    for (level, _), own in groupby(lines.read(root), key=lambda line: (line.level, line.group)):
+    for (level, _), own in groupby(_Lines().read(root), key=lambda line: (line.level, line.group)):
         yield Paragraph("\n".join(line.text for line in own), level)
 
 
@@ -180,8 +179,7 @@ def read_html(content: bytes, _name: str = "") -> FileText:
     kept = _keep_main(paragraphs, text) if main is None and _has_menus(tree) else paragraphs
     left_out = len(paragraphs) - len(kept)
     counts = {"paragraphs beside the main text": left_out} if left_out else {}
-    stated = clean_line(tree.findtext(".//title") or "")
-    return join_paragraphs(kept, top_heading(kept) or stated, counts)
+    return join_paragraphs(kept, top_heading(kept) or clean_line(tree.findtext(".//title") or ""), counts)
 
 
 def read_markdown(text: str, _name: str = "") -> FileText:
@@ -202,8 +200,7 @@ def read_markdown(text: str, _name: str = "") -> FileText:
     tokens = markdown.parse(body)
     if any(token.nesting == 1 and token.level >= _DEEPEST - 1 for token in tokens):
         raise UnreadableFile(Problem.broken, "lists or quotations nested too deeply")  # whose text is lost
-    rendered = markdown.renderer.render(tokens, markdown.options, {})
-    paragraphs = list(read_elements(_parse(rendered)))
+    paragraphs = list(read_elements(_parse(markdown.renderer.render(tokens, markdown.options, {}))))
     return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else top_heading(paragraphs))
 
 
