@@ -52,8 +52,8 @@ from telerank.trec.files import Format, add_nearest, open_bytes
 from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc, Qrel, Query, Ranking
 
+# The format's name for collections that are opened by id.
 IR_DATASETS = "ir_datasets"
-"""The format's name for collections that are opened by id."""
 _DATASET_ID = re.compile(r"[a-z0-9][\w.-]*(?:/[\w.-]+)*")
 _FILE_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$|/\.\.?/")  # some ids end in a version: argsme/1.0
 _REASON = 200  # characters of an error of the package
@@ -179,6 +179,7 @@ def _dataset_size(dataset: Any) -> int | None:
     return count if isinstance(count, int) else None
 
 
+# All formats; of formats that are equally near to an unknown file, the first is named.
 FORMATS: tuple[Format[Path, Collection], ...] = (
     JSONL,
     CSV,
@@ -206,7 +207,6 @@ FORMATS: tuple[Format[Path, Collection], ...] = (
     TREC_CAR,
     JUDGMENTS,
 )
-"""All formats; of formats that are equally near to an unknown file, the first is named."""
 _FORMATS = {form.name: form for form in FORMATS}
 _NAMED = 5  # entries of an unknown folder that are named
 

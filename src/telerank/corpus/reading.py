@@ -18,10 +18,10 @@ from telerank.trec.files import BOM, Conditions, decode, numbered_lines, open_by
 from telerank.types import Query
 
 Record = TypeVar("Record")
+# The records of a file or of several: each call starts again at the first one.
 Stream: TypeAlias = Callable[[], Iterator[Record]]
-"""The records of a file or of several: each call starts again at the first one."""
+# The name of the split of a collection whose files name none.
 WHOLE = "all"
-"""The name of the split of a collection whose files name none."""
 PACKED = (".gz", ".xz")
 _SUFFIX = re.compile(r"\.(?:txt|tsv|trec|xml|jsonl)$")
 _PREFIX = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)")

@@ -27,24 +27,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Number of first words that may be the question word: "in what year", "de la part de qui".
 REACH = 3
-"""Number of first words that may be the question word: "in what year", "de la part de qui"."""
 OTHERS = "others"
 _BLUE, _ORANGE = COLOURS[:2]
 _GREY = "#5b6670"
 _EXAMPLE = 44  # characters of a question
 
 _QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
+# For each language the rows of the table and their forms, case-folded.
+#
+# "Que" includes the forms of quel and lequel: this gives half of the questions, as in the report.
 QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "french": {"Que": (*_QUE.split(), "duquel", "desquels", "desquelles")}
     | {word: (word.lower(),) for word in ("Qui", "Combien", "Quand", "Où", "Comment", "Pourquoi", "quoi")},
     "english": {"What": ("what",), "Who": ("who", "whom", "whose"), "How many": ("how many", "how much")}
     | {word: (word.lower(),) for word in ("When", "Where", "How", "Why", "Which")},
 }
-"""For each language the rows of the table and their forms, case-folded.
-
-"Que" includes the forms of quel and lequel: this gives half of the questions, as in the report.
-"""
 
 
 @dataclass(frozen=True, slots=True)

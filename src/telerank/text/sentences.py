@@ -18,24 +18,29 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Abbreviations:
-    """The word lists of one language."""
+    """The word lists of one language.
+
+    ===================  ================================================================================
+    ``inside``           never end a sentence (Dr., e.g., cf.)
+    ``numbered``         abbreviations if a number follows (No. 5, art. L. 123), otherwise words (I said no.)
+    ``either``           end a sentence if a word of ``openers`` follows (Inc., Jan.)
+    ``openers``          words in lower case that mostly begin a sentence if they are capitalised
+    ``particles``        words of ``openers`` that are also parts of surnames (Le Goff)
+    ``before_initials``  words in lower case after which a letter is an initial (by J. Smith)
+    ``lettered``         words in lower case after which a letter is a name, which may end a sentence
+                         (vitamin C.)
+    ``sloppy_openers``   words that begin a sentence after a stop even in lower case, in careless writing
+    ===================  ================================================================================
+    """
 
     inside: frozenset[str]
-    """Never end a sentence (Dr., e.g., cf.)."""
     numbered: frozenset[str]
-    """Abbreviations if a number follows (No. 5, art. L. 123), otherwise words (I said no.)."""
     either: frozenset[str]
-    """End a sentence if a word of ``openers`` follows (Inc., Jan.)."""
     openers: frozenset[str]
-    """Words in lower case that mostly begin a sentence if they are capitalised."""
     particles: frozenset[str]
-    """Words of ``openers`` that are also parts of surnames (Le Goff)."""
     before_initials: frozenset[str]
-    """Words in lower case after which a letter is an initial (by J. Smith)."""
     lettered: frozenset[str]
-    """Words in lower case after which a letter is a name, which may end a sentence (vitamin C.)."""
     sloppy_openers: frozenset[str]
-    """Words that begin a sentence after a stop even in lower case, in careless writing."""
 
 
 def _set(*lines: str) -> frozenset[str]:
@@ -140,20 +145,20 @@ LANGUAGES: Mapping[str, Abbreviations] = {"en": ENGLISH, "fr": FRENCH}
 
 
 class Stop(NamedTuple):
-    """A mark that may end a sentence, with the text around it."""
+    """A mark that may end a sentence, with the text around it.
+
+    ``mark`` is the whole mark (``...``, ``?!``, ``? !``), ``close`` the closing quotes and brackets after it;
+    it is ``glued`` if a capital follows without a blank. ``before`` is the sentence before the mark from its
+    first word on if it ``is_whole``, or else only its last characters; ``after`` are some characters after
+    it, from the first that is not a blank, quote or bracket.
+    """
 
     mark: str
-    """The whole mark: ``...``, ``?!``, ``? !``."""
     close: str
-    """The closing quotes and brackets after it."""
     glued: bool
-    """Whether a capital follows without a blank."""
     before: str
-    """The sentence before the mark from its first word on, or only its last characters."""
     is_whole: bool
-    """Whether ``before`` begins at the first word."""
     after: str
-    """Some characters after it, from the first that is not a blank, quote or bracket."""
 
 
 def ends_sentence(stop: Stop, words: Abbreviations) -> bool:
@@ -256,8 +261,8 @@ def _is_among(token: str, known: frozenset[str]) -> bool:
     return token in known or (len(token) > 1 and token.lower() in known)
 
 
+# Version of the rules, incremented when any text is split elsewhere; stored features depend on it.
 RULES = 1
-"""Version of the rules, incremented when any text is split elsewhere; stored features depend on it."""
 
 
 class Span(NamedTuple):

@@ -4,6 +4,29 @@ Patterns may include too much (invisible characters, leading underscores): ``cle
 distinct token instead of for each occurrence.
 
 The steps of analyzers: a name and, for some steps, an argument.
+
+``words``
+    Runs of letters, digits, combining marks and underscores. Apostrophes between letters belong to the word,
+    and decimal and thousands signs to the number (``3,14``, ``10.000``); acronyms lose their stops
+    (``U.S.A.`` becomes ``USA``). Typographic apostrophes become ``'``; underscores at either end and
+    invisible characters (soft hyphen, joiners) are removed. All else separates tokens, hyphens included.
+``whitespace``
+    Runs of characters other than blanks and NUL; a lone surrogate becomes U+FFFD.
+
+Steps on one token, which return "" to drop it.
+
+``elision(french)``
+    Removes l' m' t' qu' n' s' j' d' c' jusqu' quoiqu' lorsqu' puisqu': l'État becomes État. Other words
+    with an apostrophe (aujourd'hui, prud'hommes, quelqu'un, presqu'île, entr'ouvert) stay whole.
+``possessive``
+    Removes the English 's at the end of a token.
+``ligatures``
+    Replaces œ by oe and æ by ae, as most people type them.
+``stop(list)``, ``snowball(algorithm)``
+    Drops the words of a list; stems (PyStemmer).
+``asciifold``
+    Removes the accents of Latin letters, and spells out the few letters without a base (ß, ø, þ). It should
+    be last, since stop lists and stemmers need accents.
 """
 
 from __future__ import annotations
@@ -30,8 +53,8 @@ _INVISIBLE = (
     "\xad\u200c\u200d\u200e\u200f\u2060\ufeff"  # soft hyphen, joiners, direction marks, word joiner, BOM
 )
 _BLOCKS = (range(0x300, 0x3100), range(0xA66F, 0xAC00), range(0xFE00, 0xFE30))
+# Combining marks outside the ideographic blocks; \w leaves them out.
 _MARKS = "".join([mark for mark in map(chr, chain(*_BLOCKS)) if unicodedata.category(mark)[0] == "M"])
-"""Combining marks outside the ideographic blocks; ``\\w`` leaves them out."""
 _STARTS = [mark for mark, before in zip(_MARKS, f" {_MARKS}", strict=False) if ord(mark) != ord(before) + 1]
 _ENDS = [mark for mark, after in zip(_MARKS, f"{_MARKS[1:]} ", strict=True) if ord(after) != ord(mark) + 1]
 _RANGES = "".join(f"{start}-{end}" for start, end in zip(_STARTS, _ENDS, strict=True))  # compiled faster
@@ -88,14 +111,6 @@ TOKENIZERS: Mapping[str, Tokenizer] = {
         ),
     ),
 }
-"""``words``
-    Runs of letters, digits, combining marks and underscores. Apostrophes between letters belong to the word,
-    and decimal and thousands signs to the number (``3,14``, ``10.000``); acronyms lose their stops
-    (``U.S.A.`` becomes ``USA``). Typographic apostrophes become ``'``; underscores at either end and
-    invisible characters (soft hyphen, joiners) are removed. All else separates tokens, hyphens included.
-``whitespace``
-    Runs of characters other than blanks and NUL; a lone surrogate becomes U+FFFD.
-"""
 
 
 Function: TypeAlias = Callable[[str], str]
@@ -213,15 +228,14 @@ class _BareCharacters(dict[int, str]):
 
 _BARE = _BareCharacters()
 
+# Steps on a whole text: Unicode normal forms, and full case folding (ß becomes ss).
+#
+# nfkc replaces ™ and ℠ by blanks, since their letters would become part of the word before.
 TEXT_STEPS: Mapping[str, Function] = {
     "nfc": partial(unicodedata.normalize, "NFC"),
     "nfkc": _nfkc,
     "casefold": str.casefold,
 }
-"""Steps on a whole text: Unicode normal forms, and full case folding (ß becomes ss).
-
-``nfkc`` replaces ™ and ℠ by blanks, since their letters would become part of the word before.
-"""
 
 TOKEN_STEPS: Mapping[str, TokenStep] = {
     "elision": TokenStep(lambda _: _elide, lambda: ("french",)),
@@ -231,18 +245,3 @@ TOKEN_STEPS: Mapping[str, TokenStep] = {
     "snowball": TokenStep(_snowball, lambda: tuple(Stemmer.algorithms())),
     "asciifold": TokenStep(lambda _: fold_accents),
 }
-"""Steps on one token, which return "" to drop it.
-
-``elision(french)``
-    Removes l' m' t' qu' n' s' j' d' c' jusqu' quoiqu' lorsqu' puisqu': l'État becomes État. Other words
-    with an apostrophe (aujourd'hui, prud'hommes, quelqu'un, presqu'île, entr'ouvert) stay whole.
-``possessive``
-    Removes the English 's at the end of a token.
-``ligatures``
-    Replaces œ by oe and æ by ae, as most people type them.
-``stop(list)``, ``snowball(algorithm)``
-    Drops the words of a list; stems (PyStemmer).
-``asciifold``
-    Removes the accents of Latin letters, and spells out the few letters without a base (ß, ø, þ). It should
-    be last, since stop lists and stemmers need accents.
-"""

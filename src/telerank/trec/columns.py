@@ -196,8 +196,8 @@ _BEIR_FORMAT = Format(
     _read_beir,
     "query-id, corpus-id, score, with tabs between, with or without this header",
 )
+# The formats of qrels by name; a reader returns the qid, group, docno and grade of a line that has them.
 QRELS_FORMATS = {form.name: form for form in (_TREC_FORMAT, _BEIR_FORMAT)}
-"""The formats of qrels by name; a reader returns the qid, group, docno and grade of a line that has them."""
 
 
 _RUN_COLUMNS = "6 columns: qid Q0 docno rank score tag"

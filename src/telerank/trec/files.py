@@ -25,11 +25,10 @@ from typing import Any, BinaryIO, Generic, TextIO, TypeAlias, TypeVar, cast
 from telerank.drafts import is_device, open_draft, replace_file
 from telerank.errors import FormatError, FormatWarning, TelerankError
 
+# Whether each condition of a format holds (a truth value), and what to say if not.
+#
+# A condition without words is a mark that a file need not have: it only makes the format nearer.
 Conditions: TypeAlias = Iterable[tuple[object, str]]
-"""Whether each condition of a format holds (a truth value), and what to say if not.
-
-A condition without words is a mark of the format that a file need not have: it only makes the format nearer.
-"""
 Failure = TypeVar("Failure", bound=TelerankError)
 Examined = TypeVar("Examined")
 Records = TypeVar("Records")
@@ -97,19 +96,19 @@ _PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".xz": partial(lzma.LZMAFile, mode="wb"),
 }
 BOM = b"\xef\xbb\xbf"
+# Bytes of the longest line.
 LONGEST = 1 << 28
-"""Bytes of the longest line."""
 _UNPACKED, _RATIO = 1 << 26, 200  # bytes, and times of the compressed size (text: about 4 to 30)
+# An escape of JSON; the group has half of a surrogate pair without its other half.
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""An escape of JSON; the group has half of a surrogate pair without its other half."""
 _NOT_IN_AN_ID = re.compile("^\ufeff|[ \t\n\r\v\f\0]")  # splits, cuts or hides a column for trec_eval
 
 
+# Called when a file is written: how that was made which it holds.
 Record: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Called when a file is written: how that was made which it holds."""
 
 
 @contextmanager

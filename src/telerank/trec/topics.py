@@ -36,8 +36,8 @@ _FIELDS = _SAME | {name: name for name in _OTHER}  # other tags are mark-up with
 _RECORD = re.compile(r"\.I(?:\s+(.*))?")
 _FIELD = re.compile(r"\.([A-Z])\s*")
 _KNOWN = "TAWBXKCN"
+# A number of a document or a query; the group has it without leading zeros.
 NUMBER = re.compile(r"0*(0|[1-9][0-9]{0,17})")
-"""A number of a document or a query; the group has it without leading zeros."""
 
 
 def read_topics(
@@ -297,8 +297,7 @@ _FORMATS: tuple[Format[str, _Numbered], ...] = (
         "<DOC> with <DOCNO>, the rest is the text",
     ),
 )
+# The formats of topics by name; the first that a file's first line has is its format.
+#
+# Their readers take the path, the numbered lines, and the field that is the text.
 TOPICS_FORMATS: Mapping[str, Format[str, _Numbered]] = {form.name: form for form in _FORMATS}
-"""The formats of topics by name; the first that a file's first line has is its format.
-
-Their readers take the path, the numbered lines, and the field that is the text.
-"""

@@ -38,8 +38,8 @@ from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
 
+# What stands between two paragraphs of a document.
 BETWEEN = "\n\n"
-"""What stands between two paragraphs of a document."""
 
 
 @dataclass(frozen=True, slots=True)

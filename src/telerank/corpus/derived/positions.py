@@ -26,8 +26,8 @@ from telerank.corpus.lengths import load_tokenizer
 from telerank.errors import CollectionError
 from telerank.types import Answer, Progress, silent
 
+# The begin and the end of each token of a text, in characters, ascending.
 TokenSpans: TypeAlias = Callable[[str], Sequence[tuple[int, int]]]
-"""The begin and the end of each token of a text, in characters, ascending."""
 _WORD = re.compile(r"\S+")
 _STEP = 100  # documents between two calls of progress
 

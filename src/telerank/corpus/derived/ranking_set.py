@@ -8,6 +8,26 @@ The folder is an extended BEIR folder::
     ranking-set.json                 its settings, sources, counts, leak and versions
 
 The same sets and settings give the same bytes.
+
+How negatives of questions are found: documents that do not contain the answer.
+
+All three (Karpukhin et al. 2020, as in the Piaf report) exclude the question's positives and every document
+that contains the words of one of its answers in a row; in a split by paragraph
+(:func:`.questions.split_by_paragraph`), also documents of other parts.
+
+``random``
+    Documents drawn without replacement from the positives of other questions.
+``gold``
+    The positives of the other questions of a batch, as in training: the questions of a part, shuffled by
+    ``seed``, are cut into batches of ``depth + 1``, and the last batch is filled up with the first questions.
+    Each question contributes its first positive. Another seed is another epoch.
+``bm25``
+    The first ``depth`` documents of a first stage that pass, however far down they are: the report's
+    1,375,690 pairs are nearly eleven for each of 125,440 questions.
+
+A question has fewer than ``depth`` negatives if no more documents pass.
+
+``ranking-set``: Sources and licences are in the set's ``ranking-set.json``.
 """
 
 from __future__ import annotations
@@ -55,27 +75,9 @@ from telerank.types import Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"
 STRATEGIES = ("bm25", "random", "gold")
-"""How negatives of questions are found: documents that do not contain the answer.
-
-All three (Karpukhin et al. 2020, as in the Piaf report) exclude the question's positives and every document
-that contains the words of one of its answers in a row; in a split by paragraph
-(:func:`.questions.split_by_paragraph`), also documents of other parts.
-
-``random``
-    Documents drawn without replacement from the positives of other questions.
-``gold``
-    The positives of the other questions of a batch, as in training: the questions of a part, shuffled by
-    ``seed``, are cut into batches of ``depth + 1``, and the last batch is filled up with the first questions.
-    Each question contributes its first positive. Another seed is another epoch.
-``bm25``
-    The first ``depth`` documents of a first stage that pass, however far down they are: the report's
-    1,375,690 pairs are nearly eleven for each of 125,440 questions.
-
-A question has fewer than ``depth`` negatives if no more documents pass.
-"""
 SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
+# Opens a first stage over the documents, as a context manager that releases it.
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
-"""Opens a first stage over the documents, as a context manager that releases it."""
 _Negatives: TypeAlias = dict[str, tuple[Ranking, ...]]
 
 
@@ -200,8 +202,8 @@ def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
     return manifest.is_file() and json.loads(manifest.read_text("utf-8")).get("recipe") == asdict(settings)
 
 
+# Raise CollectionError if a ranking set cannot be written to a folder: only a set is replaced.
 check_target = partial(check_folder, MANIFEST, "not a ranking set")
-"""Raise CollectionError if a ranking set cannot be written to a folder: only a set is replaced."""
 
 
 def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite: bool = False) -> None:
@@ -251,7 +253,6 @@ RANKING_SET = Format(
     _open,
     f"ranking set made by telerank: {MANIFEST}",
 )
-"""Sources and licences are in the set's ``ranking-set.json``."""
 
 
 class Screen:

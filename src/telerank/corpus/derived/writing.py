@@ -29,8 +29,8 @@ from telerank.trec import open_to_write
 from telerank.types import Answer, Doc, Progress, Query, silent
 
 MANIFEST = LONG_DOCUMENTS
+# What became of the offsets of answers: see `telerank.corpus.readers.squad`.
 ALIGNED = ("exact", "moved", "nearest", "absent")
-"""What became of the offsets of answers: see :mod:`telerank.corpus.readers.squad`."""
 _STEP = 100  # documents between two calls of progress
 
 
@@ -105,8 +105,8 @@ def write_manifest(path: Path, record: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
+# Raise CollectionError if nothing can be written to a folder: only such a folder is replaced.
 check_target = partial(check_folder, MANIFEST, "no long documents made by telerank")
-"""Raise CollectionError if nothing can be written to a folder: only such a folder is replaced."""
 
 
 def write_long_documents(

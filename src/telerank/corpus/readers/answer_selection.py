@@ -4,6 +4,38 @@ Every candidate is a document, and those of a question are its pool ``SPLIT/cand
 file. Candidates that answer have grade 1, the others 0. A question without an answer keeps its grades of 0,
 so that it counts as 0 in every mean; notes count such questions. A folder has a file for each split, named
 after it.
+
+``wikiqa``: Questions of Bing with the sentences of a Wikipedia page.
+
+A line has question, document and sentence, each with its id, and the label; sentences are the documents,
+with the page as title. ``WikiQA.tsv`` beside the files of splits has the same questions again, and is not
+read.
+
+Source: Yang et al., WikiQA: A Challenge Dataset for Open-Domain Question Answering, EMNLP 2015
+(microsoft.com/download, id 52419). Licence: Microsoft Research Data License.
+
+``trecqa``: Questions of TREC with sentences, as pseudo-XML with a line of tokens for each text.
+
+``<QApairs id='1'>`` has a ``<question>``, and any number of ``<positive>`` and ``<negative>``, in each of
+which the first line is the text, tokens separated by tabs. Further lines (parts of speech, entities) are
+left out. A sentence's docno is its query's id and its position, ``1-0``.
+
+Source: Wang, Smith and Mitamura, What is the Jeopardy Model?, EMNLP-CoNLL 2007, in the edition of Yao et
+al. 2013 (code.google.com/p/jacana). Licence: none stated.
+
+``parallel``: Questions and sentences in four parallel files, as castorini distributes WikiQA and TREC-QA.
+
+==========  ===========================================
+``a.toks``  the question, once for each of its sentences
+``b.toks``  the sentence
+``id.txt``  the question's id
+``sim.txt`` the label, 0 or 1
+==========  ===========================================
+
+A collection is a folder with these files, or of such folders, each a split named as the folder. A
+sentence's docno is its line in the files, after the split if there are several (``test-12``).
+
+Source: github.com/castorini/data (Rao, He and Lin, CIKM 2016). Licence: that of each set.
 """
 
 from __future__ import annotations
@@ -43,8 +75,8 @@ class CandidateQuestion:
     candidates: tuple[tuple[Doc, bool], ...]
 
 
+# Reads a file, with an encoding and the prefix of ids that the file does not state.
 ReadQuestions = Callable[[Path, str, str], Iterator[CandidateQuestion]]
-"""Reads a file, with an encoding and the prefix of ids that the file does not state."""
 _Load = Callable[[], tuple[CandidateQuestion, ...]]
 
 
@@ -189,15 +221,6 @@ WIKIQA = candidate_format(
     missing=f"no file with the columns {', '.join(_WIKIQA)}",
     source="microsoft.com/download, id 52419",
 )
-"""Questions of Bing with the sentences of a Wikipedia page.
-
-A line has question, document and sentence, each with its id, and the label; sentences are the documents,
-with the page as title. ``WikiQA.tsv`` beside the files of splits has the same questions again, and is not
-read.
-
-Source: Yang et al., WikiQA: A Challenge Dataset for Open-Domain Question Answering, EMNLP 2015
-(microsoft.com/download, id 52419). Licence: Microsoft Research Data License.
-"""
 
 _QA_PAIRS = re.compile(r"""<QApairs\s++id\s*+=\s*+['"]([^'"<>]*+)['"]\s*+>""", re.IGNORECASE)
 _QA_ELEMENTS = ("<question>", "<positive>", "<negative>")
@@ -269,15 +292,6 @@ TRECQA = candidate_format(
     missing="no file that begins with <QApairs id='…'>",
     source="code.google.com/p/jacana",
 )
-"""Questions of TREC with sentences, as pseudo-XML with a line of tokens for each text.
-
-``<QApairs id='1'>`` has a ``<question>``, and any number of ``<positive>`` and ``<negative>``, in each of
-which the first line is the text, tokens separated by tabs. Further lines (parts of speech, entities) are
-left out. A sentence's docno is its query's id and its position, ``1-0``.
-
-Source: Wang, Smith and Mitamura, What is the Jeopardy Model?, EMNLP-CoNLL 2007, in the edition of Yao et
-al. 2013 (code.google.com/p/jacana). Licence: none stated.
-"""
 
 _PARALLEL = ("id.txt", "a.toks", "b.toks", "sim.txt")
 
@@ -330,17 +344,3 @@ PARALLEL = candidate_format(
     source="github.com/castorini/data",
     parts=_PARALLEL,
 )
-"""Questions and sentences in four parallel files, as castorini distributes WikiQA and TREC-QA.
-
-==========  ===========================================
-``a.toks``  the question, once for each of its sentences
-``b.toks``  the sentence
-``id.txt``  the question's id
-``sim.txt`` the label, 0 or 1
-==========  ===========================================
-
-A collection is a folder with these files, or of such folders, each a split named as the folder. A
-sentence's docno is its line in the files, after the split if there are several (``test-12``).
-
-Source: github.com/castorini/data (Rao, He and Lin, CIKM 2016). Licence: that of each set.
-"""

@@ -44,6 +44,8 @@ ANTIQUE: questions of Yahoo! Answers, and answers judged from 1 to 4.
 ====================================  ===================================================
 
 Source: ciir.cs.umass.edu/downloads/Antique (Hashemi et al. 2020). Licence as stated there: research purposes.
+
+``antique``: A folder with the files as they are distributed, plain or compressed.
 """
 
 from __future__ import annotations
@@ -80,8 +82,8 @@ from telerank.types import Answer, Doc, Qrel, Query, Ranking
 
 _BEIR_QRELS = re.compile(r"(.+)\.(?:tsv|txt)")
 _BEIR_ANSWERS = re.compile(r"(.+)\.jsonl")
+# The manifest of a folder of long documents (`telerank.corpus.derived`).
 LONG_DOCUMENTS = "long-documents.json"
-"""The manifest of a folder of long documents (:mod:`telerank.corpus.derived`)."""
 _NAMED = 3  # missing queries
 _FLAT = re.compile(r"qrels(?:[._-](.+))?\.(?:tsv|txt)")
 
@@ -350,4 +352,3 @@ ANTIQUE = Format(
     _open_antique,
     f"ANTIQUE: {_ANTIQUE_DOCS}, …",
 )
-"""A folder with the files as they are distributed, plain or compressed."""

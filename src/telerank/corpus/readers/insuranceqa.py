@@ -6,6 +6,10 @@ the split, ``test-1`` for the first. All question files of a split must have the
 The file of all questions without splits adds nothing and is not read.
 
 Source: github.com/shuzi/insuranceQA (Feng et al. 2015). Licence as stated there: research purposes only.
+
+``insuranceqa``: The original texts. Pools are ``test/100``, ``test/500``, … for each size there is.
+
+``insuranceqa-token``: The tokenised variety, which must be chosen with ``format`` if a folder contains both.
 """
 
 from __future__ import annotations
@@ -176,7 +180,6 @@ INSURANCEQA = Format(
     partial(_open, "raw"),
     "InsuranceQA v2: vocabulary, InsuranceQA.label2answer.raw.encoded, …",
 )
-"""The original texts. Pools are ``test/100``, ``test/500``, … for each size there is."""
 
 INSURANCEQA_TOKEN = Format(
     "insuranceqa-token",
@@ -184,4 +187,3 @@ INSURANCEQA_TOKEN = Format(
     partial(_open, "token"),
     "InsuranceQA v2, tokenised: InsuranceQA.label2answer.token.encoded, …",
 )
-"""The tokenised variety, which must be chosen with ``format`` if a folder contains both."""

@@ -16,6 +16,16 @@ Such a file becomes a collection as follows:
   occurrence (``tally.moved``) or to the one nearest to the offset (``tally.nearest``); in COVID-QA
   this repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does
   not occur is not a span; it is kept in ``QASet.unlocated`` as the file has it.
+
+``squad``: A file, or a folder with a file for each split, named after it (``train-v1.1.json``).
+
+A file whose name has no split is the split ``all``; if two have the same split, splits have the whole file
+names. In a folder of several files docnos begin with the split (``dev-3-7``).
+
+Sources, and licences as stated there: SQuAD 1.1 and 2.0, rajpurkar.github.io/SQuAD-explorer, CC BY-SA 4.0.
+PIAF, piaf.etalab.studio, MIT. FQuAD, fquad.illuin.tech, CC BY-NC-SA, for research. SQuAD-FR,
+github.com/Alikabbadj/French-SQuAD, made by machine from SQuAD. COVID-QA,
+github.com/deepset-ai/COVID-QA, Apache-2.0. XQuAD, github.com/google-deepmind/xquad, CC BY-SA 4.0.
 """
 
 from __future__ import annotations
@@ -237,13 +247,3 @@ def _file_conditions(file: Path) -> Conditions:
 
 
 SQUAD = Format("squad", _conditions, _open, "SQuAD-style JSON: data, paragraphs, qas")
-"""A file, or a folder with a file for each split, named after it (``train-v1.1.json``).
-
-A file whose name has no split is the split ``all``; if two have the same split, splits have the whole file
-names. In a folder of several files docnos begin with the split (``dev-3-7``).
-
-Sources, and licences as stated there: SQuAD 1.1 and 2.0, rajpurkar.github.io/SQuAD-explorer, CC BY-SA 4.0.
-PIAF, piaf.etalab.studio, MIT. FQuAD, fquad.illuin.tech, CC BY-NC-SA, for research. SQuAD-FR,
-github.com/Alikabbadj/French-SQuAD, made by machine from SQuAD. COVID-QA,
-github.com/deepset-ai/COVID-QA, Apache-2.0. XQuAD, github.com/google-deepmind/xquad, CC BY-SA 4.0.
-"""

@@ -39,8 +39,8 @@ _BESIDE_NAMES = """
     .bmp .css .doc .docm .dotx .eml .epub .gif .ico .ini .jpeg .jpg .js .mp3 .mp4 .msg .odp .ods .odt
     .png .pps .ppt .pptx .rtf .svg .tif .tiff .webp .woff .woff2 .xls .xlsm .xlsx .zip
 """
+# Other files that stand beside documents, and are not read; a folder with any others may be data.
 _BESIDE = frozenset(_BESIDE_NAMES.split())
-"""Other files that stand beside documents, and are not read; a folder with any others may be data."""
 
 
 def _plain_conditions(path: Path) -> Conditions:

@@ -32,8 +32,8 @@ _CLOSING = re.compile(r"[.,;:!?)\]…»]")
 _SAME_LINE, _JUMP, _OTHER_SIZE, _INDENT, _COLUMN, _LETTER = 0.3, 0.5, 0.1, 0.8, 3.0, 0.5  # of the size
 _GAP, _USUAL = 1.4, 1.25  # of the distance of lines, which is 1.25 times the size if nothing is known
 _NOTE = 0.93  # of the body's size: smaller blocks at the foot of a page are notes
+# Where a page begins within a paragraph.
 _TURN = "\x03"
-"""Where a page begins within a paragraph."""
 
 
 def lay_out(

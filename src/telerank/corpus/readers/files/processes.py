@@ -208,10 +208,10 @@ def _problem(problem: Problem, reason: str) -> dict[str, Any]:
     return {"problem": problem, "reason": " ".join(reason.split())[:_SHOWN]}
 
 
+# Words of a passage at most: with a question, they fit into the 512 tokens that most models read.
 PASSAGE_WORDS = 200
-"""Words of a passage at most: with a question, they fit into the 512 tokens that most models read."""
+# What stands between a heading and one below it.
 BELOW = " › "
-"""What stands between a heading and one below it."""
 _WORD = re.compile(r"\S+")
 _LANGUAGES = {"en": "english", "fr": "french"}
 _LOOKED_AT = 20_000  # characters whose words tell the language

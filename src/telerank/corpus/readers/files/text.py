@@ -24,6 +24,10 @@ from telerank.trec.files import BOM, open_bytes
 class FileLimits:
     """Limits of one file; beyond them it is not read.
 
+    ``bytes`` are those of the file, ``seconds`` the time that reading it may take, ``characters`` those of
+    its text. ``memory`` is that of the process that reads it, in bytes, where the system can limit it (not
+    on macOS).
+
     Raises
     ------
     ValueError
@@ -31,13 +35,9 @@ class FileLimits:
     """
 
     bytes: int = 256 << 20
-    """Bytes of a file."""
     seconds: float = 120.0
-    """Seconds that reading it may take."""
     memory: int = 4 << 30
-    """Bytes of memory of the process that reads it, where the system can limit them (not on macOS)."""
     characters: int = 32 << 20
-    """Characters of its text."""
 
     def __post_init__(self) -> None:
         if min(self.bytes, self.seconds, self.memory, self.characters) <= 0:
@@ -197,8 +197,8 @@ _KINDS = (
     FileKind((".md", ".markdown"), ("web", "read_markdown"), ("markdown_it", "lxml"), is_text=True),
     FileKind((".txt", ".text"), ("text", "read_plain"), is_text=True),
 )
+# The kinds of files that are read, by the end of a name.
 KINDS = {end: kind for kind in _KINDS for end in kind.ends}
-"""The kinds of files that are read, by the end of a name."""
 
 
 def file_kind(path: PurePath) -> str:

@@ -151,10 +151,10 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DOCTYPE = re.compile(r"<!DOCTYPE\s", re.IGNORECASE)
+# The rest of a document type with declarations (the group), which XHTML may have, and HTML does not know.
 _DECLARATIONS = re.compile(
     r"""[^<>\[]*+(\[(?>"[^"]*+"|'[^']*+'|<!--.*?-->|(?!<!--)[^]"'])*+\])\s*+>""", re.DOTALL
 )
-"""The rest of a document type with declarations (the group), which XHTML may have, and HTML does not know."""
 _DEEPEST = 100  # lists and quotations within each other
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*([\"']?)(.*)\1[ \t]*$", re.MULTILINE)

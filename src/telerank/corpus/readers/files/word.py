@@ -32,6 +32,7 @@ from telerank.corpus.readers.files.text import (
 )
 
 _UNPACKED = 256 << 20  # bytes of all parts together
+# What a broken package raises; NotImplementedError: zipfile does not know its version or its method.
 _BROKEN = (
     PackageNotFoundError,
     KeyError,
@@ -41,7 +42,6 @@ _BROKEN = (
     NotImplementedError,
     XMLSyntaxError,
 )
-"""What a broken package raises; NotImplementedError: zipfile does not know its version or its method."""
 _LOCKED = 1  # the flag of a part that needs a password
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
