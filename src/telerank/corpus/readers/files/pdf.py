@@ -100,7 +100,13 @@ def _bookmarks(document: pypdfium2.PdfDocument) -> Iterator[Bookmark]:
 def _read_lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
     """The lines of a page, in the order of the file; read with the page turned so that they are upright."""
     text_page = page.get_textpage()
-    rotation = _text_rotation(text_page)
+    # By how many degrees a page must be turned clockwise for most of its letters to be upright.
+    count, matrix = text_page.count_chars(), raw.FS_MATRIX()
+    turns: Counter[int] = Counter()
+    for number in range(0, count, max(1, count // _SAMPLED)):
+        if raw.FPDFText_GetMatrix(text_page.raw, number, matrix):
+            turns[round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4] += 1
+    rotation = 90 * max(turns, key=lambda turn: (turns[turn], -turn), default=0)
     if rotation != page.get_rotation():
         text_page.close()
         page.set_rotation(rotation)
@@ -114,16 +120,6 @@ def _read_lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
             start = end
     finally:
         text_page.close()
-
-
-def _text_rotation(text_page: pypdfium2.PdfTextPage) -> int:
-    """By how many degrees a page must be turned clockwise for most of its letters to be upright."""
-    count, matrix = text_page.count_chars(), raw.FS_MATRIX()
-    turns: Counter[int] = Counter()
-    for number in range(0, count, max(1, count // _SAMPLED)):
-        if raw.FPDFText_GetMatrix(text_page.raw, number, matrix):
-            turns[round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4] += 1
-    return 90 * max(turns, key=lambda turn: (turns[turn], -turn), default=0)
 
 
 class _Glyph(NamedTuple):

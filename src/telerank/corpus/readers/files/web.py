@@ -174,7 +174,8 @@ def read_html(content: bytes, _name: str = "") -> FileText:
     """
     text = _remove_declarations(decode_html(content))
     tree = _parse(text)
-    main = _main_part(tree)
+    parts = tree.xpath("//main | //*[@role='main']")
+    main = parts[0] if len(parts) == 1 and len(letters("".join(parts[0].itertext()))) >= _LEAST else None
     paragraphs = list(read_elements(tree if main is None else main))
     kept = _keep_main(paragraphs, text) if main is None and _has_menus(tree) else paragraphs
     left_out = len(paragraphs) - len(kept)
@@ -238,11 +239,6 @@ def _parse(text: str) -> _Element:
     if any("Excessive depth" in entry.message for entry in parser.error_log):
         raise UnreadableFile(Problem.broken, "elements nested too deeply")
     return tree
-
-
-def _main_part(tree: _Element) -> _Element | None:
-    parts = tree.xpath("//main | //*[@role='main']")
-    return parts[0] if len(parts) == 1 and len(letters("".join(parts[0].itertext()))) >= _LEAST else None
 
 
 def _has_menus(tree: _Element) -> bool:
