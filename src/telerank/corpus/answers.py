@@ -83,9 +83,8 @@ def read_answers(path: str | Path) -> Iterator[Answer]:
 
 def write_answers(path: str | Path, answers: Iterable[Answer]) -> None:
     """Write answers so that :func:`read_answers` reads the same ones, but for their scores."""
-    keys = ("query-id", "corpus-id", "text", "start")
-    values = ((answer.qid, answer.docno, answer.text, answer.start) for answer in answers)
-    write_records(path, (dict(zip(keys, value, strict=True)) for value in values))
+    keys = {"query-id": "qid", "corpus-id": "docno", "text": "text", "start": "start"}
+    write_records(path, ({key: getattr(answer, name) for key, name in keys.items()} for answer in answers))
 
 
 def write_records(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
@@ -99,10 +98,9 @@ _WHOLE = "an object from question ids to the texts of their answers"
 
 def is_predictions_file(path: str | Path) -> bool:
     """Whether the file begins as JSON does that holds predictions, and no run: with a brace."""
-    if str(path) == "-" or not Path(path).is_file():
-        return False
     try:
-        return next((line.lstrip("\ufeff \t")[:1] == "{" for _, line in numbered_lines(path)), False)
+        lines = numbered_lines(path) if str(path) != "-" and Path(path).is_file() else iter(())
+        return next((line.lstrip("\ufeff \t")[:1] == "{" for _, line in lines), False)
     except FormatError:
         return False
 
@@ -143,19 +141,10 @@ def read_no_answer(path: str | Path) -> dict[str, float]:
     return {qid: float(value) for qid, value in record.items()}
 
 
-def write_predictions(path: str | Path, predictions: Mapping[str, str]) -> None:
-    """Write texts by question id as SQuAD's JSON."""
-    _write_whole(path, predictions)
-
-
-def write_no_answer(path: str | Path, values: Mapping[str, float]) -> None:
-    """Write values of no-answer by question id as SQuAD's JSON."""
-    _write_whole(path, values)
-
-
-def _write_whole(path: str | Path, record: Mapping[str, Any]) -> None:
+def write_predictions(path: str | Path, predictions: Mapping[str, str | float]) -> None:
+    """Write texts, or values of no-answer, by question id as SQuAD's JSON."""
     with open_to_write(path) as file:
-        file.write(json.dumps(dict(record), ensure_ascii=False, indent=1) + "\n")
+        file.write(json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
 
 
 def _is_line(line: str) -> bool:

@@ -178,8 +178,8 @@ class Collection:
     @property
     def provenance(self) -> dict[str, Any]:
         """What a manifest says of a collection that something is made of."""
-        names = {"name": self.name, "format": self.format, "licence": self.licence}
-        return names | {"notes": dict(self.notes())}
+        names = ("name", "format", "licence")
+        return {name: getattr(self, name) for name in names} | {"notes": dict(self.notes())}
 
     @property
     def search_notice(self) -> str:
@@ -244,22 +244,18 @@ def count_contents(collection: Collection, *, progress: Progress = silent) -> Co
     documents = collection.size
     if documents is None:
         documents = sum(1 for _ in collection.read_docs("counting documents", progress))
-    streams: dict[str, Mapping[str, Stream[Any]]] = {
-        "queries": collection.queries,
-        "qrels": collection.qrels,
-        "answers": collection.answers,
-    }
-    splits = {
-        split: {kind: sum(1 for _ in own[split]()) for kind, own in streams.items() if split in own}
-        for split in collection.splits
-    }
+    kinds = ("queries", "qrels", "answers")
+    streams: dict[str, Mapping[str, Stream[Any]]] = {kind: getattr(collection, kind) for kind in kinds}
     return CollectionContents(
         collection.name,
         collection.format,
         collection.licence,
         collection.source,
         documents,
-        splits,
+        {
+            split: {kind: sum(1 for _ in own[split]()) for kind, own in streams.items() if split in own}
+            for split in collection.splits
+        },
         list(collection.pools),
         dict(collection.notes()),
         list(collection.unread),
@@ -283,10 +279,10 @@ def find_query(collection: Collection, qid: str, split: str | None = None) -> Ju
     """Find a query by qid, in a split or in the first split that has it, or raise CollectionError."""
     splits = collection.splits if split is None else (collection.resolve_split(split),)
     for name in splits:
-        query = next((query for query in collection.queries.get(name, tuple)() if query.qid == qid), None)
-        if query is not None:
-            qrels = (qrel for qrel in collection.qrels.get(name, tuple)() if qrel.qid == qid)
-            answers = (answer for answer in collection.answers.get(name, tuple)() if answer.qid == qid)
-            return JudgedQuery(name, query, {qrel.docno: qrel.grade for qrel in qrels}, tuple(answers))
+        for query in collection.queries.get(name, tuple)():
+            if query.qid == qid:
+                qrels = (qrel for qrel in collection.qrels.get(name, tuple)() if qrel.qid == qid)
+                answers = (answer for answer in collection.answers.get(name, tuple)() if answer.qid == qid)
+                return JudgedQuery(name, query, {qrel.docno: qrel.grade for qrel in qrels}, tuple(answers))
     searched = f"in {', '.join(splits)}" if splits else "(it has no queries)"
     raise CollectionError(f"{collection.name} has no query {qid!r} {searched}")

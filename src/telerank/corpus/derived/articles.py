@@ -27,19 +27,30 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.derived.questions import MergedSet, Question, deal_questions, digest, merge, normalise
+from telerank.corpus.derived.questions import (
+    MergedSet,
+    Question,
+    deal_questions,
+    digest,
+    merge,
+    name_folds,
+    normalise,
+)
 from telerank.corpus.derived.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.corpus.readers.squad import SQUAD
+from telerank.corpus.reading import Stream
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
 
 # What stands between two paragraphs of a document.
 BETWEEN = "\n\n"
+Kept = TypeVar("Kept", Doc, Qrel, Answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +94,7 @@ def join_articles(
     long = {docno for docno, doc in articles.docs.items() if len(doc.text.split()) > settings.least_words}
     moved = [articles.move(question) for question in merged.questions]
     questions = tuple(question for question in moved if long.issuperset(question.positives))
-    names = [f"fold{number}" for number in range(1, settings.folds + 1)] if settings.folds > 1 else ["all"]
-    folds = deal_questions(questions, names, seed=settings.seed)
+    folds = deal_questions(questions, name_folds(settings.folds) or ["all"], seed=settings.seed)
     record = {
         "recipe": {"kind": "articles", **asdict(settings)},
         "sources": [collection.provenance for collection in collections],
@@ -138,28 +148,20 @@ def title_words(title: str) -> str:
 
 
 def _without(collection: Collection, articles: set[str]) -> Collection:
-    def is_out(docno: str) -> bool:
-        return article_of(docno) in articles
-
-    def docs() -> Iterator[Doc]:
-        return (doc for doc in collection.docs() if not is_out(doc.docno))
+    def keep(records: Stream[Kept]) -> Iterator[Kept]:
+        """The documents, qrels or answers of the other articles."""
+        return (record for record in records() if article_of(record.docno) not in articles)
 
     def queries(split: str) -> Iterator[Query]:
-        out = {qrel.qid for qrel in collection.qrels[split]() if is_out(qrel.docno)}
+        out = {qrel.qid for qrel in collection.qrels[split]() if article_of(qrel.docno) in articles}
         return (query for query in collection.queries[split]() if query.qid not in out)
-
-    def qrels(split: str) -> Iterator[Qrel]:
-        return (qrel for qrel in collection.qrels[split]() if not is_out(qrel.docno))
-
-    def answers(split: str) -> Iterator[Answer]:
-        return (answer for answer in collection.answers[split]() if not is_out(answer.docno))
 
     return replace(
         collection,
-        docs=docs,
+        docs=partial(keep, collection.docs),
         queries={split: partial(queries, split) for split in collection.queries},
-        qrels={split: partial(qrels, split) for split in collection.qrels},
-        answers={split: partial(answers, split) for split in collection.answers},
+        qrels={split: partial(keep, qrels) for split, qrels in collection.qrels.items()},
+        answers={split: partial(keep, answers) for split, answers in collection.answers.items()},
     )
 
 
@@ -172,40 +174,37 @@ class _Articles:
 
     @classmethod
     def of(cls, merged: MergedSet) -> _Articles:
+        begins, docs = {}, {}
         paragraphs: dict[str, list[Doc]] = {}
         for doc in merged.docs.values():
             paragraphs.setdefault(article_of(doc.docno), []).append(doc)
-        begins, docs = {}, {}
         for docno, own in paragraphs.items():
-            begin = 0
-            for paragraph in own:
+            lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
+            for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
                 begins[paragraph.docno] = docno, begin
-                begin += len(paragraph.text) + len(BETWEEN)
-            docs[docno] = Doc(
-                docno, BETWEEN.join(paragraph.text for paragraph in own), own[0].title.replace("_", " ")
-            )
+            text = BETWEEN.join(paragraph.text for paragraph in own)
+            docs[docno] = Doc(docno, text, own[0].title.replace("_", " "))
         return cls(docs, begins)
 
     def move(self, question: Question) -> Question:
         """The question with its paragraphs and answers moved to their documents."""
         positives = dict.fromkeys(self.begins[docno][0] for docno in question.positives)
-        return Question(question.query, tuple(positives), tuple(map(self._move_answer, question.answers)))
-
-    def _move_answer(self, answer: Answer) -> Answer:
-        docno, begin = self.begins[answer.docno]
-        return replace(answer, docno=docno, start=begin + answer.start, sources=())
+        answers = []
+        for answer in question.answers:
+            docno, begin = self.begins[answer.docno]
+            answers.append(replace(answer, docno=docno, start=begin + answer.start, sources=()))
+        return Question(question.query, tuple(positives), tuple(answers))
 
 
 def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterator[LongDocument]:
-    relevant: dict[str, list[str]] = {docno: [] for docno in docs}
-    answers: dict[str, list[Answer]] = {docno: [] for docno in docs}
+    asked: dict[str, list[Question]] = {docno: [] for docno in docs}
     for question in questions:
         for docno in question.positives:
-            relevant[docno].append(question.query.qid)
-        for answer in question.answers:
-            answers[answer.docno].append(answer)
+            asked[docno].append(question)
     for docno, doc in docs.items():
-        yield LongDocument(doc, tuple(relevant[docno]), tuple(answers[docno]))
+        answers = (answer for question in asked[docno] for answer in question.answers)
+        qids = tuple(question.query.qid for question in asked[docno])
+        yield LongDocument(doc, qids, tuple(answer for answer in answers if answer.docno == docno))
 
 
 ArticlePart: TypeAlias = Literal["train", "dev", "test"]

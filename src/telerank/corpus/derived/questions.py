@@ -47,16 +47,19 @@ class MergedSet:
     tally: MergeTally
 
 
-def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> MergedSet:
+def merge(
+    collections: Sequence[Collection], *, titles: bool = True, progress: Progress = silent
+) -> MergedSet:
     """Merge all splits of the collections; ids begin with the name of their set (``piaf-0-3``).
 
     Of documents with the same text the first is kept. Of questions with the same normalised text (see
     :func:`normalise`) the first is kept, with the positives and answers of all. A question without a relevant
-    document (``is_impossible``) is left out. Everything is held in memory.
+    document (``is_impossible``) is left out. Without ``titles`` documents have none. Everything is held in
+    memory.
 
     Raises CollectionError if names of sets or questions clash, or qrels name a document that a set lacks.
     """
-    names = [_prefix(collection) for collection in collections]
+    names = ["_".join(collection.name.split()) for collection in collections]
     for name in names:
         if names.count(name) > 1:
             raise CollectionError(f"two of the sets are named {name!r}: rename a folder or a file")
@@ -64,10 +67,14 @@ def merge(collections: Sequence[Collection], *, progress: Progress = silent) -> 
     by_text: dict[str, str] = {}
     questions: dict[str, Question] = {}
     tally = MergeTally()
-    for done, collection in enumerate(collections):
+    for done, (prefix, collection) in enumerate(zip(names, collections, strict=True)):
         progress("reading sets", done, len(collections))
-        new_docnos = _add_docs(collection, docs, by_text)
-        own = _read_questions(collection, new_docnos)
+        new_docnos: dict[str, str] = {}
+        for doc in collection.docs():
+            name = f"{prefix}-{check_id(doc.docno, 'docno', collection.name)}"
+            docno = new_docnos[doc.docno] = by_text.setdefault(doc.text, name)
+            docs.setdefault(docno, replace(doc, docno=docno, title=doc.title if titles else ""))
+        own = _read_questions(collection, prefix, new_docnos)
         answered = [question for question in own if question.positives]
         for question in answered:
             key = normalise(question.query.text)
@@ -85,23 +92,7 @@ def normalise(text: str) -> str:
     return " ".join(WORDS.findall(unicodedata.normalize("NFKC", text).casefold())) or text.strip()
 
 
-def _prefix(collection: Collection) -> str:
-    """The collection's name without blanks, as a part of ids."""
-    return "_".join(collection.name.split())
-
-
-def _add_docs(collection: Collection, docs: dict[str, Doc], by_text: dict[str, str]) -> dict[str, str]:
-    """Add new documents to ``docs``; returns the docno there of every docno of the collection."""
-    new_docnos: dict[str, str] = {}
-    for doc in collection.docs():
-        own = f"{_prefix(collection)}-{check_id(doc.docno, 'docno', collection.name)}"
-        docno = new_docnos[doc.docno] = by_text.setdefault(doc.text, own)
-        if docno not in docs:
-            docs[docno] = replace(doc, docno=docno)
-    return new_docnos
-
-
-def _read_questions(collection: Collection, new_docnos: Mapping[str, str]) -> list[Question]:
+def _read_questions(collection: Collection, prefix: str, new_docnos: Mapping[str, str]) -> list[Question]:
     """The questions of all splits of a collection, also those without a positive."""
     if not collection.queries:
         raise CollectionError(f"{collection.name} has no questions")
@@ -127,14 +118,11 @@ def _read_questions(collection: Collection, new_docnos: Mapping[str, str]) -> li
             answers.setdefault(answer.qid, []).append(
                 replace(answer, docno=new_docno(answer.docno), sources=())
             )
-    queries = {
-        qid: Query(f"{_prefix(collection)}-{check_id(qid, 'qid', collection.name)}", text)
-        for qid, text in texts.items()
-    }
-    return [
-        _join(Question(query, ()), positives.get(qid, ()), answers.get(qid, ()))
-        for qid, query in queries.items()
-    ]
+    questions = []
+    for qid, text in texts.items():
+        query = Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text)
+        questions.append(_join(Question(query, ()), positives.get(qid, ()), answers.get(qid, ())))
+    return questions
 
 
 def _join(question: Question, positives: Iterable[str], answers: Iterable[Answer]) -> Question:
@@ -208,6 +196,11 @@ def deal_questions(
     return parts
 
 
+def name_folds(count: int) -> list[str]:
+    """The names of ``count`` folds; none of fewer than two."""
+    return [f"fold{number}" for number in range(1, count + 1)] if count > 1 else []
+
+
 def _deal_documents(
     docnos: Iterable[str], questions: Sequence[Question], shares: Mapping[str, float], *, seed: int
 ) -> dict[str, str]:
@@ -215,17 +208,28 @@ def _deal_documents(
 
     Documents that share a question are in one part.
     """
-    groups = _groups(docnos, questions)
-    sizes = dict.fromkeys(groups.values(), 0)
+    parent = {docno: docno for docno in docnos}
+
+    def root(docno: str) -> str:
+        """The document that stands for all that questions connect with this one."""
+        while parent[docno] != docno:
+            parent[docno] = parent[parent[docno]]
+            docno = parent[docno]
+        return docno
+
     for question in questions:
-        sizes[groups[question.positives[0]]] += 1
+        first = root(question.positives[0])
+        for docno in question.positives[1:]:
+            parent[root(docno)] = first
+    sizes = dict.fromkeys(map(root, parent), 0)
+    for question in questions:
+        sizes[root(question.positives[0])] += 1
     lacks = {part: share * len(questions) for part, share in shares.items()}
     part_of_group: dict[str, str] = {}
     for group in shuffle(sizes, str, seed=seed):
-        part = max(lacks, key=lacks.__getitem__)
-        part_of_group[group] = part
+        part = part_of_group[group] = max(lacks, key=lacks.__getitem__)
         lacks[part] -= sizes[group]
-    return {docno: part_of_group[group] for docno, group in groups.items()}
+    return {docno: part_of_group[root(docno)] for docno in parent}
 
 
 def count_leaks(split: Split) -> dict[str, Leak]:
@@ -255,20 +259,3 @@ def _group(
     for question in questions:
         parts[part_of(question)].append(question)
     return {part: tuple(own) for part, own in parts.items()}
-
-
-def _groups(docnos: Iterable[str], questions: Sequence[Question]) -> dict[str, str]:
-    """For each document, a representative of the documents that questions connect it with."""
-    parent = {docno: docno for docno in docnos}
-
-    def root(docno: str) -> str:
-        while parent[docno] != docno:
-            parent[docno] = parent[parent[docno]]
-            docno = parent[docno]
-        return docno
-
-    for question in questions:
-        first = root(question.positives[0])
-        for docno in question.positives[1:]:
-            parent[root(docno)] = first
-    return {docno: root(docno) for docno in parent}

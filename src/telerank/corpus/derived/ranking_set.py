@@ -36,7 +36,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -78,7 +78,6 @@ STRATEGIES = ("bm25", "random", "gold")
 SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
 # Opens a first stage over the documents, as a context manager that releases it.
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
-_Negatives: TypeAlias = dict[str, tuple[Ranking, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,26 +116,8 @@ class RankingSet:
     negatives: Mapping[str, tuple[Ranking, ...]]
     refused: Mapping[str, int]
 
-    @property
-    def leaks(self) -> dict[str, Leak]:
-        return count_leaks(self.split)
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """For each part its questions, pairs with documents, and questions with too few negatives."""
-        return {
-            part: {
-                "questions": len(questions),
-                "positives": sum(len(question.positives) for question in questions),
-                "negatives": sum(map(len, self.negatives[part])),
-                "short_of_negatives": sum(
-                    len(ranking) < self.settings.depth for ranking in self.negatives[part]
-                ),
-            }
-            for part, questions in self.split.parts.items()
-        }
-
     def manifest(self) -> dict[str, Any]:
-        """The content of ``ranking-set.json``."""
+        """The content of ``ranking-set.json``; its parts are those of :meth:`counts`."""
         return {
             "recipe": asdict(self.settings),
             "sources": [collection.provenance for collection in self.sources],
@@ -145,6 +126,23 @@ class RankingSet:
             "refused_as_negative": dict(self.refused),
             "leak": {part: asdict(leak) for part, leak in self.leaks.items()},
             "versions": {"telerank": version("telerank")},
+        }
+
+    @property
+    def leaks(self) -> dict[str, Leak]:
+        return count_leaks(self.split)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """For each part its questions, pairs with documents, and questions with too few negatives."""
+        depth = self.settings.depth
+        return {
+            part: {
+                "questions": len(questions),
+                "positives": sum(len(question.positives) for question in questions),
+                "negatives": sum(map(len, self.negatives[part])),
+                "short_of_negatives": sum(len(ranking) < depth for ranking in self.negatives[part]),
+            }
+            for part, questions in self.split.parts.items()
         }
 
 
@@ -164,36 +162,27 @@ def make_ranking_set(
     CollectionError
         If the sets cannot be merged (see :func:`.questions.merge`), or no question has a positive.
     """
-    read = collections
-    if not settings.titles:
-        read = [replace(collection, docs=partial(_untitled, collection)) for collection in collections]
-    merged = merge(read, progress=progress)
+    merged = merge(collections, titles=settings.titles, progress=progress)
     if not merged.questions:
         raise CollectionError("no question of these sets has a relevant document")
     split = SPLITTERS[settings.split_by](merged, seed=settings.seed)
     screen = Screen(merged.docs, split.homes)
     depth, seed = settings.depth, settings.seed
-
-    def find_all(find: Callable[[tuple[Question, ...], Screen], Iterator[Ranking]]) -> _Negatives:
-        return {part: tuple(find(questions, screen)) for part, questions in split.parts.items()}
-
-    if settings.negatives == "bm25":
-        if first_stage is None:
-            raise ValueError("negatives 'bm25' need a first stage")
-        with first_stage(merged.docs.values()) as stage:
-            negatives = find_all(partial(search_negatives, stage=stage, depth=depth, progress=progress))
-    elif settings.negatives == "random":
-        candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
-        negatives = find_all(partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed))
-    else:
-        negatives = find_all(partial(take_batch_negatives, depth=depth, seed=seed))
-    return RankingSet(
-        settings, tuple(collections), merged, split, negatives, dict(sorted(screen.refused.items()))
-    )
-
-
-def _untitled(collection: Collection) -> Iterator[Doc]:
-    return (replace(doc, title="") for doc in collection.docs())
+    with ExitStack() as resources:
+        find: Callable[[tuple[Question, ...], Screen], Iterator[Ranking]]
+        if settings.negatives == "bm25":
+            if first_stage is None:
+                raise ValueError("negatives 'bm25' need a first stage")
+            stage = resources.enter_context(first_stage(merged.docs.values()))
+            find = partial(search_negatives, stage=stage, depth=depth, progress=progress)
+        elif settings.negatives == "random":
+            candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
+            find = partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed)
+        else:
+            find = partial(take_batch_negatives, depth=depth, seed=seed)
+        negatives = {part: tuple(find(questions, screen)) for part, questions in split.parts.items()}
+    refused = dict(sorted(screen.refused.items()))
+    return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
 
 
 def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
@@ -229,22 +218,21 @@ def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite:
 
 def _open(path: Path, encoding: str) -> Collection:
     collection = BEIR.read(path, encoding)
-    own = {"answers", "negatives", MANIFEST}
+
+    def read_negatives(part: str) -> Iterator[Ranking]:
+        queries = {query.qid: query for query in collection.split_queries(part)}
+        for ranking in read_run(path / "negatives" / f"{part}.run"):
+            query = queries.get(ranking.query.qid, ranking.query)
+            yield Ranking.presorted(query, ranking.docnos, ranking.scores)
+
     return replace(
         collection,
         format=RANKING_SET.name,
         answers={part: partial(read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS},
-        pools={f"{part}/negatives": partial(_read_negatives, path, collection, part) for part in PARTS},
+        pools={f"{part}/negatives": partial(read_negatives, part) for part in PARTS},
         source=f"made by telerank; {MANIFEST} names its sources",
-        unread=tuple(name for name in collection.unread if name not in own),
+        unread=tuple(name for name in collection.unread if name not in {"answers", "negatives", MANIFEST}),
     )
-
-
-def _read_negatives(path: Path, collection: Collection, part: str) -> Iterator[Ranking]:
-    queries = {query.qid: query for query in collection.split_queries(part)}
-    for ranking in read_run(path / "negatives" / f"{part}.run"):
-        query = queries.get(ranking.query.qid, ranking.query)
-        yield Ranking.presorted(query, ranking.docnos, ranking.scores)
 
 
 RANKING_SET = Format(
@@ -275,17 +263,14 @@ class Screen:
             return "positive"
         if self._homes is not None and self._homes[docno] != self._homes[question.positives[0]]:
             return "other part"
-        return "holds the answer" if self._has_answer(question, docno) else ""
-
-    def _has_answer(self, question: Question, docno: str) -> bool:
         doc = self._docs[docno]
-        words = self._words.get(docno)
-        if words is None:
+        if (words := self._words.get(docno)) is None:
             words = self._words[docno] = f" {normalise(doc.full_text)} "
-        return any(
+        holds_answer = any(
             f" {normalise(text)} " in words if WORDS.search(text) else text in doc.full_text
             for text in dict.fromkeys(answer.text for answer in question.answers)
         )
+        return "holds the answer" if holds_answer else ""
 
 
 def draw_random_negatives(
@@ -323,35 +308,28 @@ def search_negatives(
     waiting, cut = list(questions), 2 * depth
     while waiting:
         short: list[Question] = []
-        for question, ranking in zip(
-            waiting, (stage % cut).run(question.query for question in waiting), strict=True
-        ):
-            kept, refused = _keep_passing(question, ranking, screen, depth)
-            if len(kept) < depth and len(ranking) == cut:
+        rankings = (stage % cut).run(question.query for question in waiting)
+        for question, ranking in zip(waiting, rankings, strict=True):
+            # the first documents that pass, and the reasons of the refusals before the last of them
+            refused: Counter[str] = Counter()
+            rows: list[int] = []
+            for row, docno in enumerate(ranking.docnos):
+                if len(rows) == depth:
+                    break
+                if reason := screen.reason(question, docno):
+                    refused[reason] += 1
+                else:
+                    rows.append(row)
+            if len(rows) < depth and len(ranking) == cut:
                 short.append(question)
-            else:
-                negatives[question.query.qid] = kept
-                screen.refused.update(refused)
-                progress("searching negatives", len(negatives), len(questions))
+                continue
+            docnos = tuple(ranking.docnos[row] for row in rows)
+            scores = ranking.scores[np.array(rows, dtype=np.int64)]
+            negatives[question.query.qid] = Ranking.presorted(question.query, docnos, scores)
+            screen.refused.update(refused)
+            progress("searching negatives", len(negatives), len(questions))
         waiting, cut = short, 4 * cut
     return (negatives[question.query.qid] for question in questions)
-
-
-def _keep_passing(
-    question: Question, ranking: Ranking, screen: Screen, depth: int
-) -> tuple[Ranking, Counter[str]]:
-    """The first ``depth`` documents that pass, and the reasons of the refusals among them."""
-    rows: list[int] = []
-    refused: Counter[str] = Counter()
-    for row, docno in enumerate(ranking.docnos):
-        if len(rows) == depth:
-            break
-        if reason := screen.reason(question, docno):
-            refused[reason] += 1
-        else:
-            rows.append(row)
-    docnos = tuple(ranking.docnos[row] for row in rows)
-    return Ranking.presorted(question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)]), refused
 
 
 def _first(question: Question, docnos: Iterable[str], depth: int) -> Ranking:

@@ -41,16 +41,17 @@ Source: github.com/castorini/data (Rao, He and Lin, CIKM 2016). Licence: that of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeAlias
 
 from telerank.corpus.collection import Collection, rank_in_order
 from telerank.corpus.reading import (
     WHOLE,
+    bind_parts,
     find_file,
     is_note,
     list_few,
@@ -63,21 +64,13 @@ from telerank.errors import CollectionError, FormatError
 from telerank.trec.files import Conditions, Format, check_id, numbered_lines
 from telerank.types import Doc, Qrel, Query, Ranking
 
-_CANDIDATES = "candidates"
 LABELS = {"0": False, "1": True}
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateQuestion:
-    """A question and its candidates, each with whether it answers the question."""
-
-    query: Query
-    candidates: tuple[tuple[Doc, bool], ...]
+# A question and its candidates, each with whether it answers the question.
+CandidateQuestion: TypeAlias = tuple[Query, tuple[tuple[Doc, bool], ...]]
 
 
 # Reads a file, with an encoding and the prefix of ids that the file does not state.
 ReadQuestions = Callable[[Path, str, str], Iterator[CandidateQuestion]]
-_Load = Callable[[], tuple[CandidateQuestion, ...]]
 
 
 def candidate_format(
@@ -98,74 +91,67 @@ def candidate_format(
         files = form.read(path) or ({WHOLE: path} if path.is_file() and not parts else {})
         if not files:
             raise CollectionError(f"{path}: {missing}")
-        several = len(files) > 1
         load = {
-            split: cache(partial(_read_split, read, file, encoding, f"{split}-" if several else ""))
+            split: cache(partial(_read_split, read, file, encoding, f"{split}-" if len(files) > 1 else ""))
             for split, file in files.items()
         }
+
+        def docs() -> Iterator[Doc]:
+            """The candidates of all splits; one with the docno of an earlier one must have its text."""
+            known: dict[str, Doc] = {}
+            for split, questions in load.items():
+                for doc in (doc for _, candidates in questions() for doc, _ in candidates):
+                    if known.setdefault(doc.docno, doc) is doc:
+                        yield doc
+                    elif known[doc.docno] != doc:
+                        what = f"one text for the candidate {doc.docno}"
+                        raise FormatError(files[split], None, what, doc.text)
+
+        def unanswered() -> int:
+            every = (candidates for questions in load.values() for _, candidates in questions())
+            return sum(not any(answers for _, answers in candidates) for candidates in every)
+
         return Collection(
             path.name,
             form.name,
-            lambda: _distinct_docs(load, files),
-            {split: partial(_queries, questions) for split, questions in load.items()},
-            {split: partial(_qrels, questions) for split, questions in load.items()},
-            pools={f"{split}/{_CANDIDATES}": partial(_pool, questions) for split, questions in load.items()},
-            candidates=_CANDIDATES,
+            docs,
+            bind_parts(load, lambda questions: (query for query, _ in questions)),
+            bind_parts(load, _qrels),
+            pools={f"{split}/candidates": pool for split, pool in bind_parts(load, _pool).items()},
+            candidates="candidates",
             source=source,
-            notes=lambda: {"questions_without_answer": sum(map(_unanswered, load.values()))},
+            notes=lambda: {"questions_without_answer": unanswered()},
             unread=unread_files(path, [*files.values(), *(find_file(path, part) for part in parts)]),
         )
 
     return Format(form.name, form.conditions, open_questions, form.description)
 
 
-def _unanswered(questions: _Load) -> int:
-    return sum(not any(answers for _, answers in question.candidates) for question in questions())
-
-
 def _read_split(read: ReadQuestions, path: Path, encoding: str, prefix: str) -> tuple[CandidateQuestion, ...]:
     questions = tuple(read(path, encoding, prefix))
     seen = set[str]()
-    for question in questions:
-        qid, docnos = question.query.qid, [doc.docno for doc, _ in question.candidates]
-        if qid in seen:
-            raise FormatError(path, None, f"query {qid} once, with its candidates together")
-        if len({*docnos}) < len(docnos):
-            raise FormatError(path, None, f"each candidate of query {qid} once")
-        seen.add(qid)
+    for query, candidates in questions:
+        if query.qid in seen:
+            raise FormatError(path, None, f"query {query.qid} once, with its candidates together")
+        if len({doc.docno for doc, _ in candidates}) < len(candidates):
+            raise FormatError(path, None, f"each candidate of query {query.qid} once")
+        seen.add(query.qid)
     return questions
 
 
-def _distinct_docs(load: Mapping[str, _Load], files: Mapping[str, Path]) -> Iterator[Doc]:
-    """The candidates of all splits; one with the docno of an earlier one must have its text."""
-    known: dict[str, Doc] = {}
-    for split, questions in load.items():
-        for doc in (doc for question in questions() for doc, _ in question.candidates):
-            if known.setdefault(doc.docno, doc) is doc:
-                yield doc
-            elif known[doc.docno] != doc:
-                raise FormatError(files[split], None, f"one text for the candidate {doc.docno}", doc.text)
+def _qrels(questions: Iterable[CandidateQuestion]) -> Iterator[Qrel]:
+    for query, candidates in questions:
+        yield from (Qrel(query.qid, doc.docno, int(answers)) for doc, answers in candidates)
 
 
-def _queries(questions: _Load) -> Iterator[Query]:
-    return (question.query for question in questions())
-
-
-def _qrels(questions: _Load) -> Iterator[Qrel]:
-    for question in questions():
-        for doc, answers in question.candidates:
-            yield Qrel(question.query.qid, doc.docno, int(answers))
-
-
-def _pool(questions: _Load) -> Iterator[Ranking]:
-    for question in questions():
-        yield rank_in_order(question.query, (doc.docno for doc, _ in question.candidates))
+def _pool(questions: Iterable[CandidateQuestion]) -> Iterator[Ranking]:
+    return (rank_in_order(query, (doc.docno for doc, _ in candidates)) for query, candidates in questions)
 
 
 def _group(rows: Iterable[tuple[Query, Doc, bool]]) -> Iterator[CandidateQuestion]:
     """The questions of lines that each have a question and a candidate; those of a question are together."""
     for query, own in groupby(rows, itemgetter(0)):
-        yield CandidateQuestion(query, tuple((doc, answers) for _, doc, answers in own))
+        yield query, tuple((doc, answers) for _, doc, answers in own)
 
 
 def split_files(files: Iterable[Path]) -> dict[str, Path]:
@@ -269,7 +255,7 @@ def _read_element(path: Path, begun: int, name: str, lines: Iterator[tuple[int, 
 def number_candidates(qid: str, question: str, candidates: Iterable[tuple[str, bool]]) -> CandidateQuestion:
     """A question whose sentences have no ids: they are its own and their positions, ``1-0``."""
     docs = ((Doc(f"{qid}-{n}", text), answers) for n, (text, answers) in enumerate(candidates))
-    return CandidateQuestion(Query(qid, question), tuple(docs))
+    return Query(qid, question), tuple(docs)
 
 
 def _trecqa_files(path: Path) -> dict[str, Path]:

@@ -30,6 +30,8 @@ github.com/deepset-ai/COVID-QA, Apache-2.0. XQuAD, github.com/google-deepmind/xq
 
 from __future__ import annotations
 
+from telerank.corpus.reading import bind_parts
+
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -199,26 +201,20 @@ def _open(path: Path, encoding: str) -> Collection:
     files = _files(path) or ({WHOLE: path} if path.is_file() else {})
     if not files:
         raise CollectionError(f"{path}: no SQuAD-style file in it: data, paragraphs, qas")
-    several = len(files) > 1
     load = {
-        split: cache(partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if several else ""))
+        split: cache(partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if len(files) > 1 else ""))
         for split, file in files.items()
     }
-
-    def streams(part: Callable[[QASet], Kind]) -> dict[str, Callable[[], Kind]]:
-        """A part of the set of each split."""
-        return {split: partial(lambda read: part(read()), read) for split, read in load.items()}
-
     return Collection(
         name=path.name if path.is_dir() else plain_name(path).removesuffix(".json"),
         format=SQUAD.name,
         docs=lambda: (doc for read in load.values() for doc in read().docs.values()),
-        queries=streams(lambda qa: iter(qa.queries.values())),
-        qrels=streams(lambda qa: qa.qrels),
-        answers=streams(lambda qa: iter(qa.answers)),
-        contexts=streams(lambda qa: qa.paragraphs),
-        unlocated=streams(lambda qa: iter(qa.unlocated)),
-        moved=streams(lambda qa: iter(qa.moved)),
+        queries=bind_parts(load, lambda qa: iter(qa.queries.values())),
+        qrels=bind_parts(load, lambda qa: qa.qrels),
+        answers=bind_parts(load, lambda qa: iter(qa.answers)),
+        contexts=bind_parts(load, lambda qa: qa.paragraphs),
+        unlocated=bind_parts(load, lambda qa: iter(qa.unlocated)),
+        moved=bind_parts(load, lambda qa: iter(qa.moved)),
         unread=unread_files(path, files.values()),
         notes=lambda: {name: sum(read().tally[name] for read in load.values()) for name in _COUNTED},
     )
