@@ -118,16 +118,17 @@ def match_splits(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
 
 
 def bind(
-    read: Callable[..., Iterator[Record]], files: Mapping[str, Path | None], **settings: object
+    read: Callable[..., Iterator[Record]], files: Mapping[str, object], **settings: object
 ) -> dict[str, Stream[Record]]:
-    """The stream of each split that has a file."""
+    """The stream of each split that has a file, or whatever ``read`` takes."""
     return {split: partial(read, file, **settings) for split, file in files.items() if file}
 
 
-def bind_parts(read: Mapping[str, Callable[[], Loaded]], part: Callable[[Loaded], Part]) -> dict[str, Callable[[], Part]]:
+def bind_parts(
+    read: Mapping[str, Callable[[], Loaded]], part: Callable[[Loaded], Part]
+) -> dict[str, Callable[[], Part]]:
     """A part of what each split's file is read into as a stream."""
     return {split: partial(lambda load: part(load()), load) for split, load in read.items()}
-
 
 
 def read_all(
@@ -218,7 +219,10 @@ def is_note(file: Path) -> bool:
 def has_file(path: Path, name: str) -> Conditions:
     """The conditions of a folder with the file ``name``, plain or compressed."""
     is_folder = path.is_dir()
-    yield is_folder and find_file(path, name), f"no {name} (or .gz, .xz) in it" if is_folder else "a file, not a folder"
+    yield (
+        is_folder and find_file(path, name),
+        f"no {name} (or .gz, .xz) in it" if is_folder else "a file, not a folder",
+    )
 
 
 def read_beginning(path: Path, size: int = 4096) -> str:

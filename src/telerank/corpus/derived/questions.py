@@ -118,11 +118,11 @@ def _read_questions(collection: Collection, prefix: str, new_docnos: Mapping[str
             answers.setdefault(answer.qid, []).append(
                 replace(answer, docno=new_docno(answer.docno), sources=())
             )
-    questions = []
-    for qid, text in texts.items():
-        query = Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text)
-        questions.append(_join(Question(query, ()), positives.get(qid, ()), answers.get(qid, ())))
-    return questions
+    queries = [
+        Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text) for qid, text in texts.items()
+    ]
+    found = zip(queries, map(positives.get, texts), map(answers.get, texts), strict=True)
+    return [_join(Question(query, ()), docnos or (), spans or ()) for query, docnos, spans in found]
 
 
 def _join(question: Question, positives: Iterable[str], answers: Iterable[Answer]) -> Question:

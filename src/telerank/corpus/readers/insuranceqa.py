@@ -23,6 +23,7 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, rank_in_order
 from telerank.corpus.reading import (
+    bind,
     find_file,
     has_file,
     list_files,
@@ -157,12 +158,13 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
         raise CollectionError(
             f"{path}: expected vocabulary and InsuranceQA.label2answer.{variety}.encoded in it"
         )
+    splits = {split: split for split in folder.questions}
     return Collection(
         name=path.name,
         format=(INSURANCEQA if variety == "raw" else INSURANCEQA_TOKEN).name,
         docs=folder.docs,
-        queries={split: partial(folder.queries, split) for split in folder.questions},
-        qrels={split: partial(folder.qrels, split) for split in folder.questions},
+        queries=bind(folder.queries, splits),
+        qrels=bind(folder.qrels, splits),
         pools={
             f"{split}/{size}": partial(folder.pool, split, size)
             for split, files in folder.questions.items()

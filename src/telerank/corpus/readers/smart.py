@@ -47,11 +47,12 @@ Licence: none stated.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
@@ -78,8 +79,7 @@ _LEFT_OUT = "ABKCNX"
 _BEST = 4  # of Cranfield's grades, where it is written as 1
 
 
-@dataclass(frozen=True)
-class _SmartFiles:
+class _SmartFiles(NamedTuple):
     docs: Path | None
     queries: Path | None
     judgments: Path | None
@@ -89,12 +89,8 @@ class _SmartFiles:
         seen = set[str]()
         for record, docno, _ in self._records():
             if docno is None or docno in seen:
-                raise FormatError(
-                    self.docs or "",
-                    record.line,
-                    "a number after .I that no other document has",
-                    record.number,
-                )
+                what = "a number after .I that no other document has"
+                raise FormatError(self.docs or "", record.line, what, record.number)
             seen.add(docno)
             yield Doc(docno, record.text("W"), " ".join(record.text("T").split()))
 
@@ -107,9 +103,7 @@ class _SmartFiles:
 
     def _records(self) -> Iterator[tuple[SmartRecord, str | None, bool]]:
         """Each document with its docno, and whether that is its position, since its number was wrong."""
-        if self.docs is None:
-            return
-        before, records = "0", read_records(self.docs, numbered_lines(self.docs, self.encoding))
+        before, records = "0", _read_smart(self.docs, self.encoding)
         for position, (record, following) in enumerate(pairwise(chain(records, [None])), 1):
             if record is None:
                 return
@@ -119,94 +113,49 @@ class _SmartFiles:
             yield record, str(position) if wrong else record.id, wrong
 
     def read_queries(self) -> Iterator[Query]:
-        for position, (qid, text) in enumerate(self._numbered.items(), 1):
-            yield Query(str(position) if self._counts_by_position else qid, text)
-
-    @cached_property
-    def _numbered(self) -> dict[str, str]:
-        """The texts of queries by their numbers."""
         texts: dict[str, str] = {}
-        if self.queries is None:
-            return texts
-        for record in read_records(self.queries, numbered_lines(self.queries, self.encoding)):
+        for record in _read_smart(self.queries, self.encoding):
             text = " ".join((record.text("W") or record.text("T")).split())
             if record.id is None or record.id in texts or not text:
-                raise FormatError(
-                    self.queries,
-                    record.line,
-                    "a number after .I that no other query has, and a text after .W",
-                    record.number,
-                )
+                what = "a number after .I that no other query has, and a text after .W"
+                raise FormatError(self.queries or "", record.line, what, record.number)
             texts[record.id] = text
-        return texts
-
-    @cached_property
-    def _counts_by_position(self) -> bool:
-        judged = {qid for _, qid, _, _ in self._judgments}
-        if not self._numbered or judged <= self._numbered.keys():
-            return False
-        beyond = min((qid for qid in judged if int(qid) > len(self._numbered)), key=int, default=None)
-        if beyond:
-            raise FormatError(
-                self.judgments or "",
-                None,
-                f"numbers or positions of the {len(self._numbered)} queries",
-                beyond,
-            )
-        return True
-
-    @cached_property
-    def _judgments(self) -> list[tuple[int, str, str, int]]:
-        """Line, query, document and grade as the file has it."""
-        if self.judgments is None:
-            return []
-        return [
-            (number, *_read_judgment(self.judgments, number, line))
-            for number, line in numbered_lines(self.judgments, self.encoding)
-        ]
+        judged = {qid for _, qid, _, _ in self._read_judgments()}
+        by_position = bool(texts) and not judged <= texts.keys()
+        beyond = min((qid for qid in judged if int(qid) > len(texts)), key=int, default=None)
+        if by_position and beyond:
+            what = f"numbers or positions of the {len(texts)} queries"
+            raise FormatError(self.judgments or "", None, what, beyond)
+        for position, (qid, text) in enumerate(texts.items(), 1):
+            yield Query(str(position) if by_position else qid, text)
 
     def read_qrels(self) -> Iterator[Qrel]:
-        reverse = any(grade != 1 for _, _, _, grade in self._judgments)
-        for number, qid, docno, grade in self._judgments:
+        judgments = list(self._read_judgments())
+        reverse = any(grade != 1 for _, _, _, grade in judgments)
+        for number, qid, docno, grade in judgments:
             if reverse and not -1 <= grade <= _BEST:
                 raise FormatError(self.judgments or "", number, f"a grade from -1 to {_BEST}", str(grade))
             value = _BEST + 1 - grade if grade > 0 else 0
             yield Qrel(qid, docno, value if reverse else grade)
 
+    def _read_judgments(self) -> Iterator[tuple[int, str, str, int]]:
+        """Line, query, document and grade as the file has it."""
+        for number, line in numbered_lines(self.judgments, self.encoding) if self.judgments else ():
+            match line.split():
+                case [qid, docno, zero, tail] if _ZERO.fullmatch(zero) and _ZERO.fullmatch(tail):
+                    grade = "1"
+                case [qid, "0", docno, grade] | [qid, docno, grade]:
+                    pass
+                case _:
+                    raise FormatError(self.judgments or "", number, _COLUMNS, line)
+            ids = NUMBER.fullmatch(qid), NUMBER.fullmatch(docno)
+            if not ids[0] or not ids[1] or not _GRADE.fullmatch(grade):
+                raise FormatError(self.judgments or "", number, _COLUMNS, line)
+            yield number, ids[0][1], ids[1][1], int(grade)
 
-def _read_judgment(path: Path, number: int, line: str) -> tuple[str, str, int]:
-    match line.split():
-        case [qid, docno, zero, tail] if _ZERO.fullmatch(zero) and _ZERO.fullmatch(tail):
-            grade = "1"
-        case [qid, "0", docno, grade] | [qid, docno, grade]:
-            pass
-        case _:
-            raise FormatError(path, number, _COLUMNS, line)
-    ids = NUMBER.fullmatch(qid), NUMBER.fullmatch(docno)
-    if not ids[0] or not ids[1] or not _GRADE.fullmatch(grade):
-        raise FormatError(path, number, _COLUMNS, line)
-    return ids[0][1], ids[1][1], int(grade)
 
-
-def _smart_files(path: Path, encoding: str, documents: str, queries: str, judgments: str) -> _SmartFiles:
-    """The files of a folder by their kind; of several of a kind that which is named."""
-    files = list_few(path)
-    smart = [file for file in files if starts_smart(read_first_lines(file))]
-    others = [file for file in files if file not in smart] if path.is_dir() else []
-    of_queries = [file for file in smart if _QUERIES.search(file.name)]
-    of_judgments = [file for file in others if _JUDGMENTS.search(file.name) and _has_judgments(file)]
-
-    choose = partial(choose_file, path, SMART.name)
-    topics = choose("queries", smart if queries else of_queries, queries)
-    rest = [file for file in smart if file != topics and (documents or file not in of_queries)]
-    try:
-        docs = choose("documents", rest, documents)
-    except CollectionError as error:
-        if not documents:
-            error.add_note("a file of queries has qry or query in its name")
-        raise
-    qrels = choose("judgments", [*filter(_has_judgments, others)] if judgments else of_judgments, judgments)
-    return _SmartFiles(docs, topics, qrels, encoding)
+def _read_smart(path: Path | None, encoding: str) -> Iterator[SmartRecord]:
+    return read_records(path, numbered_lines(path, encoding)) if path else iter(())
 
 
 def _has_judgments(file: Path) -> bool:
@@ -224,19 +173,33 @@ def _smart_conditions(path: Path) -> Conditions:
 def _open_smart(
     path: Path, encoding: str, documents: str = "", queries: str = "", judgments: str = ""
 ) -> Collection:
-    files = _smart_files(path, encoding, documents, queries, judgments)
-    if files.docs is None and files.queries is None:
+    entries = list_few(path)
+    smart = [file for file in entries if starts_smart(read_first_lines(file))]
+    judged = [file for file in entries if file not in smart and path.is_dir() and _has_judgments(file)]
+    of_queries = [file for file in smart if _QUERIES.search(file.name)]
+    choose = partial(choose_file, path, SMART.name)
+    topics = choose("queries", smart if queries else of_queries, queries)
+    rest = [file for file in smart if file != topics and (documents or file not in of_queries)]
+    try:
+        docs = choose("documents", rest, documents)
+    except CollectionError as error:
+        if not documents:
+            error.add_note("a file of queries has qry or query in its name")
+        raise
+    named = [file for file in judged if judgments or _JUDGMENTS.search(file.name)]
+    files = _SmartFiles(docs, topics, choose("judgments", named, judgments), encoding)
+    if docs is None and topics is None:
         raise CollectionError(f"{path}: no file that begins with .I and a number")
     return Collection(
         path.name,
         SMART.name,
         files.read_docs,
-        {WHOLE: files.read_queries} if files.queries else {},
+        {WHOLE: files.read_queries} if topics else {},
         {WHOLE: files.read_qrels} if files.judgments else {},
-        size=None if files.docs else 0,
+        size=None if docs else 0,
         source="ir.dcs.gla.ac.uk/resources/test_collections",
         notes=files.count_notes,
-        unread=unread_files(path, [files.docs, files.queries, files.judgments]),
+        unread=unread_files(path, files[:3]),
     )
 
 
@@ -264,7 +227,8 @@ def read_lisa_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     for number, raw in numbered_lines(path, encoding, blank=True):
         line = raw.strip()
         if _ENDS.fullmatch(line) and docno:
-            yield _lisa_doc(docno, lines)
+            blank = lines.index("") if "" in lines else len(lines)
+            yield Doc(docno, "\n".join(lines[blank:]).strip(), " ".join(lines[:blank]))
             docno = ""
         elif docno:
             lines.append(line)
@@ -274,11 +238,6 @@ def read_lisa_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
             raise FormatError(path, number, "Document and a number", line)
     if docno:
         raise FormatError(path, begun, "a line of asterisks at the end of the document that begins here")
-
-
-def _lisa_doc(docno: str, lines: list[str]) -> Doc:
-    blank = lines.index("") if "" in lines else len(lines)
-    return Doc(docno, "\n".join(lines[blank:]).strip(), " ".join(lines[:blank]))
 
 
 def read_lisa_queries(path: Path, encoding: str = "utf-8") -> Iterator[Query]:
@@ -349,33 +308,28 @@ def _doc_files(path: Path) -> list[Path]:
 
 def _lisa_conditions(path: Path) -> Conditions:
     yield any(file.name.upper().startswith("LISA") for file in list_few(path)), ""
-    yield (
-        _doc_files(path),
-        f"{'no file in it begins' if path.is_dir() else 'it does not begin'} with Document 1",
-    )
+    begins = "no file in it begins" if path.is_dir() else "it does not begin"
+    yield _doc_files(path), f"{begins} with Document 1"
 
 
 def _open_lisa(path: Path, encoding: str, queries: str = "", judgments: str = "") -> Collection:
     docs = _doc_files(path)
     if not docs:
         raise CollectionError(f"{path}: no file that begins with Document and a number")
-    forms = {file: _kind(file) for file in list_few(path) if file not in docs}
-    topics, lists, numbers = (
-        [file for file, form in forms.items() if form == kind] for kind in ("queries", "lists", "numbers")
-    )
-    of_queries = choose_file(path, LISA.name, "queries", topics, queries)
+    kinds: dict[str, list[Path]] = defaultdict(list)
+    for file in list_few(path):
+        kinds["" if file in docs else _kind(file)].append(file)
+    lists, numbers = kinds["lists"], kinds["numbers"]
+    of_queries = choose_file(path, LISA.name, "queries", kinds["queries"], queries)
     judged = [*lists, *numbers] if judgments else lists or numbers
     of_judgments = choose_file(path, LISA.name, "judgments", judged, judgments)
+    read_judgments = read_lisa_lists if of_judgments in lists else read_lisa_numbers
     return Collection(
         path.name,
         LISA.name,
         partial(read_all, read_lisa_docs, docs, encoding),
         bind(read_lisa_queries, {WHOLE: of_queries}, encoding=encoding),
-        bind(
-            read_lisa_lists if of_judgments in lists else read_lisa_numbers,
-            {WHOLE: of_judgments},
-            encoding=encoding,
-        ),
+        bind(read_judgments, {WHOLE: of_judgments}, encoding=encoding),
         source="ir.dcs.gla.ac.uk/resources/test_collections/lisa",
         unread=unread_files(path, [*docs, of_queries, of_judgments]),
     )
