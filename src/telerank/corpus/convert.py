@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
@@ -124,11 +125,6 @@ def _write_beir(work: _Work) -> None:
         rows = [f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n" for qrel in work.count("qrels", qrels())]
         judged[split] = {row.partition("\t")[0] for row in rows}
         work.write(f"qrels/{split}.tsv", ["query-id\tcorpus-id\tscore\n", *rows])
-    work.write("queries.jsonl", map(_query_json, work.count("queries", _queries_of_all_splits(work, judged))))
-
-
-def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator[Query]:
-    """Each query once; queries without qrels belong to no split of a BEIR folder with qrels."""
     texts: dict[str, str] = {}
     for split, queries in work.collection.queries.items():
         change = f"queries of {split} have no qrels: they are written, but belong to no split"
@@ -137,9 +133,8 @@ def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator
                 raise CollectionError(
                     f"query {query.qid!r} has two texts; a BEIR folder has one file of queries"
                 )
-            if judged and query.qid not in judged.get(split, ()):
-                work.changed[change] += 1
-    yield from (Query(qid, text) for qid, text in texts.items())
+            work.changed[change] += bool(judged) and query.qid not in judged.get(split, ())
+    work.write("queries.jsonl", map(_query_json, work.count("queries", starmap(Query, texts.items()))))
 
 
 def _write_jsonl(work: _Work) -> None:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +46,7 @@ from telerank.corpus.reading import (
     list_files,
     read_first_lines,
 )
+from telerank.corpus.reading import bind as bind_files
 from telerank.errors import CollectionError, MissingExtra, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
 from telerank.trec.columns import QRELS_FORMATS
@@ -69,49 +71,18 @@ def open_id(name: str, package: ModuleType | None = None) -> Collection:
 
     What cannot be downloaded or read raises CollectionError, when the records are read.
     """
-    package = package or _import_package()
+    if package is None:
+        try:
+            package = import_module(IR_DATASETS)
+        except ImportError as error:
+            raise MissingExtra(IR_DATASETS, "ir-datasets") from error
     try:
         dataset = package.load(name)
     except KeyError as error:
         raise CollectionError(f"{name}: no such file or folder, and no such ir_datasets id") from error
     if not dataset.has_docs():
         raise CollectionError(f"{name}: this ir_datasets id has no documents; name the id above it")
-    splits = _dataset_splits(package, name, dataset)
-    return Collection(
-        name,
-        IR_DATASETS,
-        partial(_read_dataset, _dataset_docs, name, dataset),
-        {
-            split: partial(_read_dataset, _dataset_queries, name, part)
-            for split, part in splits.items()
-            if part.has_queries()
-        },
-        {
-            split: partial(_read_dataset, _dataset_qrels, name, part)
-            for split, part in splits.items()
-            if part.has_qrels()
-        },
-        pools={
-            f"{split}/scoreddocs": partial(_read_dataset, _dataset_pool, name, part)
-            for split, part in splits.items()
-            if part.has_scoreddocs() and part.has_queries()
-        },
-        size=_dataset_size(dataset),
-        licence="as ir_datasets names it",
-        source=f"ir_datasets id {name}",
-    )
-
-
-def _import_package() -> ModuleType:
-    try:
-        import ir_datasets
-    except ImportError as error:
-        raise MissingExtra("ir_datasets", "ir-datasets") from error
-    package: ModuleType = ir_datasets
-    return package
-
-
-def _dataset_splits(package: ModuleType, name: str, dataset: Any) -> dict[str, Any]:
+    splits = {name.rpartition("/")[2]: dataset} if dataset.has_queries() or dataset.has_qrels() else {}
     if not dataset.has_qrels():
         ids = [other for other in package.registry if other.startswith(f"{name}/")]
         below = {other.removeprefix(f"{name}/"): package.load(other) for other in ids}
@@ -120,10 +91,23 @@ def _dataset_splits(package: ModuleType, name: str, dataset: Any) -> dict[str, A
             split: part
             for split, part in below.items()
             if part.has_docs() and part.docs_handler() is docs and (part.has_queries() or part.has_qrels())
-        }
-        if splits:
-            return splits
-    return {name.rpartition("/")[2]: dataset} if dataset.has_queries() or dataset.has_qrels() else {}
+        } or splits
+    queried = {split: part for split, part in splits.items() if part.has_queries()}
+    judged = {split: part for split, part in splits.items() if part.has_qrels()}
+    scored = {f"{split}/scoreddocs": part for split, part in queried.items() if part.has_scoreddocs()}
+    # counting documents whose number the package does not state could start a download
+    count = dataset.docs_metadata().get("count")
+    return Collection(
+        name,
+        IR_DATASETS,
+        partial(_read_dataset, _dataset_docs, name, dataset),
+        bind_files(partial(_read_dataset, _dataset_queries, name), queried),
+        bind_files(partial(_read_dataset, _dataset_qrels, name), judged),
+        pools=bind_files(partial(_read_dataset, _dataset_pool, name), scored),
+        size=count if isinstance(count, int) else None,
+        licence="as ir_datasets names it",
+        source=f"ir_datasets id {name}",
+    )
 
 
 def _read_dataset(read: Callable[[Any], Iterator[Record]], name: str, dataset: Any) -> Iterator[Record]:
@@ -143,15 +127,13 @@ def _read_dataset(read: Callable[[Any], Iterator[Record]], name: str, dataset: A
 
 def _dataset_docs(dataset: Any) -> Iterator[Doc]:
     for doc in dataset.docs_iter():
-        fields = doc._fields
-        text = next(
-            (value for key in ("text", "body") if isinstance(value := getattr(doc, key, None), str)), None
-        )
+        url = getattr(doc, "url", None) or ""
+        texts = [getattr(doc, key, None) for key in ("text", "body")]
+        text = next((text for text in texts if isinstance(text, str)), None)
         if text is None:  # other fields, which the package joins, title included
-            yield Doc(doc.doc_id, doc.default_text(), url=getattr(doc, "url", None) or "")
+            yield Doc(doc.doc_id, doc.default_text(), url=url)
         else:
-            title = doc.title if "title" in fields else ""
-            yield Doc(doc.doc_id, text, title or "", getattr(doc, "url", None) or "")
+            yield Doc(doc.doc_id, text, (doc.title if "title" in doc._fields else "") or "", url)
 
 
 def _dataset_queries(dataset: Any) -> Iterator[Query]:
@@ -171,12 +153,6 @@ def _dataset_pool(dataset: Any) -> Iterator[Ranking]:
     for query in _dataset_queries(dataset):
         if query.qid in scored:
             yield Ranking.ranked(query, *scored[query.qid])
-
-
-def _dataset_size(dataset: Any) -> int | None:
-    """The number of documents that the package states; counting them could start a download."""
-    count = dataset.docs_metadata().get("count")
-    return count if isinstance(count, int) else None
 
 
 # All formats; of formats that are equally near to an unknown file, the first is named.
@@ -314,15 +290,12 @@ def _recognise(path: Path) -> Format[Path, Collection]:
         raise CollectionError(f"{path}: may be {names}: choose one with format= (--format)")
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
-    problem = f"no known collection format; {_describe(path)}"
-    raise add_nearest(CollectionError(f"{path}: {problem}"), FORMATS, path)
-
-
-def _describe(path: Path) -> str:
     if path.is_file():
-        return f"its first line is {shorten(next(iter(read_first_lines(path)), ''))}"
-    names = [file.name for file in list_files(path)]
-    return f"it has {', '.join(map(shorten, names[:_NAMED]))}{' …' if len(names) > _NAMED else ''}"
+        seen = f"its first line is {shorten(next(iter(read_first_lines(path)), ''))}"
+    else:
+        entries = [shorten(file.name) for file in list_files(path)]
+        seen = f"it has {', '.join(entries[:_NAMED])}{' …' if len(entries) > _NAMED else ''}"
+    raise add_nearest(CollectionError(f"{path}: no known collection format; {seen}"), FORMATS, path)
 
 
 def _diagnose(path: Path) -> str:

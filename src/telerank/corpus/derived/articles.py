@@ -197,13 +197,13 @@ class _Articles:
 
 
 def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterator[LongDocument]:
-    asked: dict[str, list[Question]] = {docno: [] for docno in docs}
+    questions_of: dict[str, list[Question]] = {docno: [] for docno in docs}
     for question in questions:
         for docno in question.positives:
-            asked[docno].append(question)
+            questions_of[docno].append(question)
     for docno, doc in docs.items():
-        answers = (answer for question in asked[docno] for answer in question.answers)
-        qids = tuple(question.query.qid for question in asked[docno])
+        answers = (answer for question in questions_of[docno] for answer in question.answers)
+        qids = tuple(question.query.qid for question in questions_of[docno])
         yield LongDocument(doc, qids, tuple(answer for answer in answers if answer.docno == docno))
 
 

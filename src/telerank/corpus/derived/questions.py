@@ -121,8 +121,8 @@ def _read_questions(collection: Collection, prefix: str, new_docnos: Mapping[str
     queries = [
         Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text) for qid, text in texts.items()
     ]
-    found = zip(queries, map(positives.get, texts), map(answers.get, texts), strict=True)
-    return [_join(Question(query, ()), docnos or (), spans or ()) for query, docnos, spans in found]
+    records = zip(queries, map(positives.get, texts), map(answers.get, texts), strict=True)
+    return [_join(Question(query, ()), docnos or (), spans or ()) for query, docnos, spans in records]
 
 
 def _join(question: Question, positives: Iterable[str], answers: Iterable[Answer]) -> Question:

@@ -54,9 +54,8 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from itertools import starmap
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from telerank.corpus.answers import read_answers
 from telerank.corpus.collection import Collection, rank_in_order
@@ -103,14 +102,19 @@ def _open_beir(path: Path, encoding: str) -> Collection:
     answers = match_splits(path / "answers", _BEIR_ANSWERS)
     questions = bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
     judgments = bind(read_qrels, qrels)
-    if qrels and queries is None:
-        questions = dict.fromkeys(qrels, partial(_lack_queries, path))
-    elif qrels and queries:
+
+    def judged(qrels: Stream[Qrel]) -> Iterator[Query]:
+        """The queries that are judged, in the order of a file that has those of all splits."""
+        if queries is None:
+            raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
+        qids = {qrel.qid for qrel in qrels()}
+        return (query for query in read_topics(queries, encoding=encoding) if query.qid in qids)
+
+    if qrels and queries:
         qids = cache(lambda: frozenset(query.qid for query in read_topics(queries, encoding=encoding)))
         judgments = bind(_read_qrels, qrels, queries=queries, qids=qids)
-        questions = {
-            split: partial(_read_judged, stream, queries, encoding) for split, stream in judgments.items()
-        }
+    if qrels:
+        questions = bind(judged, judgments)
     unread = [f"qrels/{name}" for name in unread_files(path / "qrels", qrels.values())]
     unread += [f"answers/{name}" for name in unread_files(path / "answers", answers.values())]
     folders = [path / "qrels", path / LONG_DOCUMENTS, *([path / "answers"] if answers else [])]
@@ -122,17 +126,8 @@ def _open_beir(path: Path, encoding: str) -> Collection:
         judgments,
         bind(read_answers, answers),
         source="a BEIR folder (github.com/beir-cellar/beir names the source of each set)",
-        unread=(
-            *unread_files(path, [corpus, queries, *folders, *flat.values()]),
-            *unread,
-        ),
+        unread=(*unread_files(path, [corpus, queries, *folders, *flat.values()]), *unread),
     )
-
-
-def _read_judged(qrels: Stream[Qrel], queries: Path, encoding: str) -> Iterator[Query]:
-    """The queries that are judged, in the order of a file that has those of all splits."""
-    judged = {qrel.qid for qrel in qrels()}
-    return (query for query in read_topics(queries, encoding=encoding) if query.qid in judged)
 
 
 def _read_qrels(path: Path, queries: Path, qids: Callable[[], frozenset[str]]) -> Iterator[Qrel]:
@@ -155,10 +150,6 @@ def _read_qrels(path: Path, queries: Path, qids: Callable[[], frozenset[str]]) -
     warnings.warn(f"{line}: {some}", FormatWarning, stacklevel=1)
 
 
-def _lack_queries(path: Path) -> Iterator[Query]:
-    raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
-
-
 BEIR = Format("beir", _beir_conditions, _open_beir, "BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv")
 
 
@@ -172,6 +163,7 @@ _MSMARCO_QRELS = re.compile(
 _LISTS = re.compile(
     r"(top\d+)\.(.+)\.(?:tsv|txt)|msmarco-(?:passage|doc)?(train|dev|test\d+)-(top\d+)(?:\.tsv)?"
 )
+Kind = TypeVar("Kind", Doc, Query)
 _TRIPLES = re.compile(r"(?:qidpid)?triples\..+")
 
 
@@ -301,16 +293,6 @@ _ANTIQUE_DOCS = "antique-collection.txt"
 _ANTIQUE_SPLITS = ("train", "test")
 
 
-def read_antique_docs(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the answers; some have no text."""
-    return starmap(Doc, _pairs(Path(path), "docno", encoding))
-
-
-def read_antique_queries(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Query]:
-    """Read the questions."""
-    return starmap(Query, _pairs(Path(path), "qid", encoding))
-
-
 def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
     """Read the judgments, with the grades 1 to 4 of the file."""
     for qrel in read_qrels(path):
@@ -324,9 +306,10 @@ def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
         yield qrel
 
 
-def _pairs(path: Path, what: str, encoding: str) -> Iterator[tuple[str, str]]:
+def _antique(record: type[Kind], what: str, path: Path, *, encoding: str) -> Iterator[Kind]:
+    """The answers (some have no text), or the questions, of a file: an id, a tab, a text."""
     for number, (name, text) in read_columns(path, encoding, f"{what} text"):
-        yield check_id(name, what, path, number), text
+        yield record(check_id(name, what, path, number), text)
 
 
 def _open_antique(path: Path, encoding: str) -> Collection:
@@ -336,8 +319,8 @@ def _open_antique(path: Path, encoding: str) -> Collection:
     return Collection(
         name=path.name,
         format=ANTIQUE.name,
-        docs=partial(read_antique_docs, docs, encoding=encoding),
-        queries=bind(read_antique_queries, queries, encoding=encoding),
+        docs=partial(_antique, Doc, "docno", docs, encoding=encoding),
+        queries=bind(partial(_antique, Query, "qid"), queries, encoding=encoding),
         qrels=bind(read_antique_qrels, qrels),
         licence="research purposes",
         source="ciir.cs.umass.edu/downloads/Antique",

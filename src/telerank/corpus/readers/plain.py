@@ -139,8 +139,7 @@ def _open_json(path: Path, encoding: str) -> Collection:
     if not files:
         raise CollectionError(f"{path}: no file named *.jsonl or *.json")
     entries = list_files(path) if path.is_dir() else []
-    topics = [file for file in entries if _QUERIES.fullmatch(plain_name(file))]
-    qrels = [file for file in entries if _QRELS.fullmatch(plain_name(file))]
+    topics, qrels = _named(_QUERIES, entries), _named(_QRELS, entries)
     questions, judgments = group_by_split(topics, qrels)
     queries = bind(read_topics, questions, encoding=encoding)
     if [*questions] == [WHOLE] and WHOLE not in judgments and judgments:
@@ -160,10 +159,11 @@ def _open_json(path: Path, encoding: str) -> Collection:
 def _doc_files(path: Path) -> list[Path]:
     """The files of documents: those in a folder, or in the only folder beside its queries and qrels."""
     if not path.is_dir():
-        return [] if _QUERIES.fullmatch(plain_name(path)) else [path]
+        return [path] if not _named(_QUERIES, [path]) else []
+    entries = list_files(path)
     files = _json_files(path)
-    folders = [entry for entry in list_files(path) if entry.is_dir()]
-    beside = files or len(folders) != 1 or not any(map(_has_queries_or_qrels, list_files(path)))
+    folders = [entry for entry in entries if entry.is_dir()]
+    beside = files or len(folders) != 1 or not any(map(_has_queries_or_qrels, entries))
     return files if beside else _json_files(folders[0])
 
 
@@ -267,7 +267,7 @@ def _suffix(path: Path) -> str:
 def _has_header(path: Path) -> bool:
     first = next(iter(read_beginning(path).splitlines()), "")
     header = first.split("\t") if _suffix(path) == ".tsv" else _split_header(first, _delimiter(first))
-    return {"docno", "text"} <= _columns(header).keys()
+    return _columns(header).keys() >= {"docno", "text"}
 
 
 def _delimiter(header: str) -> str:
@@ -298,9 +298,8 @@ def _passages_conditions(path: Path) -> Conditions:
 
 def _open_passages(path: Path, encoding: str) -> Collection:
     file = path if plain_name(path) == "passages.tsv" else require_file(path, "passages.tsv")
-    return Collection(
-        path.name, PASSAGES.name, partial(read_passages, file, encoding), unread=unread_files(path, [file])
-    )
+    docs = partial(read_passages, file, encoding)
+    return Collection(path.name, PASSAGES.name, docs, unread=unread_files(path, [file]))
 
 
 CSV = Format(
@@ -334,22 +333,20 @@ def open_topics(
 
 def _topics_conditions(path: Path) -> Conditions:
     files = list_files(path)
-    known = [
-        file
-        for file in files
-        if _TOPICS_NAME.fullmatch(plain_name(file)) or _QRELS_NAME.fullmatch(plain_name(file))
-    ]
+    known = [*_named(_TOPICS_NAME, files), *_named(_QRELS_NAME, files)]
     other = next((file.name for file in files if file not in known or not file.is_file()), "")
     yield known, ""
     yield known and not other, f"{other}: its name begins neither with topics (or queries) nor with qrels"
 
 
+def _named(names: re.Pattern[str], files: list[Path]) -> list[Path]:
+    """The files whose names, but for what packed them, match."""
+    return [file for file in files if names.fullmatch(plain_name(file))]
+
+
 def _open_files(path: Path, encoding: str) -> Collection:
     files = list_files(path)
-    topics, qrels = group_by_split(
-        [file for file in files if _TOPICS_NAME.fullmatch(plain_name(file))],
-        [file for file in files if _QRELS_NAME.fullmatch(plain_name(file))],
-    )
+    topics, qrels = group_by_split(_named(_TOPICS_NAME, files), _named(_QRELS_NAME, files))
     return Collection(
         path.name,
         TOPICS.name,

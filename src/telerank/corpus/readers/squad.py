@@ -30,10 +30,8 @@ github.com/deepset-ai/COVID-QA, Apache-2.0. XQuAD, github.com/google-deepmind/xq
 
 from __future__ import annotations
 
-from telerank.corpus.reading import bind_parts
-
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -42,6 +40,7 @@ from typing import Any, TypeVar
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
+    bind_parts,
     list_few,
     name_splits,
     plain_name,
@@ -202,7 +201,9 @@ def _open(path: Path, encoding: str) -> Collection:
     if not files:
         raise CollectionError(f"{path}: no SQuAD-style file in it: data, paragraphs, qas")
     load = {
-        split: cache(partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if len(files) > 1 else ""))
+        split: cache(
+            partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if len(files) > 1 else "")
+        )
         for split, file in files.items()
     }
     return Collection(

@@ -66,7 +66,9 @@ def read_pdf(content: bytes, name: str) -> FileText:
             unreadable += 1
     blank = sum(not lines for lines in pages.values())
     if blank == len(pages):
-        raise UnreadableFile(*_nothing(unreadable, len(document)))
+        if unreadable:
+            raise UnreadableFile(Problem.broken, f"{unreadable} of {len(document)} pages cannot be read")
+        raise UnreadableFile(*((Problem.scanned,) if pages else (Problem.empty, "no pages")))
     title, paragraphs, left_out = lay_out(pages, list(_bookmarks(document)), _title(document, name))
     counts = {
         "pages without text": blank,
@@ -74,12 +76,6 @@ def read_pdf(content: bytes, name: str) -> FileText:
         "repeated lines at the head or foot of pages": left_out,
     }
     return join_paragraphs(paragraphs, title, {what: count for what, count in counts.items() if count})
-
-
-def _nothing(unreadable: int, pages: int) -> tuple[Problem, str]:
-    if unreadable:
-        return Problem.broken, f"{unreadable} of {pages} pages cannot be read"
-    return (Problem.scanned, "") if pages else (Problem.empty, "no pages")
 
 
 def _title(document: pypdfium2.PdfDocument, name: str) -> str:

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 
 from telerank.corpus.readers.files.text import (
     FileLimits,
-    FilePart,
     FileText,
     Problem,
     UnreadableFile,
@@ -109,8 +108,7 @@ class _FileProcess:
         if line.endswith(b"\n"):
             answer: dict[str, Any] = json.loads(line)
             return answer
-        status = _end(process)
-        self._process = None
+        status, self._process = _end(process), None
         if too_slow.is_set():
             return {"problem": Problem.too_slow, "reason": f"more than {self._limits.seconds:g} seconds"}
         how = f"signal {-status}" if status < 0 else f"status {status}"
@@ -172,21 +170,16 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # prints must not go between the answers
     logging.disable(logging.CRITICAL)  # what libraries log about files
-    _limit_memory(int(sys.argv[1]))
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if sys.platform != "darwin":  # which has no limit of memory
+            limit, hard = int(sys.argv[1]), resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
     for line in sys.stdin.buffer:
         answers.write(json.dumps(_answer(json.loads(line))) + "\n")
         answers.flush()
-
-
-def _limit_memory(limit: int) -> None:
-    if sys.platform == "win32":
-        return
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform != "darwin":  # which has no such limit
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
 
 
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,16 +188,13 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         file = read_file(Path(request["path"]), request["encoding"], FileLimits(**request["limits"]))
         return {"counts": dict(file.counts), "passages": cut_passages(file, request["words"])}
     except UnreadableFile as error:
-        return _problem(error.problem, error.reason)
+        problem, reason = error.problem, error.reason
     except MemoryError:
-        return _problem(Problem.too_large, "reading it takes too much memory")
+        problem, reason = Problem.too_large, "reading it takes too much memory"
     except OSError as error:
-        return _problem(Problem.broken, error.strerror or str(error))
+        problem, reason = Problem.broken, error.strerror or str(error)
     except Exception as error:  # noqa: BLE001 — libraries raise anything about hostile files
-        return _problem(Problem.broken, f"{type(error).__name__}: {error}")
-
-
-def _problem(problem: Problem, reason: str) -> dict[str, Any]:
+        problem, reason = Problem.broken, f"{type(error).__name__}: {error}"
     return {"problem": problem, "reason": " ".join(reason.split())[:_SHOWN]}
 
 
@@ -264,17 +254,13 @@ def cut_passages(file: FileText, words: int | None = PASSAGE_WORDS) -> list[File
 
 
 def _read_headings(file: FileText) -> Iterator[_Heading]:
-    path: list[FilePart] = []
-    for part in file.parts:
-        if part.level:
-            path = [outer for outer in path if outer.level < part.level]
-            above = tuple(_line(file, outer) for outer in path)
-            path.append(part)
-            yield _Heading(part.start, above, (*above, _line(file, part)))
-
-
-def _line(file: FileText, part: FilePart) -> str:
-    return " ".join(file.text[part.start : part.end].split())
+    path: list[tuple[int, str]] = []  # the levels and the texts of the heading and those above it
+    for start, end, level in file.parts:
+        if level:
+            path = [outer for outer in path if outer[0] < level]
+            above = tuple(text for _, text in path)
+            path.append((level, " ".join(file.text[start:end].split())))
+            yield _Heading(start, above, (*above, path[-1][1]))
 
 
 def _mark(headings: Sequence[_Heading], pages: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
@@ -314,15 +300,11 @@ def _units(file: FileText, words: int) -> Iterator[_Unit]:
             yield _Unit(start, end, count, level > 0, level > 0 or start in pages)
             continue
         for first, last in split_sentences(file.text[start:end], language, wrapped=False):
-            yield from _cut_sentence(file.text, start + first, start + last, words)
-
-
-def _cut_sentence(text: str, start: int, end: int, words: int) -> Iterator[_Unit]:
-    """A sentence, in stretches of ``words`` words if it is longer."""
-    spans = [match.span() for match in _WORD.finditer(text, start, end)]
-    for first in range(0, len(spans), words):
-        own = spans[first : first + words]
-        yield _Unit(own[0][0], own[-1][1], len(own))
+            # a sentence, in stretches of as many words if it is longer
+            spans = [match.span() for match in _WORD.finditer(file.text, start + first, start + last)]
+            for number in range(0, len(spans), words):
+                own = spans[number : number + words]
+                yield _Unit(own[0][0], own[-1][1], len(own))
 
 
 def _group(units: Iterable[_Unit], words: int) -> Iterator[tuple[int, int]]:
