@@ -13,9 +13,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from telerank import model_names
-from telerank.corpus.bundled import PIAF, piaf
 from telerank.corpus.collection import Collection
-from telerank.corpus.formats import open_collection
+from telerank.corpus.formats import PIAF, open_collection, piaf
 from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, ModelError
 from telerank.experiments.comparison import plain_name

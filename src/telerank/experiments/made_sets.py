@@ -9,12 +9,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
 
-from telerank.corpus.article_parts import ArticleParts, is_parted_by, write_parts
 from telerank.corpus.collection import Collection
-from telerank.corpus.long_documents import folder as long_documents
-from telerank.corpus.long_documents.articles import ArticleSettings, join_articles
-from telerank.corpus.long_documents.far import FarSettings, make_far_relevant
-from telerank.corpus.ranking_sets.ranking_set import (
+from telerank.corpus.derived import writing as long_documents
+from telerank.corpus.derived.articles import (
+    ArticleParts,
+    ArticleSettings,
+    is_parted_by,
+    join_articles,
+    write_parts,
+)
+from telerank.corpus.derived.far import FarSettings, make_far_relevant
+from telerank.corpus.derived.ranking_set import (
     RankingSetSettings,
     is_made_by,
     make_ranking_set,

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.answers import write_answers
-from telerank.corpus.collection import Collection
-from telerank.corpus.contents import count_contents, find_docs, find_query
+from telerank.corpus.collection import Collection, count_contents, find_docs, find_query
 from telerank.corpus.convert import convert
+from telerank.corpus.derived import articles, far, positions, ranking_set
+from telerank.corpus.derived import writing as folder
 from telerank.corpus.formats import list_collections, list_formats, open_collection
 from telerank.corpus.lengths import token_counter
-from telerank.corpus.long_documents import articles, far, folder, positions
-from telerank.corpus.ranking_sets import ranking_set
 from telerank.corpus.statistics import describe
 from telerank.errors import CollectionError
 from telerank.retrieval.index import Index, TemporaryIndex, locate_model

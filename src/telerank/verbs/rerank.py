@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.corpus.readers.topics_qrels import open_topics
+from telerank.corpus.readers.plain import open_topics
 from telerank.errors import CollectionError, ModelError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun

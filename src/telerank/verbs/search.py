@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telerank.corpus.collection import CandidatePool, Collection
-from telerank.corpus.readers.topics_qrels import open_topics
+from telerank.corpus.readers.plain import open_topics
 from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun

@@ -13,7 +13,7 @@ from reader_place import LENGTHS, squad_file
 from small_training import ON_CPU, losses
 
 import telerank as tr
-from telerank.corpus.article_parts import ArticleParts, article_name, is_parted_by, write_parts
+from telerank.corpus.derived.articles import ArticleParts, article_name, is_parted_by, write_parts
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError
 from telerank.models.pairs.pair import PASSAGE, batch_of

@@ -27,7 +27,7 @@ from telerank.types import name_pages
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
-    from telerank.corpus.contents import CollectionContents
+    from telerank.corpus.collection import CollectionContents
 
 _SHOWN = 600  # characters of a text
 

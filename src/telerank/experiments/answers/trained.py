@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from telerank.corpus.bundled import PIAF
+from telerank.corpus.formats import PIAF
 from telerank.errors import CollectionError
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Unavailable

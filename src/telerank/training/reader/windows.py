@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from telerank.corpus.ranking_sets.splits import digest
+from telerank.corpus.derived.questions import digest
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError, IndexDamaged
 from telerank.models.pairs.pair import Pair, PairTokenizer, Passage

@@ -11,22 +11,26 @@ The same sets and settings give the same bytes.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from telerank.corpus.long_documents.positions import check_answer
-from telerank.corpus.readers import beir
+from telerank.corpus.answers import write_answers, write_records
+from telerank.corpus.derived.positions import check_answer
+from telerank.corpus.readers.by_split import LONG_DOCUMENTS
 from telerank.drafts import draft_folder
+from telerank.errors import CollectionError
+from telerank.trec import open_to_write
 from telerank.types import Answer, Doc, Progress, Query, silent
 
-MANIFEST = beir.LONG_DOCUMENTS
+MANIFEST = LONG_DOCUMENTS
+# What became of the offsets of answers: see `telerank.corpus.readers.squad`.
 ALIGNED = ("exact", "moved", "nearest", "absent")
-"""What became of the offsets of answers: see :mod:`telerank.corpus.readers.squad`."""
 _STEP = 100  # documents between two calls of progress
 
 
@@ -61,8 +65,48 @@ class WrittenDocuments:
     manifest: Mapping[str, Any]
 
 
-check_target = partial(beir.check_target, MANIFEST, "no long documents made by telerank")
-"""Raise CollectionError if nothing can be written to a folder: only such a folder is replaced."""
+def check_folder(manifest: str, what: str, folder: str | Path, *, overwrite: bool = False) -> None:
+    """Raise CollectionError if ``folder`` cannot be written: only one with ``manifest`` is replaced."""
+    target = Path(folder)
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise CollectionError(f"{folder}: already exists; replace it with --overwrite")
+    if not (target / manifest).is_file():
+        raise CollectionError(f"{folder}: {what}, so it is not overwritten")
+
+
+def write_beir(
+    folder: Path,
+    docs: Iterable[Doc],
+    queries: Iterable[Query],
+    positives: Mapping[str, Iterable[tuple[str, str]]],
+    answers: Mapping[str, Iterable[Answer]],
+) -> None:
+    """Write a BEIR folder with answers; ``positives`` are pairs of qid and docno, of grade 1, by split.
+
+    The documents are read first: what comes after them may be collected meanwhile.
+    """
+    write_records(
+        folder / "corpus.jsonl", ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in docs)
+    )
+    write_records(folder / "queries.jsonl", ({"_id": query.qid, "text": query.text} for query in queries))
+    for name in ("qrels", "answers"):
+        (folder / name).mkdir()
+    for split, pairs in positives.items():
+        with open_to_write(folder / "qrels" / f"{split}.tsv") as file:
+            file.write("query-id\tcorpus-id\tscore\n")
+            file.writelines(f"{qid}\t{docno}\t1\n" for qid, docno in pairs)
+        write_answers(folder / "answers" / f"{split}.jsonl", answers[split])
+
+
+def write_manifest(path: Path, record: Mapping[str, Any]) -> None:
+    """Write how a folder was made."""
+    path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+# Raise CollectionError if nothing can be written to a folder: only such a folder is replaced.
+check_target = partial(check_folder, MANIFEST, "no long documents made by telerank")
 
 
 def write_long_documents(
@@ -92,8 +136,9 @@ def write_long_documents(
             yield doc
 
     with draft_folder(Path(folder)) as draft:
-        every = (query for own in queries.values() for query in own)
-        beir.write_beir(draft, read_docs(), every, positives, answers)
+        write_beir(
+            draft, read_docs(), (query for own in queries.values() for query in own), positives, answers
+        )
         counts = {
             split: {"queries": len(own), "relevant": len(positives[split]), "answers": len(answers[split])}
             for split, own in queries.items()
@@ -104,5 +149,5 @@ def write_long_documents(
             "splits": counts,
             "versions": {"telerank": version("telerank")},
         }
-        beir.write_manifest(draft / MANIFEST, manifest)
+        write_manifest(draft / MANIFEST, manifest)
     return WrittenDocuments(counts, tuple(words_before), manifest)

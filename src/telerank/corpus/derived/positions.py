@@ -26,8 +26,8 @@ from telerank.corpus.lengths import load_tokenizer
 from telerank.errors import CollectionError
 from telerank.types import Answer, Progress, silent
 
+# The begin and the end of each token of a text, in characters, ascending.
 TokenSpans: TypeAlias = Callable[[str], Sequence[tuple[int, int]]]
-"""The begin and the end of each token of a text, in characters, ascending."""
 _WORD = re.compile(r"\S+")
 _STEP = 100  # documents between two calls of progress
 
@@ -213,11 +213,11 @@ def align_passages(
         count = counts[homes[qid]]
         count.passages += len(pids)
         count.missing += sum(pid not in texts for pid in pids)
-        docnos = dict.fromkeys(chain.from_iterable(own.get(qid, ()) for own in relevant.values()))
-        for docno in docnos:
+        for docno in dict.fromkeys(chain.from_iterable(own.get(qid, ()) for own in relevant.values())):
             sought.setdefault(docno, []).extend((qid, pid) for pid in pids)
-    every = sum(map(len, of_passages.values()))
-    return AlignedPassages(counts, every, documents, texts, sought, homes, progress)
+    return AlignedPassages(
+        counts, sum(map(len, of_passages.values())), documents, texts, sought, homes, progress
+    )
 
 
 @dataclass(frozen=True)

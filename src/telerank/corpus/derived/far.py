@@ -26,18 +26,16 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
-from itertools import islice
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from itertools import chain, islice
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.articles import BETWEEN, title_words
+from telerank.corpus.derived.positions import TokenSpans, word_spans
+from telerank.corpus.derived.questions import Question, deal_questions, digest, name_folds, normalise, shuffle
+from telerank.corpus.derived.writing import LongDocument, LongDocuments
 from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.corpus.long_documents.articles import BETWEEN, title_words
-from telerank.corpus.long_documents.folder import LongDocument, LongDocuments
-from telerank.corpus.long_documents.positions import TokenSpans, word_spans
-from telerank.corpus.ranking_sets.qa import Question, normalise
-from telerank.corpus.ranking_sets.splits import deal_questions, digest, shuffle
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 
@@ -100,7 +98,10 @@ def make_far_relevant(
         is missing, is too small, or another one has the name of a half.
     """
     folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="telerank-passages-"))
-    passages = _store(collection, Path(folder), progress)
+    with DocstoreWriter(folder) as writer:
+        for doc in collection.read_docs("storing passages", progress):
+            writer.add(doc)
+    passages = Docstore(folder)
     given_up = _give_up(passages, settings)
     late = _LateQuestions.of(collection, settings, passages, given_up)
     if not late.targets:
@@ -112,7 +113,7 @@ def make_far_relevant(
             f"{collection.name}: every passage is relevant to a query, so that none can be filler; "
             "give up a share of the articles (--filler 0.5)"
         )
-    maker = _Maker(passages, rows, settings, spans, _refusals(collection, late.relevant))
+    maker = _Maker(passages, rows, settings, spans, _Refusals.of(collection, late.relevant))
     record = {
         "recipe": {"kind": "far-relevant", **asdict(settings), "unit": unit},
         "sources": [collection.provenance],
@@ -120,12 +121,8 @@ def make_far_relevant(
         "left_out": late.left_out,
     }
     order = [docno for docno in passages.docnos if docno in late.targets]
-    return LongDocuments(
-        lambda: (maker.make(docno, late.targets[docno]) for docno in order),
-        late.deal(settings),
-        len(order),
-        record,
-    )
+    documents = partial(map, maker.make, order, [late.targets[docno] for docno in order])
+    return LongDocuments(documents, late.deal(settings), len(order), record)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +148,6 @@ class _LateQuestions:
         given_up: AbstractSet[str],
     ) -> _LateQuestions:
         relevant = collection.relevant(collection.qrels)
-        judged = {docno for own in relevant.values() for docno in own}
         left_out = {"queries_whose_passage_is_missing": 0, "queries_of_filler": 0, "queries_not_drawn": 0}
         splits: dict[str, list[Query]] = {}
         kept: dict[str, tuple[str, ...]] = {}
@@ -163,22 +159,21 @@ class _LateQuestions:
                     kept[query.qid] = own
                     queries.append(query)
                 elif query.qid in relevant:
-                    reason = "queries_of_filler" if here else "queries_whose_passage_is_missing"
-                    left_out[reason] += 1
-            splits[split] = _draw_queries(queries, settings)
+                    left_out["queries_of_filler" if here else "queries_whose_passage_is_missing"] += 1
+            drawn = {*shuffle(queries, lambda query: query.qid, seed=settings.seed)[: settings.queries]}
+            splits[split] = [query for query in queries if query in drawn]
             left_out["queries_not_drawn"] += len(queries) - len(splits[split])
         targets: dict[str, list[str]] = {}
-        for query in dict.fromkeys(query for queries in splits.values() for query in queries):
+        for query in dict.fromkeys(chain.from_iterable(splits.values())):
             for docno in kept[query.qid]:
                 targets.setdefault(docno, []).append(query.qid)
-        return cls(splits, kept, targets, judged, left_out)
+        return cls(splits, kept, targets, {*chain.from_iterable(relevant.values())}, left_out)
 
     def deal(self, settings: FarSettings) -> Mapping[str, Sequence[Query]]:
         """The queries by split: in folds, or as they are, but for the one that is halved."""
         if settings.folds:
             every = {query.qid: query for own in self.splits.values() for query in own}
-            names = [f"fold{number}" for number in range(1, settings.folds + 1)]
-            return self._parts(tuple(every.values()), names, settings.seed)
+            return self._parts(tuple(every.values()), name_folds(settings.folds), settings.seed)
         if settings.halved is None:
             return self.splits
         if settings.halved not in self.splits:
@@ -186,29 +181,15 @@ class _LateQuestions:
         names = [f"{settings.halved}-{number}" for number in (1, 2)]
         if taken := [name for name in names if name in self.splits]:
             raise CollectionError(f"{settings.halved!r} cannot be halved: there is a split {taken[0]!r}")
-        halves = self._parts(self.splits[settings.halved], names, settings.seed)
-        return {**{name: own for name, own in self.splits.items() if name != settings.halved}, **halves}
+        whole = {name: own for name, own in self.splits.items() if name != settings.halved}
+        return {**whole, **self._parts(self.splits[settings.halved], names, settings.seed)}
 
     def _parts(self, queries: Sequence[Query], names: Sequence[str], seed: int) -> dict[str, list[Query]]:
         """Queries in parts of one size, so that no document is relevant in two of them."""
-        questions = tuple(Question(query, self.relevant[query.qid]) for query in queries)
-        parts = deal_questions(questions, names, seed=seed)
+        parts = deal_questions(
+            tuple(Question(query, self.relevant[query.qid]) for query in queries), names, seed=seed
+        )
         return {name: [question.query for question in own] for name, own in parts.items()}
-
-
-def _draw_queries(queries: Sequence[Query], settings: FarSettings) -> list[Query]:
-    """At most as many queries as the settings say, in their order."""
-    drawn = shuffle(queries, lambda query: query.qid, seed=settings.seed)[: settings.queries]
-    names = {query.qid for query in drawn}
-    return [query for query in queries if query.qid in names]
-
-
-def _store(collection: Collection, folder: Path, progress: Progress) -> Docstore:
-    writer = DocstoreWriter(folder)
-    for doc in collection.read_docs("storing passages", progress):
-        writer.add(doc)
-    writer.close()
-    return Docstore(folder)
 
 
 def _give_up(passages: Docstore, settings: FarSettings) -> set[str]:
@@ -226,31 +207,27 @@ def _give_up(passages: Docstore, settings: FarSettings) -> set[str]:
 class _Refusals:
     """What may not be filler for a query: passages of its pools, and the words of its answers."""
 
-    pooled: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
-    answers: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
+    pooled: Mapping[str, AbstractSet[str]]
+    answers: Mapping[str, AbstractSet[str]]
+
+    @classmethod
+    def of(cls, collection: Collection, kept: Mapping[str, tuple[str, ...]]) -> _Refusals:
+        pooled: dict[str, set[str]] = {qid: set() for qid in kept}
+        answers: dict[str, set[str]] = {qid: set() for qid in kept}
+        for ranking in chain.from_iterable(pool() for pool in collection.pools.values()):
+            if ranking.query.qid in kept:
+                pooled[ranking.query.qid].update(ranking.docnos)
+        for answer in chain.from_iterable(own() for own in collection.answers.values()):
+            if answer.qid in kept:
+                answers[answer.qid].add(normalise(answer.text))
+        return cls(pooled, answers)
 
     def refuses(self, qids: Sequence[str], passage: Doc) -> bool:
-        if any(passage.docno in self.pooled.get(qid, ()) for qid in qids):
+        if any(passage.docno in self.pooled[qid] for qid in qids):
             return True
-        texts = [text for qid in qids for text in self.answers.get(qid, ())]
-        if not texts:
-            return False
-        words = f" {normalise(passage.full_text)} "
+        texts = [text for qid in qids for text in self.answers[qid]]
+        words = f" {normalise(passage.full_text)} " if texts else ""
         return any(f" {text} " in words for text in texts)
-
-
-def _refusals(collection: Collection, kept: Mapping[str, tuple[str, ...]]) -> _Refusals:
-    pooled: dict[str, set[str]] = {}
-    answers: dict[str, set[str]] = {}
-    for stream in collection.pools.values():
-        for ranking in stream():
-            if ranking.query.qid in kept:
-                pooled.setdefault(ranking.query.qid, set()).update(ranking.docnos)
-    for own in collection.answers.values():
-        for answer in own():
-            if answer.qid in kept:
-                answers.setdefault(answer.qid, set()).add(normalise(answer.text))
-    return _Refusals(pooled, answers)
 
 
 class _Maker:
@@ -284,8 +261,9 @@ class _Maker:
             total += self._count(row)
         start = len(BETWEEN.join((*before, ""))) if before else 0
         doc = Doc(f"{PREFIX}{docno}", BETWEEN.join((*before, passage.text, *after)))
-        answers = tuple(Answer(qid, doc.docno, passage.text, start) for qid in qids)
-        return LongDocument(doc, tuple(qids), answers)
+        return LongDocument(
+            doc, tuple(qids), tuple(Answer(qid, doc.docno, passage.text, start) for qid in qids)
+        )
 
     def _fill(self, filler: Iterator[int], target: float, latest: int) -> tuple[list[str], int]:
         """Texts of about ``target`` tokens, no fewer than ``beyond``; from there on not over ``latest``."""

@@ -8,53 +8,12 @@ The folder is an extended BEIR folder::
     ranking-set.json                 its settings, sources, counts, leak and versions
 
 The same sets and settings give the same bytes.
-"""
 
-from __future__ import annotations
-
-import json
-import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from importlib.metadata import version
-from itertools import islice
-from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
-
-from telerank.corpus.answers import read_answers
-from telerank.corpus.collection import Collection, rank_in_order
-from telerank.corpus.ranking_sets.qa import WORDS, MergedSet, Question, merge, normalise
-from telerank.corpus.ranking_sets.splits import (
-    PARTS,
-    Leak,
-    Split,
-    count_leaks,
-    digest,
-    shuffle,
-    split_by_paragraph,
-    split_by_question,
-)
-from telerank.corpus.readers import beir
-from telerank.corpus.reading import has_file
-from telerank.drafts import draft_folder
-from telerank.errors import CollectionError
-from telerank.stage import Stage
-from telerank.trec.recognition import Format
-from telerank.trec.runs import read_run, write_run
-from telerank.types import Doc, Progress, Ranking, silent
-
-MANIFEST = "ranking-set.json"
-STRATEGIES = ("bm25", "random", "gold")
-"""How negatives of questions are found: documents that do not contain the answer.
+How negatives of questions are found: documents that do not contain the answer.
 
 All three (Karpukhin et al. 2020, as in the Piaf report) exclude the question's positives and every document
 that contains the words of one of its answers in a row; in a split by paragraph
-(:func:`.splits.split_by_paragraph`), also documents of other parts.
+(:func:`.questions.split_by_paragraph`), also documents of other parts.
 
 ``random``
     Documents drawn without replacement from the positives of other questions.
@@ -67,11 +26,58 @@ that contains the words of one of its answers in a row; in a split by paragraph
     1,375,690 pairs are nearly eleven for each of 125,440 questions.
 
 A question has fewer than ``depth`` negatives if no more documents pass.
+
+``ranking-set``: Sources and licences are in the set's ``ranking-set.json``.
 """
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from telerank.corpus.answers import read_answers
+from telerank.corpus.collection import Collection, rank_in_order
+from telerank.corpus.derived.questions import (
+    PARTS,
+    WORDS,
+    Leak,
+    MergedSet,
+    Question,
+    Split,
+    count_leaks,
+    digest,
+    merge,
+    normalise,
+    shuffle,
+    split_by_paragraph,
+    split_by_question,
+)
+from telerank.corpus.derived.writing import check_folder, write_beir, write_manifest
+from telerank.corpus.readers.by_split import BEIR
+from telerank.corpus.reading import has_file
+from telerank.drafts import draft_folder
+from telerank.errors import CollectionError
+from telerank.stage import Stage
+from telerank.trec.columns import read_run, write_run
+from telerank.trec.files import Format
+from telerank.types import Doc, Progress, Ranking, silent
+
+MANIFEST = "ranking-set.json"
+STRATEGIES = ("bm25", "random", "gold")
 SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
+# Opens a first stage over the documents, as a context manager that releases it.
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
-"""Opens a first stage over the documents, as a context manager that releases it."""
-_Negatives: TypeAlias = dict[str, tuple[Ranking, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +116,8 @@ class RankingSet:
     negatives: Mapping[str, tuple[Ranking, ...]]
     refused: Mapping[str, int]
 
-    @property
-    def leaks(self) -> dict[str, Leak]:
-        return count_leaks(self.split)
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """For each part its questions, pairs with documents, and questions with too few negatives."""
-        return {
-            part: {
-                "questions": len(questions),
-                "positives": sum(len(question.positives) for question in questions),
-                "negatives": sum(map(len, self.negatives[part])),
-                "short_of_negatives": sum(
-                    len(ranking) < self.settings.depth for ranking in self.negatives[part]
-                ),
-            }
-            for part, questions in self.split.parts.items()
-        }
-
     def manifest(self) -> dict[str, Any]:
-        """The content of ``ranking-set.json``."""
+        """The content of ``ranking-set.json``; its parts are those of :meth:`counts`."""
         return {
             "recipe": asdict(self.settings),
             "sources": [collection.provenance for collection in self.sources],
@@ -138,6 +126,23 @@ class RankingSet:
             "refused_as_negative": dict(self.refused),
             "leak": {part: asdict(leak) for part, leak in self.leaks.items()},
             "versions": {"telerank": version("telerank")},
+        }
+
+    @property
+    def leaks(self) -> dict[str, Leak]:
+        return count_leaks(self.split)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """For each part its questions, pairs with documents, and questions with too few negatives."""
+        depth = self.settings.depth
+        return {
+            part: {
+                "questions": len(questions),
+                "positives": sum(len(question.positives) for question in questions),
+                "negatives": sum(map(len, self.negatives[part])),
+                "short_of_negatives": sum(len(ranking) < depth for ranking in self.negatives[part]),
+            }
+            for part, questions in self.split.parts.items()
         }
 
 
@@ -155,37 +160,29 @@ def make_ranking_set(
     ValueError
         If the negatives need a first stage and none is given.
     CollectionError
-        If the sets cannot be merged (see :func:`.qa.merge`), or no question has a positive.
+        If the sets cannot be merged (see :func:`.questions.merge`), or no question has a positive.
     """
-    read = collections
-    if not settings.titles:
-        read = [replace(collection, docs=partial(_untitled, collection)) for collection in collections]
-    merged = merge(read, progress=progress)
+    merged = merge(collections, titles=settings.titles, progress=progress)
     if not merged.questions:
         raise CollectionError("no question of these sets has a relevant document")
     split = SPLITTERS[settings.split_by](merged, seed=settings.seed)
     screen = Screen(merged.docs, split.homes)
     depth, seed = settings.depth, settings.seed
-
-    def find_all(find: Callable[[tuple[Question, ...], Screen], Iterator[Ranking]]) -> _Negatives:
-        return {part: tuple(find(questions, screen)) for part, questions in split.parts.items()}
-
-    if settings.negatives == "bm25":
-        if first_stage is None:
-            raise ValueError("negatives 'bm25' need a first stage")
-        with first_stage(merged.docs.values()) as stage:
-            negatives = find_all(partial(search_negatives, stage=stage, depth=depth, progress=progress))
-    elif settings.negatives == "random":
-        candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
-        negatives = find_all(partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed))
-    else:
-        negatives = find_all(partial(take_batch_negatives, depth=depth, seed=seed))
+    with ExitStack() as resources:
+        find: Callable[[tuple[Question, ...], Screen], Iterator[Ranking]]
+        if settings.negatives == "bm25":
+            if first_stage is None:
+                raise ValueError("negatives 'bm25' need a first stage")
+            stage = resources.enter_context(first_stage(merged.docs.values()))
+            find = partial(search_negatives, stage=stage, depth=depth, progress=progress)
+        elif settings.negatives == "random":
+            candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
+            find = partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed)
+        else:
+            find = partial(take_batch_negatives, depth=depth, seed=seed)
+        negatives = {part: tuple(find(questions, screen)) for part, questions in split.parts.items()}
     refused = dict(sorted(screen.refused.items()))
     return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
-
-
-def _untitled(collection: Collection) -> Iterator[Doc]:
-    return (replace(doc, title="") for doc in collection.docs())
 
 
 def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
@@ -194,8 +191,8 @@ def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
     return manifest.is_file() and json.loads(manifest.read_text("utf-8")).get("recipe") == asdict(settings)
 
 
-check_target = partial(beir.check_target, MANIFEST, "not a ranking set")
-"""Raise CollectionError if a ranking set cannot be written to a folder: only a set is replaced."""
+# Raise CollectionError if a ranking set cannot be written to a folder: only a set is replaced.
+check_target = partial(check_folder, MANIFEST, "not a ranking set")
 
 
 def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite: bool = False) -> None:
@@ -206,32 +203,36 @@ def write_ranking_set(folder: str | Path, ranking_set: RankingSet, *, overwrite:
         for part, own in ranking_set.split.parts.items():
             positives[part] = [(one.query.qid, docno) for one in own for docno in one.positives]
             answers[part] = [answer for one in own for answer in one.answers]
-        queries = (question.query for question in ranking_set.merged.questions)
-        beir.write_beir(draft, ranking_set.merged.docs.values(), queries, positives, answers)
+        write_beir(
+            draft,
+            ranking_set.merged.docs.values(),
+            (question.query for question in ranking_set.merged.questions),
+            positives,
+            answers,
+        )
         (draft / "negatives").mkdir()
         for part, rankings in ranking_set.negatives.items():
             write_run(draft / "negatives" / f"{part}.run", rankings, ranking_set.settings.negatives)
-        beir.write_manifest(draft / MANIFEST, ranking_set.manifest())
+        write_manifest(draft / MANIFEST, ranking_set.manifest())
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    collection = beir.BEIR.read(path, encoding)
-    own = {"answers", "negatives", MANIFEST}
+    collection = BEIR.read(path, encoding)
+
+    def read_negatives(part: str) -> Iterator[Ranking]:
+        queries = {query.qid: query for query in collection.split_queries(part)}
+        for ranking in read_run(path / "negatives" / f"{part}.run"):
+            query = queries.get(ranking.query.qid, ranking.query)
+            yield Ranking.presorted(query, ranking.docnos, ranking.scores)
+
     return replace(
         collection,
         format=RANKING_SET.name,
         answers={part: partial(read_answers, path / "answers" / f"{part}.jsonl") for part in PARTS},
-        pools={f"{part}/negatives": partial(_read_negatives, path, collection, part) for part in PARTS},
+        pools={f"{part}/negatives": partial(read_negatives, part) for part in PARTS},
         source=f"made by telerank; {MANIFEST} names its sources",
-        unread=tuple(name for name in collection.unread if name not in own),
+        unread=tuple(name for name in collection.unread if name not in {"answers", "negatives", MANIFEST}),
     )
-
-
-def _read_negatives(path: Path, collection: Collection, part: str) -> Iterator[Ranking]:
-    queries = {query.qid: query for query in collection.split_queries(part)}
-    for ranking in read_run(path / "negatives" / f"{part}.run"):
-        query = queries.get(ranking.query.qid, ranking.query)
-        yield Ranking.presorted(query, ranking.docnos, ranking.scores)
 
 
 RANKING_SET = Format(
@@ -240,7 +241,6 @@ RANKING_SET = Format(
     _open,
     f"ranking set made by telerank: {MANIFEST}",
 )
-"""Sources and licences are in the set's ``ranking-set.json``."""
 
 
 class Screen:
@@ -263,17 +263,14 @@ class Screen:
             return "positive"
         if self._homes is not None and self._homes[docno] != self._homes[question.positives[0]]:
             return "other part"
-        return "holds the answer" if self._has_answer(question, docno) else ""
-
-    def _has_answer(self, question: Question, docno: str) -> bool:
         doc = self._docs[docno]
-        words = self._words.get(docno)
-        if words is None:
+        if (words := self._words.get(docno)) is None:
             words = self._words[docno] = f" {normalise(doc.full_text)} "
-        return any(
+        holds_answer = any(
             f" {normalise(text)} " in words if WORDS.search(text) else text in doc.full_text
             for text in dict.fromkeys(answer.text for answer in question.answers)
         )
+        return "holds the answer" if holds_answer else ""
 
 
 def draw_random_negatives(
@@ -313,33 +310,26 @@ def search_negatives(
         short: list[Question] = []
         rankings = (stage % cut).run(question.query for question in waiting)
         for question, ranking in zip(waiting, rankings, strict=True):
-            kept, refused = _keep_passing(question, ranking, screen, depth)
-            if len(kept) < depth and len(ranking) == cut:
+            # the first documents that pass, and the reasons of the refusals before the last of them
+            refused: Counter[str] = Counter()
+            rows: list[int] = []
+            for row, docno in enumerate(ranking.docnos):
+                if len(rows) == depth:
+                    break
+                if reason := screen.reason(question, docno):
+                    refused[reason] += 1
+                else:
+                    rows.append(row)
+            if len(rows) < depth and len(ranking) == cut:
                 short.append(question)
-            else:
-                negatives[question.query.qid] = kept
-                screen.refused.update(refused)
-                progress("searching negatives", len(negatives), len(questions))
+                continue
+            docnos = tuple(ranking.docnos[row] for row in rows)
+            scores = ranking.scores[np.array(rows, dtype=np.int64)]
+            negatives[question.query.qid] = Ranking.presorted(question.query, docnos, scores)
+            screen.refused.update(refused)
+            progress("searching negatives", len(negatives), len(questions))
         waiting, cut = short, 4 * cut
     return (negatives[question.query.qid] for question in questions)
-
-
-def _keep_passing(
-    question: Question, ranking: Ranking, screen: Screen, depth: int
-) -> tuple[Ranking, Counter[str]]:
-    """The first ``depth`` documents that pass, and the reasons of the refusals among them."""
-    rows: list[int] = []
-    refused: Counter[str] = Counter()
-    for row, docno in enumerate(ranking.docnos):
-        if len(rows) == depth:
-            break
-        if reason := screen.reason(question, docno):
-            refused[reason] += 1
-        else:
-            rows.append(row)
-    docnos = tuple(ranking.docnos[row] for row in rows)
-    kept = Ranking.presorted(question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)])
-    return kept, refused
 
 
 def _first(question: Question, docnos: Iterable[str], depth: int) -> Ranking:
