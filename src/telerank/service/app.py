@@ -17,7 +17,7 @@ from starlette.routing import Match
 
 from telerank.errors import CollectionError, TelerankError
 from telerank.service.errors import as_service_error, error_response
-from telerank.service.guards.limits import RequestGate
+from telerank.service.gate import RequestGate
 from telerank.service.observe import Readiness, RequestObserver
 from telerank.service.routes import (
     answers,

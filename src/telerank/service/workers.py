@@ -15,11 +15,9 @@ import socket
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -29,14 +27,12 @@ from telerank.service.observe import FOLDER_VARIABLE, Readiness, configure_logs
 from telerank.service.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
-_FAILED = 3
-"""The exit status of a process that could not open what it serves."""
-_RAISED = 1
-"""That of a process which an exception has ended."""
+# exit statuses: of a process that could not open what it serves, and of one that an exception has ended
+_FAILED, _RAISED = 3, 1
 _LOOK = 0.5  # seconds between two looks at the processes
+# Seconds after which a thread that searches yields to the event loop, which gives up the interpreter's lock
+# with everything that it reads or sends, and would wait for 5 milliseconds each time.
 _SWITCH = 0.0005
-"""Seconds after which a thread that searches yields to the event loop, which gives up the interpreter's lock
-with everything that it reads or sends, and would wait for 5 milliseconds each time."""
 _YOUNG, _LONGEST_PAUSE = 10.0, 30.0  # seconds: a process that dies so young is replaced after a pause
 
 
@@ -91,41 +87,31 @@ def run_process(
 ) -> None:
     """Serve in this process; raises what :func:`run_service` does."""
     from telerank.service.app import create_app
-    from telerank.service.guards.protocol import BoundedConfig
+    from telerank.service.connections import BoundedConfig
 
     app = create_app(settings, readiness)
     config = BoundedConfig(
         settings,
         app,
+        timeout_graceful_shutdown=max(1, round(settings.grace)),
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=max(1, round(settings.grace)),
         lifespan="on",
     )
     server = uvicorn.Server(config)
-    app.state.give_up = lambda: setattr(server, "should_exit", True)
-    app.state.when_ready = _freeze
-    _end_with(server)
-    sys.setswitchinterval(_SWITCH)
-    server.run([listening])
-    failure: BaseException | None = app.state.failure
-    if failure is not None:
-        raise failure
 
+    def freeze() -> None:
+        """Take everything that is loaded out of later garbage collections: they would halt requests."""
+        gc.collect()
+        gc.freeze()
 
-def _freeze() -> None:
-    """Take everything that is loaded out of later garbage collections: they would halt requests."""
-    gc.collect()
-    gc.freeze()
-
-
-def _end_with(server: uvicorn.Server) -> None:
-    """Let the server end if the process is asked to, or the process that started it dies."""
+    app.state.when_ready = freeze
 
     def end(*_: object) -> None:
         server.should_exit = True
 
+    # the server ends if the process is asked to, or the process that started it dies
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)  # uvicorn raises the signal again when it has ended
@@ -137,12 +123,11 @@ def _end_with(server: uvicorn.Server) -> None:
             end()
 
         threading.Thread(target=follow, daemon=True).start()
-
-
-@dataclass
-class _Worker:
-    process: SpawnProcess
-    since: float
+    app.state.give_up = end
+    sys.setswitchinterval(_SWITCH)
+    server.run([listening])
+    if app.state.failure is not None:
+        raise app.state.failure
 
 
 class Supervisor:
@@ -153,7 +138,7 @@ class Supervisor:
         self.readiness = Readiness(settings.workers)
         self._stopping = False
         self._pause, self._start_at = 0.0, 0.0
-        self._workers: list[_Worker] = []
+        self._started: dict[SpawnProcess, float] = {}  # the processes, and when each was started
 
     def run(self) -> None:
         """Serve until this process is asked to end.
@@ -163,76 +148,58 @@ class Supervisor:
         TelerankError
             If a process cannot open what it serves, and none ever could.
         """
+
+        def stop(*_: object) -> None:
+            self._stopping = True
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+            signal.signal(number, stop)
         try:
-            self._workers = [self._start() for _ in range(self.settings.workers)]
             while not self._stopping:
-                wait([worker.process.sentinel for worker in self._workers], timeout=_LOOK)
                 self._replace_dead()
+                wait([process.sentinel for process in self._started], timeout=_LOOK)
         finally:
-            self._end()
-
-    def _stop(self, _: int, __: FrameType | None) -> None:
-        self._stopping = True
-
-    def _start(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        arguments = (self.settings, self.listening, self.readiness)
-        process = context.Process(target=_work, args=arguments, name="telerank")
-        process.start()
-        return _Worker(process, time.monotonic())
+            # open requests are answered before the processes end
+            self.listening.close()
+            for process in self._started:
+                process.terminate()
+            until = time.monotonic() + self.settings.grace + 5
+            for process in self._started:
+                process.join(max(0.1, until - time.monotonic()))
+                if process.is_alive():
+                    process.kill()
+                    process.join()
 
     def _replace_dead(self) -> None:
+        from prometheus_client.multiprocess import mark_process_dead
+
         now = time.monotonic()
-        for worker in [worker for worker in self._workers if not worker.process.is_alive()]:
-            self._workers.remove(worker)
-            _forget(worker.process)
-            if self._stopping:
-                continue
-            status = worker.process.exitcode
+        for process in [process for process in self._started if not process.is_alive()]:
+            since, status = self._started.pop(process), process.exitcode
+            if process.pid is not None:  # its gauges are numbers of the service no more
+                mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             if status in (_FAILED, _RAISED) and not self.readiness.is_complete:
                 raise TelerankError("serve: what is to be served cannot be opened; the log says why")
-            young = now - worker.since < _YOUNG
-            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE) if young else 0.0
+            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE) if now - since < _YOUNG else 0.0
             self._start_at = now + self._pause
-            fields = {"process": worker.process.pid, "status": status, "pause": self._pause}
+            fields = {"process": process.pid, "status": status, "pause": self._pause}
             _log.error("process died", extra={"fields": fields})
-        if not self._stopping and now >= self._start_at:
-            self._workers += [self._start() for _ in range(self.settings.workers - len(self._workers))]
-
-    def _end(self) -> None:
-        """Let the processes answer their open requests, then end them."""
-        self.listening.close()
-        for worker in self._workers:
-            worker.process.terminate()
-        until = time.monotonic() + self.settings.grace + 5
-        for worker in self._workers:
-            worker.process.join(max(0.1, until - time.monotonic()))
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
+        while len(self._started) < self.settings.workers and now >= self._start_at:
+            context = multiprocessing.get_context("spawn")
+            arguments = (self.settings, self.listening, self.readiness)
+            process = context.Process(target=_work, args=arguments, name="telerank")
+            process.start()
+            self._started[process] = time.monotonic()
 
 
 def _work(settings: ServiceSettings, listening: socket.socket, readiness: Readiness) -> None:
     """One of several processes."""
     configure_logs()
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // settings.workers)))
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // settings.workers)))
     try:
         run_process(settings, listening, readiness)
     except (TelerankError, OSError) as error:
         _log.error("%s", error)
         sys.exit(_FAILED)
-
-
-def _cores() -> int:
-    affinity: Any = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-
-
-def _forget(process: SpawnProcess) -> None:
-    """Take the gauges of a process that died out of the metrics."""
-    from prometheus_client.multiprocess import mark_process_dead
-
-    if process.pid is not None:
-        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]

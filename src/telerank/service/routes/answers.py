@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 class AnswerRequest(Body):
     """A question."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "Qui a inventé l'imprimerie ?", "k": 1}]}
-    )
-
     query: QueryText
     index: IndexName = None
     pipeline: PipelineText = None
@@ -78,39 +74,6 @@ class AnswerReply(PipelineReply):
     span; missing if none has. ``warnings`` say that the question is longer than the reader reads, and how
     many tokens were not read; missing if nothing was cut.
     """
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": "Qui a inventé l'imprimerie ?",
-                    "index": "piaf",
-                    "generation": 1,
-                    "pipeline": "bm25 % 20 >> read(my-reader)",
-                    "milliseconds": 90.1,
-                    "stages": [
-                        {"stage": "bm25 % 20", "milliseconds": 1.3},
-                        {"stage": "read(my-reader) % 1", "milliseconds": 88.0},
-                    ],
-                    "no_answer": -4.2,
-                    "answers": [
-                        {
-                            "text": "Gutenberg",
-                            "confidence": 0.93,
-                            "score": 11.5,
-                            "docno": "1507",
-                            "title": "Imprimerie",
-                            "start": 11,
-                            "end": 20,
-                            "before": "Vers 1450, ",
-                            "after": " invente l'imprimerie à caractères mobiles.",
-                            "sources": [{"docno": "1507", "start": 11}],
-                        }
-                    ],
-                }
-            ]
-        }
-    )
 
     milliseconds: float
     stages: list[StageRun]

@@ -21,16 +21,8 @@ class Document(BaseModel, from_attributes=True):
     text: str = ""
 
 
-class DocumentsReply(BaseModel):
+class DocumentsReply(Record):
     """The documents of these names, in their order."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"index": "piaf", "generation": 1, "documents": [{"docno": "1507", "text": "Vers 1450 …"}]}
-            ]
-        }
-    )
 
     index: str
     generation: int
@@ -51,10 +43,8 @@ _INDEX: dict[str, JsonValue] = {
 }
 
 
-class IndexReply(BaseModel):
+class IndexReply(Record, from_attributes=True):
     """An index; ``pipelines`` and ``answering`` are texts by name, ``unavailable`` why others cannot run."""
-
-    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_INDEX]})
 
     name: str
     generation: int
@@ -76,10 +66,8 @@ _SERVED: dict[str, JsonValue] = {
 }
 
 
-class IndexesReply(BaseModel):
+class IndexesReply(Record):
     """The indexes that are served, the default first, and the models by kind."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [_SERVED]})
 
     indexes: list[IndexReply]
     rerankers: list[str]

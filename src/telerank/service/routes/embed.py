@@ -43,8 +43,6 @@ def _refuse_tokens(given: Any) -> Any:
 class EmbeddingsRequest(ClientRequest):
     """OpenAI's request."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "minilm", "input": _TEXTS}]})
-
     model: ModelName = None
     input: Annotated[TextOrTexts, BeforeValidator(_refuse_tokens)]
     encoding_format: Literal["float", "base64"] | None = Field(
@@ -61,8 +59,6 @@ class EmbeddingsRequest(ClientRequest):
 class EmbedRequest(ClientRequest):
     """The request of text-embeddings-inference."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": _TEXTS, "prompt_name": "query"}]})
-
     model: ModelName = None
     inputs: TextOrTexts
     normalize: bool = Field(default=True, description="Whether vectors have length 1.")
@@ -77,8 +73,6 @@ class EmbedRequest(ClientRequest):
 class SparseRequest(ClientRequest):
     """The request of text-embeddings-inference for sparse vectors."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": _TEXTS}]})
-
     inputs: TextOrTexts
 
 
@@ -91,21 +85,8 @@ class EmbeddingItem(BaseModel):
     truncated: Literal[True] | None = None
 
 
-class EmbeddingsReply(BaseModel):
+class EmbeddingsReply(Record):
     """Vectors in the order of the texts."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "object": "list",
-                    "model": "minilm",
-                    "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
-                    "usage": {"prompt_tokens": 12, "total_tokens": 12},
-                }
-            ]
-        }
-    )
 
     object: Literal["list"] = "list"
     model: str
@@ -125,7 +106,7 @@ _openai_route = partial(
 async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
     """The vectors of texts in OpenAI's form; with ``dimensions`` their first numbers, of length 1 again."""
     texts = TextsToEncode(as_list(body.input), queries=_are_queries(body.input_type))
-    may_cut = body.truncate is not False
+    may_cut = body.may_cut
     name, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
     vectors = reply.results if body.dimensions is None else _normalise(reply.results[:, : body.dimensions])
     encoded = vectors.tolist()
@@ -145,7 +126,7 @@ async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
 async def embed(body: EmbedRequest, calls: Calls) -> Response:
     """The vectors of texts; the header ``x-truncated-texts`` counts the texts that were cut."""
     texts = TextsToEncode(as_list(body.inputs), _are_queries(body.prompt_name), body.normalize)
-    may_cut = body.truncate is not False
+    may_cut = body.may_cut
     _, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
     vectors = reply.results[:, : body.dimensions]
     return _respond(calls, (_normalise(vectors) if body.normalize else vectors).tolist())

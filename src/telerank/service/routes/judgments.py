@@ -14,8 +14,7 @@ from telerank.errors import shorten
 from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessable, describe_errors
 from telerank.service.judgments import JudgmentFile
 from telerank.service.page.messages import LANGUAGES
-from telerank.service.page.render import HEADERS
-from telerank.service.page.view import Inquiry, Links
+from telerank.service.page.render import HEADERS, Inquiry, Links
 from telerank.service.routes.page import PageRoute, check_length
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
@@ -24,15 +23,8 @@ from telerank.types import HIGHEST_GRADE, LEAST_GRADE
 _QUESTION = "Qui peut demander la prime d'activité ?"
 
 
-class JudgmentRequest(BaseModel):
+class JudgmentRequest(Record, extra="forbid"):
     """A grade of a document for a query: above 0 if it is relevant, 0 if it is not."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"query": _QUESTION, "docno": "F2882", "grade": 1, "index": "dila"}],
-        },
-    )
 
     query: str = Field(min_length=1)
     docno: str = Field(min_length=1)
@@ -40,23 +32,8 @@ class JudgmentRequest(BaseModel):
     index: str | None = None
 
 
-class JudgmentReply(BaseModel):
+class JudgmentReply(Record):
     """The judgment that was saved; ``qid`` is the same for the same words."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "qid": "q7d3f6a1b2c4e5f60",
-                    "query": _QUESTION,
-                    "docno": "F2882",
-                    "grade": 1,
-                    "time": "2026-11-22T09:30:00Z",
-                    "index": "dila",
-                }
-            ]
-        }
-    )
 
     qid: str
     query: str

@@ -27,41 +27,15 @@ class ModelCard(BaseModel):
     kind: Literal["re-ranker", "encoder", "reader"]
 
 
-class ModelsReply(BaseModel):
+class ModelsReply(Record):
     """The models by name."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"object": "list", "data": [{"id": "monobert", "kind": "re-ranker"}]}]
-        }
-    )
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
 
 
-class ModelInfo(BaseModel):
+class ModelInfo(Record, protected_namespaces=()):
     """The model of routes whose requests name none, and limits, as text-embeddings-inference has them."""
-
-    model_config = ConfigDict(
-        protected_namespaces=(),
-        json_schema_extra={
-            "examples": [
-                {
-                    "model_id": "monobert",
-                    "model_sha": None,
-                    "model_dtype": "float32",
-                    "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
-                    "max_concurrent_requests": 512,
-                    "max_input_length": 512,
-                    "max_batch_tokens": 2048,
-                    "max_client_batch_size": 1000,
-                    "auto_truncate": True,
-                    "version": "0.1.0",
-                }
-            ]
-        },
-    )
 
     model_id: str
     model_sha: str | None = None
@@ -78,8 +52,6 @@ class ModelInfo(BaseModel):
 
 class TokenizeRequest(ClientRequest):
     """The request of text-embeddings-inference."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": "What is a passport?"}]})
 
     model: ModelName = None
     inputs: TextOrTexts

@@ -12,10 +12,8 @@ from telerank.service.errors import ERRORS
 from telerank.service.state import CurrentServed
 
 
-class Health(BaseModel):
+class Health(Record):
     """The state of the process."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
 
     status: Literal["live", "ready"]
 

@@ -12,9 +12,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from telerank.service.page.render import render
-from telerank.service.page.view import Inquiry
-from telerank.service.state import CurrentSettings
+from telerank.service.page.render import Inquiry, render
 
 Record = Mapping[str, Any]
 
@@ -121,8 +119,8 @@ def _kind(schema: Record, schemas: Record) -> str:
         kinds = dict.fromkeys(_kind(form, schemas) for form in forms)
         return " or ".join(kind for kind in kinds if kind != "null")
     if "$ref" in schema:
-        own = _resolve(schema, schemas)
-        return _kind(own, schemas) if "enum" in own else "object"
+        target = _resolve(schema, schemas)
+        return _kind(target, schemas) if "enum" in target else "object"
     if schema.get("type") == "array":
         return f"list of {_kind(schema.get('items', {}), schemas)}"
     return str(schema.get("type", "any"))
@@ -163,7 +161,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.api_route("/docs", methods=["GET", "HEAD"])
-async def reference(request: Request, settings: CurrentSettings) -> Response:
+async def reference(request: Request) -> Response:
     """Every operation of the API, with an example."""
     operations = describe_api(request.app.openapi(), str(request.base_url))
-    return render(request, "api.html", settings, {"inquiry": Inquiry(), "operations": operations})
+    return render(request, "api.html", {"inquiry": Inquiry(), "operations": operations})

@@ -38,10 +38,6 @@ class DocumentsToRerank(ClientRequest):
     A document that is an object has its text in ``rank_fields``, one after the other, else in ``text``.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": _QUERY, "documents": _DOCUMENTS, "top_n": 1}]}
-    )
-
     model: ModelName = None
     query: CleanText
     documents: list[CleanText | dict[str, Any]]
@@ -58,8 +54,6 @@ class DocumentsToRerank(ClientRequest):
 
 class TextsToRerank(ClientRequest):
     """The request of text-embeddings-inference."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": _QUERY, "texts": _DOCUMENTS}]})
 
     model: ModelName = None
     query: CleanText
@@ -97,8 +91,6 @@ RERANK_EXAMPLES: dict[str, Any] = {
 
 class PairsRequest(ClientRequest):
     """vLLM's request for the scores of pairs: one text and several, or as many as there are of the other."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"text_1": _QUERY, "text_2": _DOCUMENTS}]})
 
     model: ModelName = None
     text_1: TextOrTexts
@@ -146,23 +138,8 @@ class RerankMeta(BaseModel):
     warnings: list[str] | None = None
 
 
-class RerankReply(BaseModel):
+class RerankReply(Record):
     """Documents, the most relevant first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "0b1f8a52c9e04c2f8d8e7f3a4a5b6c7d",
-                    "object": "rerank",
-                    "model": "monobert",
-                    "results": [{"index": 0, "relevance_score": 0.98}],
-                    "usage": {"prompt_tokens": 41, "total_tokens": 41},
-                    "meta": {"api_version": {"version": "2"}, "tokens": {"input_tokens": 41}},
-                }
-            ]
-        }
-    )
 
     id: str
     object: Literal["rerank"] = "rerank"
@@ -181,23 +158,8 @@ class PairScore(BaseModel):
     truncated: Literal[True] | None = None
 
 
-class ScoresReply(BaseModel):
+class ScoresReply(Record):
     """The scores of pairs, in their order."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "score-7d1f",
-                    "object": "list",
-                    "created": 1795305600,
-                    "model": "my-reranker",
-                    "data": [{"index": 0, "object": "score", "score": 0.98}],
-                    "usage": {"prompt_tokens": 24, "total_tokens": 24},
-                }
-            ]
-        }
-    )
 
     id: str
     object: Literal["list"] = "list"
@@ -246,7 +208,7 @@ async def score(body: PairsRequest, calls: Calls) -> ScoresReply:
     if len(first) != len(second):
         raise Unprocessable(f"text_1 has {len(first)} texts, text_2 {len(second)}: expected one, or as many")
     pairs = PairsToScore(list(zip(first, second, strict=True)))
-    name, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
+    name, reply = await calls.score(body.model, pairs, may_cut=body.may_cut)
     data = [
         PairScore(index=index, score=score, truncated=cut or None)
         for index, (score, cut) in enumerate(
@@ -261,7 +223,7 @@ async def _rerank_texts(body: TextsToRerank, calls: Calls) -> list[TextScore]:
     pairs = [(body.query, text) for text in body.texts]
     left = body.truncation_direction.lower() == "left"
     asking = PairsToScore(pairs, left=left)
-    _, reply = await calls.score(body.model, asking, may_cut=body.truncate is not False)
+    _, reply = await calls.score(body.model, asking, may_cut=body.may_cut)
     scores = reply.results if body.raw_scores else sigmoid(reply.results)
     return [
         TextScore(
@@ -277,7 +239,7 @@ async def _rerank_texts(body: TextsToRerank, calls: Calls) -> list[TextScore]:
 async def _rerank_documents(body: DocumentsToRerank, calls: Calls) -> RerankReply:
     texts = [_read_text(number, doc, body.rank_fields) for number, doc in enumerate(body.documents)]
     pairs = PairsToScore([(body.query, text) for text in texts], body.max_tokens_per_doc)
-    name, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
+    name, reply = await calls.score(body.model, pairs, may_cut=body.may_cut)
     scores = reply.results if body.raw_scores else sigmoid(reply.results)
     results = [
         _describe(index, float(scores[index]), body, cut=bool(reply.cut[index]))

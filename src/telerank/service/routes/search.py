@@ -25,10 +25,6 @@ from telerank.types import Query as SearchQuery
 class SearchRequest(Body):
     """A search."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "Qui a inventé l'imprimerie ?", "k": 5, "highlight": True}]}
-    )
-
     query: QueryText
     index: IndexName = None
     pipeline: PipelineText = None
@@ -98,25 +94,6 @@ _HIT: dict[str, Any] = {
 class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": "Qui a inventé l'imprimerie ?",
-                    "index": "piaf",
-                    "generation": 1,
-                    "pipeline": "bm25",
-                    "page": 1,
-                    "k": 5,
-                    "more": True,
-                    "milliseconds": 1.9,
-                    "stages": [{"stage": "bm25 % 6", "milliseconds": 1.2}],
-                    "hits": [_HIT],
-                }
-            ]
-        }
-    )
-
     page: int
     k: int
     more: bool
@@ -127,8 +104,6 @@ class SearchReply(PipelineReply):
 
 class ExplainRequest(Body):
     """A query and a document."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "imprimerie", "docno": "1507"}]})
 
     query: QueryText
     docno: Docno
@@ -144,25 +119,6 @@ class ExplainParameters(ExplainRequest):
 
 class ExplainReply(PipelineReply):
     """Why a document has the score that a pipeline gives it."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": "imprimerie",
-                    "index": "piaf",
-                    "generation": 1,
-                    "pipeline": "bm25",
-                    "docno": "1507",
-                    "explanation": {
-                        "value": 7.1,
-                        "what": "bm25 of a document of 90 terms",
-                        "parts": [{"value": 7.1, "what": "'imprim': tf 3, df 12, cf 40", "parts": []}],
-                    },
-                }
-            ]
-        }
-    )
 
     docno: str
     explanation: Explanation

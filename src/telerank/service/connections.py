@@ -14,12 +14,11 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from telerank.service.errors import BadRequest, Overloaded, ServiceError, error_body
-from telerank.service.guards.access import TrustedProxies
+from telerank.service.gate import TrustedProxies
 from telerank.service.settings import ServiceSettings
 
 _END = re.compile(rb"\n\r?\n")
-_LENIENT = re.compile(rb"(?<!\r)\n|\n[ \t]")
-"""A line that ends without CR, or that continues the line before."""
+_LENIENT = re.compile(rb"(?<!\r)\n|\n[ \t]")  # a line that ends without CR, or continues the line before
 
 
 class BoundedConfig(uvicorn.Config):
@@ -30,11 +29,10 @@ class BoundedConfig(uvicorn.Config):
 
     def __init__(self, settings: ServiceSettings, app: Any, **more: Any) -> None:
         limits, proxies = settings.limits, settings.trusted_proxies
-        size = limits.header_bytes + limits.path_bytes
         super().__init__(
             app,
             http=BoundedProtocol,
-            h11_max_incomplete_event_size=size,
+            h11_max_incomplete_event_size=limits.header_bytes + limits.path_bytes,
             ws="none",
             forwarded_allow_ips=list(proxies),
             **more,
@@ -49,7 +47,7 @@ class StrictConnection(h11.Connection):
     def next_event(self) -> type[h11.NEED_DATA | h11.PAUSED] | h11.Event:
         """The next event; raises RemoteProtocolError for what is refused."""
         if self.their_state is h11.IDLE:
-            received, _ = self.trailing_data
+            received = self.trailing_data[0]
             end = _END.search(received)
             if end is not None and _LENIENT.search(received, 0, end.end()):
                 raise h11.RemoteProtocolError("a header line is folded, or ends without CR")
@@ -70,6 +68,7 @@ class BoundedProtocol(H11Protocol):
     gets another one only then.
     """
 
+    config: BoundedConfig
     _waiting: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
@@ -80,13 +79,13 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
-        config, address = self._config, self._address
+        config, address = self.config, self._address
         if address in config.proxies:
             return
         siblings = config.clients.setdefault(address, {})
         most = config.limits.connections_per_address
         if len(siblings) >= most:
-            oldest = next((sibling for sibling in siblings if sibling.is_receiving), None)
+            oldest = next((s for s in siblings if s.is_idle or s.cycle.more_body), None)
             if oldest is None:
                 self._reply(Overloaded(f"{most:,} connections of {address} are open: try again"))
                 return
@@ -95,51 +94,40 @@ class BoundedProtocol(H11Protocol):
         siblings[self] = None
 
     def data_received(self, data: bytes) -> None:
-        if self._is_idle:
+        if self.is_idle:
             self._wait()
         super().data_received(data)
-        if not self._is_idle:
-            self._stop(self._waiting)
+        if not self.is_idle:
+            _stop(self._waiting)
             self._waiting = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop(self._waiting)
-        self._stop(self._unread)
-        siblings = self._config.clients.get(self._address, {})
+        _stop(self._waiting, self._unread)
+        siblings = self.config.clients.get(self._address, {})
         siblings.pop(self, None)
         if not siblings:
-            self._config.clients.pop(self._address, None)
+            self.config.clients.pop(self._address, None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stop(self._unread)
-        self._unread = self.loop.call_later(self._config.limits.seconds, self.transport.abort)
+        _stop(self._unread)
+        self._unread = self.loop.call_later(self.config.limits.seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop(self._unread)
+        _stop(self._unread)
 
     def send_400_response(self, msg: str) -> None:
         error = sys.exception()  # uvicorn catches it, and says of all of them the same
         self._reply(BadRequest(f"HTTP: {error}" if isinstance(error, h11.RemoteProtocolError) else msg))
 
     @property
-    def is_receiving(self) -> bool:
-        """Whether a request is waited for, or part of it."""
-        return self._is_idle or self.cycle.more_body
-
-    @property
-    def _config(self) -> BoundedConfig:
-        assert isinstance(self.config, BoundedConfig)
-        return self.config
-
-    @property
     def _address(self) -> str:
         return self.client[0] if self.client else ""
 
     @property
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
@@ -160,9 +148,9 @@ class BoundedProtocol(H11Protocol):
     def _wait(self) -> None:
         """Close the connection unless the headers of a request arrive in time."""
         if self._waiting is None:
-            self._waiting = self.loop.call_later(self._config.limits.header_seconds, self.transport.abort)
+            self._waiting = self.loop.call_later(self.config.limits.header_seconds, self.transport.abort)
 
-    @staticmethod
-    def _stop(timer: asyncio.TimerHandle | None) -> None:
-        if timer is not None:
-            timer.cancel()
+
+def _stop(*timers: asyncio.TimerHandle | None) -> None:
+    for timer in filter(None, timers):
+        timer.cancel()
