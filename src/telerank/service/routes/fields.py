@@ -87,13 +87,15 @@ class ClientRequest(Record, extra="allow", strict=True, allow_inf_nan=False):
     """A request of another service's client, whose other fields are named in the reply, but not read."""
 
     @property
-    def may_cut(self) -> bool:
-        return getattr(self, "truncate", None) is not False
-
-    @property
     def warnings(self) -> list[str]:
         """The fields that were not read."""
         return [f"{shorten(name)[1:-1]} is not read" for name in self.model_extra or {}]
+
+
+class ModelRequest(ClientRequest):
+    """One that may name a model."""
+
+    model: ModelName = None
 
 
 class Usage(BaseModel):
@@ -162,7 +164,11 @@ class ModelCalls:
         reply = await work
         cut, seconds = int(reply.cut.sum()), reply.seconds
         note(texts=len(texts), tokens=reply.tokens, truncated=cut)
-        counts = {"compute-tokens": reply.tokens, "compute-characters": sum(map(len, texts)), "truncated-texts": cut}
+        counts = {
+            "compute-tokens": reply.tokens,
+            "compute-characters": sum(map(len, texts)),
+            "truncated-texts": cut,
+        }
         self.response.headers.update({f"x-{name}": str(count) for name, count in counts.items()})
         names = {"queue": "queue", "tokenise": "tokenization", "infer": "inference"}
         times = {names[step]: each for step, each in seconds.items()} | {"total": sum(seconds.values())}

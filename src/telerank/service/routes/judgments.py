@@ -8,13 +8,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from telerank.errors import shorten
 from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessable, describe_errors
 from telerank.service.judgments import JudgmentFile
 from telerank.service.page.messages import LANGUAGES
 from telerank.service.page.render import HEADERS, Inquiry, Links
+from telerank.service.routes.fields import Record
 from telerank.service.routes.page import PageRoute, check_length
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
