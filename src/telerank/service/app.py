@@ -85,8 +85,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
             allow_headers=("authorization", "content-type", "x-api-key", "x-request-id"),
             expose_headers=("retry-after", "x-request-id"),
         )
-    served: Served = app.state.served
-    app.add_middleware(RequestObserver, metrics=served.metrics, log_queries=settings.log_queries)
+    app.add_middleware(RequestObserver, metrics=app.state.served.metrics, log_queries=settings.log_queries)
     return app
 
 

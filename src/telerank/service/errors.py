@@ -130,8 +130,9 @@ def error_response(
     if error.status == Unauthorized.status:
         is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
         sent["WWW-Authenticate"] = 'Basic realm="telerank", charset="UTF-8"' if is_page else "Bearer"
-    body = error_body(str(error), error.error_type, path_of(scope))
-    return JSONResponse(body, error.status, {**sent, **(headers or {})})
+    return JSONResponse(
+        error_body(str(error), error.error_type, path_of(scope)), error.status, {**sent, **(headers or {})}
+    )
 
 
 def as_service_error(error: Exception) -> ServiceError:
@@ -148,8 +149,9 @@ def as_service_error(error: Exception) -> ServiceError:
     if isinstance(error, HTTPException):
         of_status = ServiceError(str(error.detail))
         of_status.status = error.status_code
-        usual = "validation" if error.status_code < 500 else "internal"
-        of_status.error_type = _TYPES.get(error.status_code, usual)
+        of_status.error_type = _TYPES.get(
+            error.status_code, "validation" if error.status_code < 500 else "internal"
+        )
         return of_status
     if isinstance(error, TelerankError):
         _log.error("%s: %s", type(error).__name__, error)

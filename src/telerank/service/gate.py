@@ -340,8 +340,7 @@ async def refuse(error: ServiceError, scope: Scope, receive: Receive, send: Send
         return
 
     async def send_unfinished(message: Message) -> None:
-        is_body = message["type"] == "http.response.body"
-        await send({**message, "more_body": True} if is_body else message)
+        await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
 
     await error_response(error, scope, {"Connection": "close"})(scope, receive, send_unfinished)
     waits_to_send = dict(scope["headers"]).get(b"expect", b"").lower() == b"100-continue"

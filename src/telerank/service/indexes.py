@@ -111,8 +111,9 @@ class ServedIndex:
         self.documents = len(index)
         self.generation = index.sparse.manifest.generation if index.has_texts else 0
         self.analyzer = index.analyzer.name if index.has_texts else None
-        chosen = (self.settings.model, self.settings.answer)
-        self.model, self.answer = (text and self._name_folders(text) for text in chosen)
+        self.model, self.answer = (
+            text and self._name_folders(text) for text in (self.settings.model, self.settings.answer)
+        )
 
     @classmethod
     def open(cls, name: str, models: ServedModels, settings: ServiceSettings) -> ServedIndex:
@@ -290,16 +291,16 @@ class ServedIndex:
         def make_encoder(source: str, precision: str) -> Encoder:
             return self.models.encoders.open(name, source, self._scope(source), precision=precision)
 
-        sources = self.models.encoders.sources
-        opened: Any = self.index.dense(model, models=sources, make_encoder=make_encoder)
+        opened: Any = self.index.dense(model, models=self.models.encoders.sources, make_encoder=make_encoder)
         return self._retrievers.setdefault(model or opened.name, opened)
 
     def open_model(self, family: ModelFamily[Model], model: str, **settings: Any) -> Model:
         """A re-ranker or a reader of a pipeline, by its name."""
         if self._is_open:
             return family.find(model, self.name, **settings)
-        known = {**family.sources, **self.models.folders}
-        source = locate_model(model, models=known, index=self.index.folder)
+        source = locate_model(
+            model, models={**family.sources, **self.models.folders}, index=self.index.folder
+        )
         return family.open(model, source, self._scope(source), **settings)
 
     def _scope(self, source: str) -> str:

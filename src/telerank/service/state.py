@@ -215,8 +215,7 @@ class IndexWatch:
 
         A change with which a pipeline could no longer be run is refused: the present index stays.
         """
-        folder = self.served.settings.indexes[index.name]
-        signature = await asyncio.to_thread(read_signature, folder)
+        signature = await asyncio.to_thread(read_signature, self.served.settings.indexes[index.name])
         refused, until = self._refused.get(index.name, ((), 0.0))
         if signature == index.signature or (refused == signature and time.monotonic() < until):
             return False
@@ -232,8 +231,16 @@ class IndexWatch:
         self.served.replace_index(changed)
         self._refused.pop(index.name, None)
         self.served.metrics.swaps.labels(index.name, "taken up").inc()
-        fields = {"index": index.name, "generation": changed.generation, "documents": changed.documents}
-        _log.info("index taken up", extra={"fields": fields})
+        _log.info(
+            "index taken up",
+            extra={
+                "fields": {
+                    "index": index.name,
+                    "generation": changed.generation,
+                    "documents": changed.documents,
+                }
+            },
+        )
         return True
 
     def _refuse(self, name: str, signature: Signature, reason: str) -> None:
@@ -270,10 +277,5 @@ async def snapshot(request: Request) -> Snapshot:
     return (await served(request)).snapshot()
 
 
-async def settings(request: Request) -> ServiceSettings:
-    return (await served(request)).settings
-
-
 CurrentServed = Annotated[Served, Depends(served)]
 CurrentSnapshot = Annotated[Snapshot, Depends(snapshot)]
-CurrentSettings = Annotated[ServiceSettings, Depends(settings)]

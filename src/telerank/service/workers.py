@@ -186,8 +186,9 @@ class Supervisor:
             _log.error("process died", extra={"fields": fields})
         while len(self._started) < self.settings.workers and now >= self._start_at:
             context = multiprocessing.get_context("spawn")
-            arguments = (self.settings, self.listening, self.readiness)
-            process = context.Process(target=_work, args=arguments, name="telerank")
+            process = context.Process(
+                target=_work, args=(self.settings, self.listening, self.readiness), name="telerank"
+            )
             process.start()
             self._started[process] = time.monotonic()
 

@@ -21,7 +21,6 @@ from telerank.service.batching.waiting import (
     BatchParts,
     Job,
     PairsToScore,
-    Results,
     TextsToEncode,
     Waiting,
 )
@@ -227,8 +226,9 @@ class Batcher(Generic[Request]):
     async def _compute(self, batch: BatchParts) -> BaseException | None:
         """Compute a batch and give each job its results; the error, if it failed."""
         parts = [(job.work.content, rows.tolist()) for job, rows in batch]
-        compute: Callable[[], tuple[Results, float]] = partial(_timed, self.model.compute, parts)
-        running = asyncio.get_running_loop().run_in_executor(self._computing, compute)
+        running = asyncio.get_running_loop().run_in_executor(
+            self._computing, partial(_timed, self.model.compute, parts)
+        )
         await asyncio.wait([running])
         error = running.exception()
         if error is not None:

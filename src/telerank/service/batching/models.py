@@ -99,8 +99,12 @@ class BatchedEncoder:
         side = self._tokenizers.queries if request.queries else self._tokenizers.documents
         tokens, cut = side.ids_and_cut(request.texts)
         lengths = np.array([len(ids) for ids in tokens], np.int64)
-        lane = (request.queries, request.normalise)
-        return TokenizedWork(TokenizedTexts(tokens, request), lengths, np.array(cut, np.bool_), lane)
+        return TokenizedWork(
+            TokenizedTexts(tokens, request),
+            lengths,
+            np.array(cut, np.bool_),
+            (request.queries, request.normalise),
+        )
 
     def compute(self, parts: Sequence[tuple[TokenizedTexts, Sequence[int]]]) -> Results:
         request = parts[0][0].request  # the same side and lengths in all of them: a lane
@@ -147,7 +151,7 @@ class PlainTokenizer:
             columns = (encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets)
             row = []
             for number, form, frames, (start, stop) in zip(*columns, strict=True):
-                place = {} if frames else {"start": start, "stop": stop}
-                row.append({"id": number, "text": form, "special": bool(frames), **place})
+                span = {} if frames else {"start": start, "stop": stop}
+                row.append({"id": number, "text": form, "special": bool(frames), **span})
             rows.append(row)
         return rows

@@ -221,18 +221,22 @@ class Pages:
         views = []
         for ranked, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
             results, how = self._list(ranked, stage, 0)
-            others = [other.get(result["source"]["docno"]) for result in results]
-            views.append({"how": how, "results": results, "others": others})
+            views.append(
+                {
+                    "how": how,
+                    "results": results,
+                    "others": [other.get(result["source"]["docno"]) for result in results],
+                }
+            )
         return views
 
     def explained(self, stage: Stage, docno: str) -> Values:
         """Why a document has its rank (None: it is not in the ranking): what each stage made of it."""
         doc, query = self.doc(docno), self.inquiry.query
         stages = explain_stages(stage, self.query, docno, self.snapshot.settings.limits.documents)
-        places = locate_terms(self.index.analyzer, query) if self.index.has_texts else ()
-        words = {place.term: query[place.start : place.end] for place in places}
-        explanations = [share.explanation for share in stages]
-        said = [None if each is None else reasons(each, self.say, words) for each in explanations]
+        matches = locate_terms(self.index.analyzer, query) if self.index.has_texts else ()
+        words = {match.term: query[match.start : match.end] for match in matches}
+        said = [share.explanation and reasons(share.explanation, self.say, words) for share in stages]
         return {"source": self.source(doc), "rank": stages[-1].rank, "stages": stages, "reasons": said}
 
     def doc(self, docno: str) -> Doc:
@@ -246,7 +250,7 @@ class Pages:
 
         ``href`` leads to the characters ``span`` of the document here, ``address`` to the web.
         """
-        line = _FIRST_LINE.match(doc.text)[1].strip()  # type: ignore[index] — it matches every text
+        line = next(_FIRST_LINE.finditer(doc.text))[1].strip()
         line = line if len(line) <= _TITLE else f"{line[:_TITLE].rsplit(' ', 1)[0]} …"
         title, address = doc.title.strip() or line or self.say("untitled"), doc.url.strip()
         try:
@@ -328,8 +332,9 @@ class Pages:
         analyzer = self.index.analyzer if self.index.has_texts else None
         if analyzer is None or analyzer(self.inquiry.query):
             return self.say("none.hint")
-        has_words = bool(analyzer.tokens(self.inquiry.query))
-        return self.say("none.omitted") if has_words else self.say("none.wordless")
+        if analyzer.tokens(self.inquiry.query):
+            return self.say("none.omitted")
+        return self.say("none.wordless")
 
 
 def _how(pipeline: str, stages: list[StageRun]) -> Values:

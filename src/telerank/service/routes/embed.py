@@ -15,10 +15,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 from telerank.service.batching.waiting import TextsToEncode
 from telerank.service.errors import ERRORS, OPENAI_ERRORS, BackendFault
 from telerank.service.routes.fields import (
+    ApiRecord,
     Calls,
     ClientRequest,
     ModelRequest,
-    Record,
     TextOrTexts,
     Truncate,
     Usage,
@@ -83,7 +83,7 @@ class EmbeddingItem(BaseModel):
     truncated: Literal[True] | None = None
 
 
-class EmbeddingsReply(Record):
+class EmbeddingsReply(ApiRecord):
     """Vectors in the order of the texts."""
 
     object: Literal["list"] = "list"
@@ -116,8 +116,7 @@ async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
         {"object": "embedding", "index": index, "embedding": vector} | ({"truncated": True} if cut else {})
         for index, (vector, cut) in enumerate(zip(encoded, reply.cut.tolist(), strict=True))
     ]
-    content = {"object": "list", "model": name, "data": data, "usage": usage}
-    return _respond(calls, content)
+    return _respond(calls, {"object": "list", "model": name, "data": data, "usage": usage})
 
 
 @router.post(

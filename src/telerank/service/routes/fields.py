@@ -51,13 +51,13 @@ def _add_example(schema: dict[str, Any], model: type[BaseModel]) -> None:
         schema["examples"] = [EXAMPLES[model.__name__]]
 
 
-class Record(BaseModel):
+class ApiRecord(BaseModel):
     """What is sent or replied; its example is in :data:`~telerank.service.routes.examples.EXAMPLES`."""
 
     model_config = ConfigDict(json_schema_extra=_add_example)
 
 
-class Body(Record, extra="forbid", allow_inf_nan=False, strict=True):
+class Body(ApiRecord, extra="forbid", allow_inf_nan=False, strict=True):
     """A request; an unknown key is an error, and so is a value of another type."""
 
 
@@ -74,7 +74,7 @@ Truncate = Annotated[
 TextOrTexts = Annotated[CleanText | list[CleanText], Field(description="A text, or several.")]
 
 
-class PipelineReply(Record):
+class PipelineReply(ApiRecord):
     """What the replies of pipelines begin with. ``generation`` of the index grows with every change."""
 
     query: str
@@ -83,7 +83,7 @@ class PipelineReply(Record):
     pipeline: str
 
 
-class ClientRequest(Record, extra="allow", strict=True, allow_inf_nan=False):
+class ClientRequest(ApiRecord, extra="allow", strict=True, allow_inf_nan=False):
     """A request of another service's client, whose other fields are named in the reply, but not read."""
 
     @property

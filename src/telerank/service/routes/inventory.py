@@ -10,15 +10,15 @@ from pydantic import BaseModel, Field
 
 from telerank.service.errors import ERRORS, OPENAI_ERRORS, NotServed, TooLarge
 from telerank.service.routes.fields import (
+    ApiRecord,
     Docno,
     IndexName,
     ModelRequest,
-    Record,
     TextOrTexts,
     as_list,
     reply_example,
 )
-from telerank.service.state import CurrentServed, CurrentSettings, CurrentSnapshot, Snapshot
+from telerank.service.state import CurrentServed, CurrentSnapshot, Snapshot
 from telerank.stored import versions
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Document(BaseModel, from_attributes=True):
     text: str = ""
 
 
-class DocumentsReply(Record):
+class DocumentsReply(ApiRecord):
     """The documents of these names, in their order."""
 
     index: str
@@ -43,7 +43,7 @@ class DocumentsReply(Record):
     documents: list[Document]
 
 
-class IndexReply(Record, from_attributes=True):
+class IndexReply(ApiRecord, from_attributes=True):
     """An index; ``pipelines`` and ``answering`` are texts by name, ``unavailable`` why others cannot run."""
 
     name: str
@@ -58,7 +58,7 @@ class IndexReply(Record, from_attributes=True):
     vectors: list[str]
 
 
-class IndexesReply(Record):
+class IndexesReply(ApiRecord):
     """The indexes that are served, the default first, and the models by kind."""
 
     indexes: list[IndexReply]
@@ -73,13 +73,13 @@ documents_router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
 @documents_router.get("/documents", summary="Documents by name")
 async def documents(
     snapshot: CurrentSnapshot,
-    settings: CurrentSettings,
+    served: CurrentServed,
     docno: Annotated[list[Docno], Query(description="Names of documents.", examples=[["1507"]])],
     index: Annotated[IndexName, Query()] = None,
 ) -> DocumentsReply:
     """The documents of these names; 404 if one of them is not in the index."""
-    if len(docno) > settings.limits.documents:
-        raise TooLarge(f"{len(docno):,} documents, at most {settings.limits.documents:,}")
+    if len(docno) > served.settings.limits.documents:
+        raise TooLarge(f"{len(docno):,} documents, at most {served.settings.limits.documents:,}")
     opened = snapshot.served_index(index)
     if not opened.index.has_texts:
         raise NotServed(f"the index {opened.name} holds vectors alone, without documents")
@@ -119,14 +119,14 @@ class ModelCard(BaseModel):
     kind: Literal["re-ranker", "encoder", "reader"]
 
 
-class ModelsReply(Record):
+class ModelsReply(ApiRecord):
     """The models by name."""
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
 
 
-class ModelInfo(Record, protected_namespaces=()):
+class ModelInfo(ApiRecord, protected_namespaces=()):
     """The model of routes whose requests name none, and limits, as text-embeddings-inference has them."""
 
     model_id: str
@@ -168,16 +168,17 @@ async def models(snapshot: CurrentSnapshot) -> ModelsReply:
     """The names that requests may give as ``model``."""
     served = snapshot.models
     kinds: Any = (("re-ranker", served.rerankers), ("encoder", served.encoders), ("reader", served.readers))
-    cards = [ModelCard(id=name, kind=kind) for kind, family in kinds for name in family.names]
-    return ModelsReply(data=cards)
+    return ModelsReply(
+        data=[ModelCard(id=name, kind=kind) for kind, family in kinds for name in family.names]
+    )
 
 
 @models_router.get("/info", summary="The first model (text-embeddings-inference)")
-async def info(snapshot: CurrentSnapshot, settings: CurrentSettings) -> ModelInfo:
+async def info(snapshot: CurrentSnapshot, served: CurrentServed) -> ModelInfo:
     """The first re-ranker, or else the first encoder, and the limits of a request."""
     names = [*snapshot.models.rerankers.names, *snapshot.models.encoders.names]
     model = _find(snapshot, None)
-    limits = settings.limits
+    limits = served.settings.limits
     return ModelInfo(
         model_id=names[0],
         max_concurrent_requests=limits.queue,
@@ -202,10 +203,9 @@ async def tokenize(
     model = _find(snapshot, body.model)
 
     def read() -> list[list[SimpleToken]]:
-        tokenizer = served.batchers.tokenizer_of(model)
         return [
             [SimpleToken.model_validate(token) for token in tokens]
-            for tokens in tokenizer.read(texts, special=body.add_special_tokens)
+            for tokens in served.batchers.tokenizer_of(model).read(texts, special=body.add_special_tokens)
         ]
 
     return await served.search(read)
@@ -226,10 +226,9 @@ def _describe(model: Scorer | TorchEncoder) -> dict[str, Any]:
     from telerank.reranking.scorer import Scorer
 
     if isinstance(model, Scorer):
-        labels = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
         return {
             "model_dtype": model.computes_in,
-            "model_type": {"reranker": labels},
+            "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
             "max_input_length": model.reranker.shape.max_length,
             "max_batch_tokens": model.budget,
         }
@@ -242,7 +241,7 @@ def _describe(model: Scorer | TorchEncoder) -> dict[str, Any]:
     }
 
 
-class Health(Record):
+class Health(ApiRecord):
     """The state of the process."""
 
     status: Literal["live", "ready"]

@@ -15,7 +15,7 @@ from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessa
 from telerank.service.judgments import JudgmentFile
 from telerank.service.page.messages import LANGUAGES
 from telerank.service.page.render import HEADERS, Inquiry, Links
-from telerank.service.routes.fields import Record
+from telerank.service.routes.fields import ApiRecord
 from telerank.service.routes.page import PageRoute, check_length
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
@@ -24,7 +24,7 @@ from telerank.types import HIGHEST_GRADE, LEAST_GRADE
 _QUESTION = "Qui peut demander la prime d'activité ?"
 
 
-class JudgmentRequest(Record, extra="forbid"):
+class JudgmentRequest(ApiRecord, extra="forbid"):
     """A grade of a document for a query: above 0 if it is relevant, 0 if it is not."""
 
     query: str = Field(min_length=1)
@@ -33,7 +33,7 @@ class JudgmentRequest(Record, extra="forbid"):
     index: str | None = None
 
 
-class JudgmentReply(Record):
+class JudgmentReply(ApiRecord):
     """The judgment that was saved; ``qid`` is the same for the same words."""
 
     qid: str

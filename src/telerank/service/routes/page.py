@@ -28,7 +28,7 @@ from telerank.service.page.render import (
 )
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import CurrentServed, CurrentSettings, CurrentSnapshot
+from telerank.service.state import CurrentServed, CurrentSnapshot
 
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)  # errors whose messages help who asked; those of others are for the log
@@ -69,7 +69,7 @@ def is_page_error(request: Request, error: Exception) -> bool:
 
 
 async def inquiry_of(
-    settings: CurrentSettings,
+    served: CurrentServed,
     q: str = "",
     index: str | None = None,
     model: str | None = None,
@@ -82,7 +82,7 @@ async def inquiry_of(
     Unprocessable
         If the query or the pipeline is too long.
     """
-    limits = settings.limits
+    limits = served.settings.limits
     check_length("the query", q, limits.query_characters)
     check_length("the pipeline", model or "", limits.pipeline_characters)
     return Inquiry(" ".join(q.split()), index or None, model or None, page)
@@ -152,8 +152,11 @@ async def answer(request: Request, served: CurrentServed, pages: CurrentPages) -
     reader = pages.reader()
     if reader is None:
         raise NotServed("no reader is served")
-    view = await served.compute(pages.answered, pages.stage(), reader)
-    return render(request, "answer.html", {**values_of(pages), "view": view})
+    return render(
+        request,
+        "answer.html",
+        {**values_of(pages), "view": await served.compute(pages.answered, pages.stage(), reader)},
+    )
 
 
 @router.api_route("/compare", methods=_METHODS)
@@ -169,16 +172,29 @@ async def compare(
     if pages.inquiry.query and a and b and not unusable:
         left, right = pages.stage(a), pages.stage(b)
         views = await served.run_stage(left + right, pages.compare, left, right)
-    values = {**values_of(pages), "choices": pages.choices(), "views": views, "unusable": unusable}
-    return render(request, "compare.html", {**values, "a": a or "", "b": b or ""})
+    return render(
+        request,
+        "compare.html",
+        {
+            **values_of(pages),
+            "choices": pages.choices(),
+            "views": views,
+            "unusable": unusable,
+            "a": a or "",
+            "b": b or "",
+        },
+    )
 
 
 @router.api_route("/explain", methods=_METHODS)
 async def explain(request: Request, served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
     """Why a document has its rank."""
     stage = pages.stage()
-    view = await served.run_stage(stage, pages.explained, stage, docno)
-    return render(request, "explain.html", {"inquiry": pages.inquiry, "view": view})
+    return render(
+        request,
+        "explain.html",
+        {"inquiry": pages.inquiry, "view": await served.run_stage(stage, pages.explained, stage, docno)},
+    )
 
 
 async def excerpt_of(
@@ -203,8 +219,15 @@ async def document(
     thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
 ) -> Response:
     """A document, with what the address marks in it."""
-    view = await served.search(view_document, pages, docno, excerpt)
-    return render(request, "document.html", {**values_of(pages), "view": view, "thanks": thanks})
+    return render(
+        request,
+        "document.html",
+        {
+            **values_of(pages),
+            "view": await served.search(view_document, pages, docno, excerpt),
+            "thanks": thanks,
+        },
+    )
 
 
 @router.api_route("/static/{name}", methods=_METHODS)

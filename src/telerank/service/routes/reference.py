@@ -101,8 +101,7 @@ def _body_fields(schema: Record, schemas: Record) -> Iterator[ApiField]:
     for record in _forms(schema, schemas):
         required = record.get("required", [])
         for name, each in record.get("properties", {}).items():
-            description = each.get("description", "")
-            yield _field(name, each, description, schemas, required=name in required)
+            yield _field(name, each, each.get("description", ""), schemas, required=name in required)
 
 
 def _field(name: str, schema: Record, description: str, schemas: Record, *, required: bool) -> ApiField:
@@ -116,8 +115,9 @@ def _kind(schema: Record, schemas: Record) -> str:
         return " or ".join(_json(value) for value in schema.get("enum", [schema.get("const")]))
     forms = schema.get("anyOf", schema.get("oneOf"))
     if forms:
-        kinds = dict.fromkeys(_kind(form, schemas) for form in forms)
-        return " or ".join(kind for kind in kinds if kind != "null")
+        return " or ".join(
+            kind for kind in dict.fromkeys(_kind(form, schemas) for form in forms) if kind != "null"
+        )
     if "$ref" in schema:
         target = _resolve(schema, schemas)
         return _kind(target, schemas) if "enum" in target else "object"
@@ -163,5 +163,8 @@ router = APIRouter(include_in_schema=False)
 @router.api_route("/docs", methods=["GET", "HEAD"])
 async def reference(request: Request) -> Response:
     """Every operation of the API, with an example."""
-    operations = describe_api(request.app.openapi(), str(request.base_url))
-    return render(request, "api.html", {"inquiry": Inquiry(), "operations": operations})
+    return render(
+        request,
+        "api.html",
+        {"inquiry": Inquiry(), "operations": describe_api(request.app.openapi(), str(request.base_url))},
+    )

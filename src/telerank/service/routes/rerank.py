@@ -17,10 +17,10 @@ from telerank.service.batching.waiting import BatchedReply, PairsToScore
 from telerank.service.errors import ERRORS, BadRequest, Unprocessable
 from telerank.service.routes.examples import EXAMPLES
 from telerank.service.routes.fields import (
+    ApiRecord,
     Calls,
     CleanText,
     ModelRequest,
-    Record,
     TextOrTexts,
     Truncate,
     Usage,
@@ -126,7 +126,7 @@ class RerankMeta(BaseModel):
     warnings: list[str] | None = None
 
 
-class RerankReply(Record):
+class RerankReply(ApiRecord):
     """Documents, the most relevant first."""
 
     id: str
@@ -146,7 +146,7 @@ class PairScore(BaseModel):
     truncated: Literal[True] | None = None
 
 
-class ScoresReply(Record):
+class ScoresReply(ApiRecord):
     """The scores of pairs, in their order."""
 
     id: str
@@ -200,21 +200,26 @@ async def score(body: PairsRequest, calls: Calls) -> ScoresReply:
         first *= len(second)
     if len(first) != len(second):
         raise Unprocessable(f"text_1 has {len(first)} texts, text_2 {len(second)}: expected one, or as many")
-    pairs = PairsToScore(list(zip(first, second, strict=True)))
-    name, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
+    name, reply = await calls.score(
+        body.model, PairsToScore(list(zip(first, second, strict=True))), may_cut=body.truncate is not False
+    )
     scores, cuts = sigmoid(reply.results).tolist(), reply.cut.tolist()
     data = [
         PairScore(index=index, score=score, truncated=cut or None)
         for index, (score, cut) in enumerate(zip(scores, cuts, strict=True))
     ]
-    usage = Usage.of(reply.tokens)
-    return ScoresReply(id=f"score-{uuid4().hex}", created=int(time()), model=name, data=data, usage=usage)
+    return ScoresReply(
+        id=f"score-{uuid4().hex}", created=int(time()), model=name, data=data, usage=Usage.of(reply.tokens)
+    )
 
 
 async def _rerank_texts(body: TextsToRerank, calls: Calls) -> list[TextScore]:
     left = body.truncation_direction.lower() == "left"
-    pairs = PairsToScore([(body.query, text) for text in body.texts], left=left)
-    _, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
+    _, reply = await calls.score(
+        body.model,
+        PairsToScore([(body.query, text) for text in body.texts], left=left),
+        may_cut=body.truncate is not False,
+    )
     scores = reply.results if body.raw_scores else sigmoid(reply.results)
     return [
         TextScore(
@@ -229,8 +234,11 @@ async def _rerank_texts(body: TextsToRerank, calls: Calls) -> list[TextScore]:
 
 async def _rerank_documents(body: DocumentsToRerank, calls: Calls) -> RerankReply:
     texts = [_read_text(number, doc, body.rank_fields) for number, doc in enumerate(body.documents)]
-    pairs = PairsToScore([(body.query, text) for text in texts], body.max_tokens_per_doc)
-    name, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
+    name, reply = await calls.score(
+        body.model,
+        PairsToScore([(body.query, text) for text in texts], body.max_tokens_per_doc),
+        may_cut=body.truncate is not False,
+    )
     scores = reply.results if body.raw_scores else sigmoid(reply.results)
     results = []
     for index in _best_first(reply)[: body.top_n or None]:
@@ -253,8 +261,7 @@ async def _rerank_documents(body: DocumentsToRerank, calls: Calls) -> RerankRepl
         tokens=TokenCounts(input_tokens=reply.tokens),
         warnings=warnings or None,
     )
-    usage = Usage.of(reply.tokens)
-    return RerankReply(id=uuid4().hex, model=name, results=results, usage=usage, meta=meta)
+    return RerankReply(id=uuid4().hex, model=name, results=results, usage=Usage.of(reply.tokens), meta=meta)
 
 
 def _read_text(number: int, doc: str | Mapping[str, Any], fields: Sequence[str] | None) -> str:

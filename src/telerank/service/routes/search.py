@@ -176,8 +176,13 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
     more = len(ranked.ranking) > last
-    run = record_run(served, index, stage.text, query, ranked.stages)
-    return SearchReply(**run, page=request.page, k=request.k, more=more, hits=hits)
+    return SearchReply(
+        **record_run(served, index, stage.text, query, ranked.stages),
+        page=request.page,
+        k=request.k,
+        more=more,
+        hits=hits,
+    )
 
 
 @router.get("/explain", summary="Explain a score")
@@ -194,14 +199,13 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.pipeline(request.pipeline)
-    explanation = await served.run_stage(stage, explain_score, stage, query, request.docno)
     return ExplainReply(
         query=query.text,
         index=index.name,
         generation=index.generation,
         pipeline=stage.text,
         docno=request.docno,
-        explanation=explanation,
+        explanation=await served.run_stage(stage, explain_score, stage, query, request.docno),
     )
 
 
@@ -231,8 +235,9 @@ def record_run(
     note(**run)
     for each in runs:
         name = each.stage.partition("(")[0]
-        seconds = each.milliseconds / 1000
-        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(seconds)
+        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(
+            each.milliseconds / 1000
+        )
     return {**run, "milliseconds": sum(each.milliseconds for each in runs), "stages": runs}
 
 
@@ -251,8 +256,14 @@ def list_hits(index: ServedIndex, ranking: Ranking, request: SearchRequest) -> l
     hits = []
     for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
         doc = opened.doc(docno)
-        text = doc.text if request.text else None
-        hit = Hit(rank=rank, docno=docno, score=score, title=doc.title, url=doc.url, text=text)
+        hit = Hit(
+            rank=rank,
+            docno=docno,
+            score=score,
+            title=doc.title,
+            url=doc.url,
+            text=doc.text if request.text else None,
+        )
         if request.highlight and opened.has_texts:
             matches = find_matches(opened.analyzer, doc.text, terms)
             hit.terms = [HighlightedTerm(**match._asdict()) for match in matches]
