@@ -67,7 +67,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
         docs_url=None,  # its page loads a script from another host
         redoc_url=None,
     )
-    app.state.served = Served(settings, readiness=readiness)
+    app.state.served = Served(settings, readiness)
     app.state.failure, app.state.give_up, app.state.when_ready = None, lambda: None, lambda: None
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     for path in {route.path for route in routes}:

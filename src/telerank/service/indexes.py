@@ -76,53 +76,40 @@ def read_signature(folder: Path) -> Signature:
     return tuple(signature)
 
 
-@dataclass(eq=False)
 class ServedIndex:
     """An index with its pipelines: those of the settings, those saved with it, and texts of requests.
 
-    Nothing is read from the folder after :meth:`open`: a change to it is seen by the next one alone.
+    Nothing is read from the folder once it is made: a change to it is seen by the next one alone.
     ``model`` and ``answer`` are the pipelines that the settings choose; ``pipelines`` are the texts by name,
     ``answering`` those that end in ``read(READER)``; ``unavailable`` says why others cannot be run here.
     ``generation`` is how often the index has been changed (0 of vectors alone), ``analyzer`` the name of its
     analyzer (None of vectors alone).
+
+    Raises
+    ------
+    TelerankError
+        If the index cannot be opened.
     """
 
-    name: str
-    index: Index
-    models: ServedModels
-    settings: ServiceSettings
-    signature: Signature = ()
-    model: str | None = field(init=False)
-    answer: str | None = field(init=False)
-    pipelines: dict[str, str] = field(default_factory=dict, init=False)
-    answering: dict[str, str] = field(default_factory=dict, init=False)
-    unavailable: dict[str, str] = field(default_factory=dict, init=False)
-    _stages: dict[str, Any] = field(default_factory=dict, init=False)
-    _recent: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False)
-    _retrievers: dict[str, DenseRetriever] = field(default_factory=dict, init=False)
-    _is_open: bool = field(default=False, init=False)
-    _texts: dict[str, str] = field(default_factory=dict, init=False)
-    documents: int = field(init=False)
-    generation: int = field(init=False)
-    analyzer: str | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        index = self.index
+    def __init__(self, name: str, models: ServedModels, settings: ServiceSettings) -> None:
+        self.name, self.models, self.settings = name, models, settings
+        folder = settings.indexes[name]
+        self.signature = read_signature(folder)  # before: a change meanwhile is seen by the next look
+        index = self.index = Index(folder)
         self.documents = len(index)
         self.generation = index.sparse.manifest.generation if index.has_texts else 0
         self.analyzer = index.analyzer.name if index.has_texts else None
         self.model, self.answer = (
-            text and self._name_folders(text) for text in (self.settings.model, self.settings.answer)
+            text and self._name_folders(text) for text in (settings.model, settings.answer)
         )
-
-    @classmethod
-    def open(cls, name: str, models: ServedModels, settings: ServiceSettings) -> ServedIndex:
-        """Open an index of the settings as it is now; raises TelerankError if it cannot be opened."""
-        folder = settings.indexes[name]
-        signature = read_signature(folder)  # before: a change meanwhile is seen by the next look
-        served = cls(name, Index(folder), models, settings, signature)
-        served._read_pipelines()
-        return served
+        self.pipelines: dict[str, str] = {}
+        self.answering: dict[str, str] = {}
+        self.unavailable: dict[str, str] = {}
+        self._stages: dict[str, Any] = {}
+        self._recent: OrderedDict[str, Any] = OrderedDict()
+        self._retrievers: dict[str, DenseRetriever] = {}
+        self._is_open = False
+        self._read_pipelines()
 
     @property
     def vectors(self) -> list[str]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 from typing import Annotated, ParamSpec, TypeVar, cast
@@ -47,7 +47,6 @@ class Snapshot:
         return self.indexes[name]
 
 
-@dataclass(eq=False)
 class Served:
     """What this process serves, behind one object: requests take a :meth:`snapshot` of it.
 
@@ -57,21 +56,14 @@ class Served:
     requests whose work waits for a thread or runs in one, ``batchers`` score and encode across requests.
     """
 
-    settings: ServiceSettings
-    readiness: Readiness | None = None
-    metrics: Metrics = field(default_factory=Metrics)
-    doing: str = "starting"
-    waiting: int = field(default=0, init=False)
-    batchers: Batchers = field(init=False)
-    is_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _snapshot: Snapshot | None = field(default=None, init=False)
-    _models: ThreadPoolExecutor = field(init=False)
-    _searches: ThreadPoolExecutor = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, settings: ServiceSettings, readiness: Readiness | None = None) -> None:
+        self.settings, self.readiness, self.metrics = settings, readiness, Metrics()
+        self.doing, self.waiting = "starting", 0
+        self.is_settled = asyncio.Event()
+        self._snapshot: Snapshot | None = None
         self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
-        self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
-        self.batchers = Batchers(self._models, self.settings.limits, BatchMetrics(self.metrics.registry))
+        self._searches = ThreadPoolExecutor(settings.threads, thread_name_prefix="searches")
+        self.batchers = Batchers(self._models, settings.limits, BatchMetrics(self.metrics.registry))
 
     @property
     def is_open(self) -> bool:
@@ -83,12 +75,6 @@ class Served:
         if self._snapshot is None:
             raise Unready(f"not ready: {self.doing}")
         return self._snapshot
-
-    def check_ready(self) -> None:
-        """Raise Unready unless this process, and every other one, is ready."""
-        self.snapshot()
-        if self.readiness is not None and not self.readiness.is_complete:
-            raise Unready("not ready: other processes are opening")
 
     def open(self) -> None:
         """Open and warm everything, in the thread of the models.
@@ -106,7 +92,7 @@ class Served:
         indexes = {}
         for name in self.settings.indexes:
             self.doing = f"opening {name}"
-            indexes[name] = ServedIndex.open(name, models, self.settings)
+            indexes[name] = ServedIndex(name, models, self.settings)
         models.close()
         for first in list(indexes.values())[:1]:
             for text in (first.model, first.answer):
@@ -117,17 +103,15 @@ class Served:
             index.warm()
         models.warm()
         self.doing = "serving"
-        self._snapshot = Snapshot(self.settings, indexes, models)
-        for index in indexes.values():
-            self.metrics.generation.labels(index.name).set(index.generation)
+        self.show(Snapshot(self.settings, indexes, models))
         if self.readiness is not None:
             self.readiness.mark()
 
-    def replace_index(self, index: ServedIndex) -> None:
-        """Let requests from now on have this index, opened and warmed, in place of the one of its name."""
-        snapshot = self.snapshot()
-        self._snapshot = replace(snapshot, indexes={**snapshot.indexes, index.name: index})
-        self.metrics.generation.labels(index.name).set(index.generation)
+    def show(self, snapshot: Snapshot) -> None:
+        """Let requests from now on have these indexes, opened and warmed."""
+        self._snapshot = snapshot
+        for index in snapshot.indexes.values():
+            self.metrics.generation.labels(index.name).set(index.generation)
 
     def close(self) -> None:
         """End the threads; what waits is dropped."""
@@ -220,7 +204,7 @@ class IndexWatch:
         if signature == index.signature or (refused == signature and time.monotonic() < until):
             return False
         try:
-            changed = await asyncio.to_thread(ServedIndex.open, index.name, index.models, index.settings)
+            changed = await asyncio.to_thread(ServedIndex, index.name, index.models, index.settings)
             if lost := list(find_lost(index, changed)):
                 self._refuse(index.name, signature, "; ".join(lost))
                 return False
@@ -228,7 +212,8 @@ class IndexWatch:
         except (TelerankError, OSError) as error:
             self._refuse(index.name, signature, str(error))
             return False
-        self.served.replace_index(changed)
+        snapshot = self.served.snapshot()
+        self.served.show(replace(snapshot, indexes={**snapshot.indexes, index.name: changed}))
         self._refused.pop(index.name, None)
         self.served.metrics.swaps.labels(index.name, "taken up").inc()
         _log.info(

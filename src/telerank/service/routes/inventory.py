@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 
-from telerank.service.errors import ERRORS, OPENAI_ERRORS, NotServed, TooLarge
+from telerank.service.errors import ERRORS, OPENAI_ERRORS, NotServed, TooLarge, Unready
 from telerank.service.routes.fields import (
     ApiRecord,
     Docno,
@@ -260,7 +260,9 @@ async def live() -> Health:
 @operations_router.get("/health/ready", summary="Whether the service is ready", responses={503: ERRORS[503]})
 async def ready(served: CurrentServed) -> Health:
     """200 if the indexes and the models are open and warm, else 503."""
-    served.check_ready()
+    served.snapshot()
+    if served.readiness is not None and not served.readiness.is_complete:
+        raise Unready("not ready: other processes are opening")
     return Health(status="ready")
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
 from telerank.expressions import quote
@@ -65,10 +65,8 @@ class SearchRequest(Body):
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
 
 
-class SearchParameters(SearchRequest):
+class SearchParameters(SearchRequest, strict=False):
     """A search as an address has it, in which every value is a text."""
-
-    model_config = ConfigDict(strict=False)
 
 
 class HighlightedTerm(BaseModel):
@@ -125,10 +123,8 @@ class ExplainRequest(Body):
     pipeline: PipelineText = None
 
 
-class ExplainParameters(ExplainRequest):
+class ExplainParameters(ExplainRequest, strict=False):
     """The same as an address has it."""
-
-    model_config = ConfigDict(strict=False)
 
 
 class ExplainReply(PipelineReply):
@@ -371,13 +367,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
 
 
 def answering_text(index: ServedIndex, request: AnswerRequest) -> str | None:
-    """The text of the pipeline that a request asks for; None: the default one.
-
-    Raises
-    ------
-    Unprocessable
-        If it names no reader and none is served, or a depth for a pipeline that has its own.
-    """
+    """The text of the pipeline that a request asks for; None: the default one."""
     if request.reader is None:
         if request.depth is not None:
             raise Unprocessable("depth: it goes with a reader; a pipeline has its own, such as bm25 % 20")
