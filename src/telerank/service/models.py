@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from telerank.errors import MissingExtra
 from telerank.retrieval.index import locate_model
@@ -42,7 +42,7 @@ class ModelFamily(Generic[Model]):
     Each is made once, while the process opens what it serves. Afterwards the family is closed.
     """
 
-    kind: str
+    kind: Literal["re-ranker", "encoder", "reader"]
     class_name: str
     sources: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)

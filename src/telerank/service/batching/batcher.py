@@ -37,6 +37,8 @@ Request = TypeVar("Request", bound=Sized)
 Value = TypeVar("Value")
 _SMOOTHING = 0.2  # of the measured seconds of a text: the weight of a new batch
 _LONGEST_RETRY = 60  # seconds
+# why requests are not answered, for the metrics
+_REASONS = {TimeoutError: "late", asyncio.CancelledError: "left", Unprocessable: "cut"}
 
 
 class BatchMetrics:
@@ -135,24 +137,16 @@ class Batcher(Generic[Request]):
         count = len(request)
         self._admit(count)
         self.requests, self.texts = self.requests + 1, self.texts + count
-        outcome = "failed"
         try:
             async with asyncio.timeout(self.limits.seconds):
                 reply = await self._answer(request, may_cut)
-            outcome = ""
-        except TimeoutError as error:
-            outcome = "late"
-            raise Unready(f"not done within {self.limits.seconds:g} seconds") from error
-        except asyncio.CancelledError:
-            outcome = "left"
-            raise
-        except Unprocessable:
-            outcome = "cut"
+        except BaseException as error:
+            self.metrics.dropped(self.name, _REASONS.get(type(error), "failed"))
+            if isinstance(error, TimeoutError):
+                raise Unready(f"not done within {self.limits.seconds:g} seconds") from error
             raise
         finally:
             self.requests, self.texts = self.requests - 1, self.texts - count
-            if outcome:
-                self.metrics.dropped(self.name, outcome)
         self.metrics.replied(self.name, reply)
         return reply
 

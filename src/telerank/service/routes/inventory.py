@@ -166,10 +166,9 @@ models_router = APIRouter(tags=["models"], responses=ERRORS)
 @models_router.get("/models", summary="The models (OpenAI)", responses=OPENAI_ERRORS)
 async def models(snapshot: CurrentSnapshot) -> ModelsReply:
     """The names that requests may give as ``model``."""
-    served = snapshot.models
-    kinds: Any = (("re-ranker", served.rerankers), ("encoder", served.encoders), ("reader", served.readers))
+    families = snapshot.models.families
     return ModelsReply(
-        data=[ModelCard(id=name, kind=kind) for kind, family in kinds for name in family.names]
+        data=[ModelCard(id=name, kind=family.kind) for family in families for name in family.names]
     )
 
 
@@ -213,12 +212,11 @@ async def tokenize(
 
 def _find(snapshot: Snapshot, name: str | None) -> Scorer | TorchEncoder:
     """The re-ranker or encoder of a name; None: the first re-ranker, else the first encoder."""
-    rerankers, encoders = snapshot.models.rerankers.names, snapshot.models.encoders.names
-    if name in rerankers or (name is None and rerankers):
-        return snapshot.models.rerankers.find(name)
-    if name in encoders or (name is None and encoders):
-        return snapshot.models.encoders.find(name)
-    raise NotServed.named("re-ranker or encoder", name or "", [*rerankers, *encoders])
+    families = (snapshot.models.rerankers, snapshot.models.encoders)
+    for family in families:
+        if name in family.names or (name is None and family.names):
+            return family.find(name)
+    raise NotServed.named("re-ranker or encoder", name or "", [each for f in families for each in f.names])
 
 
 def _describe(model: Scorer | TorchEncoder) -> dict[str, Any]:

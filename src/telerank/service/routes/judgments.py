@@ -69,7 +69,11 @@ async def add_judgment(
 async def judge(request: Request, served: CurrentServed, snapshot: CurrentSnapshot) -> Response:
     """What a thumb of the page sends: saved, then back to where it was pressed, or JSON for the script."""
     require_own_page(request, served.settings, is_form=True)
-    form = await _read_form(request)
+    body = await request.body()
+    try:  # its fields, each once
+        form = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS))
+    except ValueError as error:  # of which UnicodeDecodeError is one
+        raise BadRequest("the form cannot be read") from error
     index = form.get("index") or None
     try:
         grade = int(form.get("grade", ""))
@@ -128,16 +132,6 @@ async def _save(served: Served, snapshot: Snapshot, judgment: JudgmentRequest) -
     except ValueError as error:
         raise Unprocessable(str(error)) from error
     return JudgmentReply(**asdict(saved))
-
-
-async def _read_form(request: Request) -> Mapping[str, str]:
-    """The fields of a form, each once."""
-    body = await request.body()
-    try:
-        fields = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
-    except ValueError as error:  # of which UnicodeDecodeError is one
-        raise BadRequest("the form cannot be read") from error
-    return dict(fields)
 
 
 def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
