@@ -72,7 +72,7 @@ def listening(settings: Any, app: Any = None) -> Iterator[str]:
     import uvicorn
 
     from telerank.service.app import create_app
-    from telerank.service.guards.protocol import BoundedConfig
+    from telerank.service.workers import BoundedConfig
 
     config = BoundedConfig(settings, app or create_app(settings), host="127.0.0.1", port=0, log_config=None)
     server = uvicorn.Server(config)

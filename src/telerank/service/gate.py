@@ -1,14 +1,23 @@
-"""Limits of requests: what is unauthorised, too long, too deep, too slow or not UTF-8 reaches no route."""
+"""What stands before the routes: hosts, API keys, and limits of requests.
+
+What is unauthorised, too long, too deep, too slow or not UTF-8 reaches no route.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hmac
 import json
 import re
+import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
+from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -18,22 +27,94 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from telerank.errors import shorten
 from telerank.service.errors import (
     BadRequest,
+    Misdirected,
     Overloaded,
     ServiceError,
     TooLarge,
+    Unauthorized,
     Unprocessable,
     Unsupported,
     error_response,
 )
-from telerank.service.guards.access import KeyRing, ServedHosts, TrustedProxies
-from telerank.service.settings import HEALTH, Limits, ServiceSettings, add_prefix, path_of
+from telerank.service.settings import HEALTH, Limits, ServiceSettings, path_of
 
+Headers = Iterable[tuple[bytes, bytes]]
 _DISCARDED = 8  # times the limit of a body that is read and discarded, so that the client reads the reply
 _BUFFERED = 100  # times that limit, of the bodies of all requests together
+_SECONDS = 5.0  # in which a body behind an error is discarded
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?")
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+
+
+def check_key(headers: Headers, digests: Sequence[bytes]) -> None:
+    """Check that a request has a key, by the hashes of all; without keys, every request is served.
+
+    ``Authorization`` has it as ``Bearer KEY``, as ``KEY`` alone, or as the password of ``Basic``;
+    or ``X-API-Key`` has it. Comparing takes the same time whatever is given.
+
+    Raises
+    ------
+    Unauthorized
+        If it has none, or an unknown one.
+    """
+    keys = []
+    for name, value in headers:
+        scheme, _, rest = value.strip().partition(b" ")
+        if name == b"authorization" and scheme.lower() == b"bearer":
+            keys.append(rest.strip())
+        elif name == b"authorization" and scheme.lower() == b"basic":
+            try:
+                keys.append(base64.b64decode(rest, validate=True).partition(b":")[2])
+            except binascii.Error:
+                keys.append(b"")
+        elif name in (b"authorization", b"x-api-key"):
+            keys.append(value.strip())
+    hashes = [sha256(key).digest() for key in keys]
+    known = sum(hmac.compare_digest(digest, given) for given in hashes for digest in digests)
+    if digests and not known:
+        raise Unauthorized("unknown API key" if keys else "no API key: send Authorization: Bearer KEY")
+
+
+def check_host(headers: Headers, names: Iterable[str]) -> None:
+    """Check the host of a request: an IP address, or one of ``names``, of which ``*.`` begins domains.
+
+    A page of another name that is made to lead here (DNS rebinding) must not read or write as if it were
+    the service's own. An address is no name, so nobody else can make it lead here. HTTP/1.0 has no host, and
+    no browser speaks that.
+
+    Raises
+    ------
+    Misdirected
+        If it is another one.
+    """
+    domains = tuple(name[1:] for name in names if name.startswith("*"))
+    for header, value in headers:
+        if header != b"host":
+            continue
+        host = value.decode("latin1")
+        match = _HOST.fullmatch(host)
+        name = (match["v6"] or match["name"]).lower().rstrip(".") if match else ""
+        if not (match and (name in names or name.endswith(domains) or _is_address(name))):
+            raise Misdirected(f"the host {shorten(host)} is not served: see allowed_hosts")
+
+
+class TrustedProxies:
+    """Proxies by address or network; what they say of a client (``X-Forwarded-For``) is believed."""
+
+    def __init__(self, proxies: Iterable[str]) -> None:
+        self._networks = [ip_network(each, strict=False) for each in proxies]
+
+    def __contains__(self, address: str) -> bool:
+        return _is_address(address) and any(ip_address(address) in network for network in self._networks)
+
+
+def _is_address(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_address(text))
+    return False
 
 
 @dataclass(eq=False)
@@ -56,8 +137,9 @@ class RequestGate:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self.app, self.limits, self.prefix = app, settings.limits, settings.prefix
-        self._keys = KeyRing(settings.keys)
-        self._hosts = ServedHosts(settings.allowed_hosts, settings.host)
+        self._digests = [sha256(key.encode()).digest() for key in settings.keys]
+        hosts = ("localhost", socket.gethostname(), settings.host, *settings.allowed_hosts)
+        self._hosts = {name.lower().rstrip(".") for name in hosts}
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._open: Counter[str] = Counter()  # requests by the address of the client
         self._buffered = 0
@@ -66,41 +148,43 @@ class RequestGate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        add_prefix(scope, self.prefix)
-        body = IncomingBody()
+        # ASGI's paths begin with the prefix. No path of the service does by itself: one that a proxy has
+        # stripped could not be told from it.
+        scope["root_path"] = self.prefix
+        if not scope["path"].startswith(f"{self.prefix}/"):
+            scope["path"] = f"{self.prefix}{scope['path']}"
+        body, headers = IncomingBody(), dict(scope["headers"])
+        has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0") != b""
         try:
-            self._check_head(scope)
+            check_target(scope, self.limits)
             if path_of(scope) in HEALTH:
+                if has_body:
+                    raise BadRequest("expected no body")
                 await self.app(scope, receive, send)
                 return
+            check_host(scope["headers"], self._hosts)
+            check_key(scope["headers"], self._digests)
+            self._check_announced(headers, has_body=has_body)
             with self._counted(scope):
                 await self._read(receive, body)
                 if not body.has_left:
-                    check_body(body.content, scope, self.limits)
+                    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+                    check_body(body.content, kind, self.limits)
                     await run_while_connected(self.app, scope, bytes(body.content), receive, send)
         except ServiceError as error:
-            unread = 0 if body.is_complete or not _has_body(scope) else _DISCARDED * self.limits.body_bytes
+            unread = _DISCARDED * self.limits.body_bytes if has_body and not body.is_complete else 0
             await refuse(error, scope, receive, send, unread=unread)
         finally:
             self._buffered -= len(body.content)
 
-    def _check_head(self, scope: Scope) -> None:
-        """Raise the error of a request that is refused whatever its body is."""
-        check_target(scope, self.limits)
-        check_headers(scope, self.limits)
-        if path_of(scope) in HEALTH:
-            if _has_body(scope):
-                raise BadRequest("expected no body")
-            return
-        self._hosts.check(scope["headers"])
-        self._keys.check(scope["headers"])
-        headers = dict(scope["headers"])
+    def _check_announced(self, headers: dict[bytes, bytes], *, has_body: bool) -> None:
+        """Raise the error of a body that its headers condemn."""
         encoding = headers.get(b"content-encoding", b"identity").decode("latin1")
-        if encoding.lower() != "identity" and _has_body(scope):
+        if encoding.lower() != "identity" and has_body:
             raise Unsupported(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
-            raise _too_large(self.limits)
+            raise TooLarge(f"the body has more than {self.limits.body_bytes:,} bytes")
 
     @contextmanager
     def _counted(self, scope: Scope) -> Iterator[None]:
@@ -132,7 +216,7 @@ class RequestGate:
                     self._buffered += len(chunk)
                     body.is_complete = not message.get("more_body", False)
                     if len(body.content) > most:
-                        raise _too_large(self.limits)
+                        raise TooLarge(f"the body has more than {most:,} bytes")
                     if self._buffered > _BUFFERED * most:
                         raise Overloaded("too many requests send their bodies: try again")
         except TimeoutError as error:
@@ -140,16 +224,20 @@ class RequestGate:
 
 
 def check_target(scope: Scope, limits: Limits) -> None:
-    """Check the path and the query string.
+    """Check the path, the query string, and the number and size of the headers.
 
     Raises
     ------
     TooLarge
         If they are too long.
     BadRequest
-        If they are not UTF-8, or the path has a control character.
+        If path or query string are not UTF-8, or the path has a control character.
     """
-    path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+    path, query, headers = (
+        scope.get("raw_path") or scope["path"].encode(),
+        scope["query_string"],
+        scope["headers"],
+    )
     if len(path) + len(query) > limits.path_bytes:
         raise TooLarge(f"path and query string have at most {limits.path_bytes:,} bytes")
     try:
@@ -159,18 +247,13 @@ def check_target(scope: Scope, limits: Limits) -> None:
         raise BadRequest("path or query string: not UTF-8") from error
     if _CONTROL.search(decoded):
         raise BadRequest("path: it has a control character")
-
-
-def check_headers(scope: Scope, limits: Limits) -> None:
-    """Check the number and the size of the headers; raises TooLarge."""
-    headers = scope["headers"]
     size = sum(len(name) + len(value) for name, value in headers)
     if len(headers) > limits.headers or size > limits.header_bytes:
         raise TooLarge(f"at most {limits.headers} headers of {limits.header_bytes:,} bytes in all")
 
 
-def check_body(content: bytearray, scope: Scope, limits: Limits) -> None:
-    """Check a body: JSON and forms are UTF-8, JSON has no more levels than the limits say, and no key twice.
+def check_body(content: bytearray, kind: bytes, limits: Limits) -> None:
+    """Check a body of a type: JSON and forms are UTF-8, JSON is not too deep, and has no key twice.
 
     Raises
     ------
@@ -179,7 +262,6 @@ def check_body(content: bytearray, scope: Scope, limits: Limits) -> None:
     Unprocessable
         If an object has a key twice.
     """
-    kind = dict(scope["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
     is_form = kind == b"application/x-www-form-urlencoded"
     if not content or not (is_form or b"json" in kind):
         return
@@ -193,8 +275,15 @@ def check_body(content: bytearray, scope: Scope, limits: Limits) -> None:
         raise BadRequest("the body is no JSON in UTF-8: it has a NUL")
     if measure_depth(content) > limits.json_depth:
         raise BadRequest(f"the body has more than {limits.json_depth} levels of brackets")
+
+    def check_keys(pairs: list[tuple[str, Any]]) -> None:
+        names = Counter(name for name, _ in pairs)
+        if len(names) < len(pairs):
+            name = names.most_common(1)[0][0]
+            raise Unprocessable(f"{shorten(name)[1:-1]}: an object has this key twice")
+
     with suppress(ValueError, RecursionError):  # the route says what is no JSON
-        json.loads(content, object_pairs_hook=_check_keys)
+        json.loads(content, object_pairs_hook=check_keys)
 
 
 def measure_depth(text: bytes | bytearray) -> int:
@@ -203,33 +292,34 @@ def measure_depth(text: bytes | bytearray) -> int:
     return int(_STEPS[characters].cumsum(dtype=np.int64).max(initial=0))
 
 
-def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    names = Counter(name for name, _ in pairs)
-    if len(names) < len(pairs):
-        raise Unprocessable(f"{shorten(names.most_common(1)[0][0])[1:-1]}: an object has this key twice")
-
-
-def _too_large(limits: Limits) -> TooLarge:
-    return TooLarge(f"the body has more than {limits.body_bytes:,} bytes")
-
-
-def _has_body(scope: Scope) -> bool:
-    headers = dict(scope["headers"])
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0") != b""
-
-
-_SECONDS = 5.0  # in which a body behind an error is discarded
-
-
 async def run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
     """Run ``app`` on a request whose body was read; cancel it if the client leaves before the reply."""
-    connection = _Connection(body, receive, send)
-    running: Any = app(scope, connection.receive, connection.send)
+    left, has_replied = asyncio.Event(), False
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_read() -> Message:
+        """The body once, then whether the client has left."""
+        if messages:
+            return messages.pop()
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def observe(message: Message) -> None:
+        nonlocal has_replied
+        has_replied |= message["type"] == "http.response.body" and not message.get("more_body", False)
+        await send(message)
+
+    async def wait_until_left() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
+
+    running: Any = app(scope, receive_read, observe)
     handling: asyncio.Task[None] = asyncio.create_task(running)
-    watching = asyncio.create_task(connection.wait_until_left())
+    watching = asyncio.create_task(wait_until_left())
     try:
         await asyncio.wait((handling, watching), return_when=asyncio.FIRST_COMPLETED)
-        if not handling.done() and not connection.has_replied:
+        if not handling.done() and not has_replied:
             handling.cancel()
             with suppress(asyncio.CancelledError):
                 await handling
@@ -250,8 +340,7 @@ async def refuse(error: ServiceError, scope: Scope, receive: Receive, send: Send
         return
 
     async def send_unfinished(message: Message) -> None:
-        is_body = message["type"] == "http.response.body"
-        await send({**message, "more_body": True} if is_body else message)
+        await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
 
     await error_response(error, scope, {"Connection": "close"})(scope, receive, send_unfinished)
     waits_to_send = dict(scope["headers"]).get(b"expect", b"").lower() == b"100-continue"
@@ -261,30 +350,3 @@ async def refuse(error: ServiceError, scope: Scope, receive: Receive, send: Send
                 message = await receive()
                 unread = unread - len(message.get("body", b"")) if message.get("more_body") else 0
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-class _Connection:
-    """What the application receives and sends: the body once, then whether the client has left."""
-
-    def __init__(self, body: bytes, receive: Receive, send: Send) -> None:
-        self.has_replied = False
-        self._body: bytes | None = body
-        self._receive, self._send = receive, send
-        self._left = asyncio.Event()
-
-    async def receive(self) -> Message:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self.has_replied = True
-        await self._send(message)
-
-    async def wait_until_left(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._left.set()
