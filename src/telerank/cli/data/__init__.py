@@ -26,8 +26,7 @@ from telerank.parameters import Flags, Help, Split
 from telerank.types import name_pages
 
 if TYPE_CHECKING:
-    from telerank.corpus.collection import Collection
-    from telerank.corpus.collection import CollectionContents
+    from telerank.corpus.collection import Collection, CollectionContents
 
 _SHOWN = 600  # characters of a text
 

@@ -17,8 +17,8 @@ from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
-    from telerank.corpus.derived.writing import WrittenDocuments
     from telerank.corpus.derived.ranking_set import RankingSet
+    from telerank.corpus.derived.writing import WrittenDocuments
 
 
 @derive
