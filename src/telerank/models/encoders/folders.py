@@ -29,7 +29,6 @@ from transformers import PreTrainedTokenizerFast
 
 from telerank.drafts import share_weights
 from telerank.errors import ModelError
-from telerank.models.e5 import E5_DOCUMENT, E5_NAMES, E5_QUERY
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
 from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.loading import (
@@ -43,8 +42,12 @@ from telerank.models.loading import (
 )
 from telerank.models.random_numbers import seeded
 from telerank.records import read_record
+from telerank_e5 import DOCUMENT as E5_DOCUMENT
+from telerank_e5 import QUERY as E5_QUERY
 
 T = TypeVar("T")
+E5_NAMES = ("e5-small", "multilingual-e5-small")
+"""Names, and names of folders, of the model: on the hub it does not say what begins a text."""
 SETTINGS = "bi_encoder.json"
 DOCUMENT = "document"
 MODULES = "modules.json"
@@ -91,7 +94,7 @@ def load_bi_encoder(
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
     The settings are those of the folder, if :func:`save_bi_encoder` or sentence-transformers wrote it. One of
-    the names :data:`~telerank.models.e5.E5_NAMES` has E5's, as far as its folder does not say them:
+    the names :data:`E5_NAMES` has E5's, as far as its folder does not say them:
     mean, cosine, ``query: `` and ``passage: `` before the texts. Any other encoder gets RepBERT's: mean,
     inner product, 20 and 256 tokens, token types 0 and 1. ``settings`` overrides them, and ``dropout`` every
     probability of dropout in the encoder.
