@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -14,7 +17,6 @@ from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
-from telerank.retrieval.hits import locate_hit
 from telerank.show.progress import show_progress
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
@@ -105,7 +107,34 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        return locate_hit(self.sparse, self.doc(docno), query) if self.has_texts else None
+        if not self.has_texts:
+            return None
+        index, doc = self.sparse, self.doc(docno)
+        whole = doc.locate()
+        if whole is None or len(doc.marks) < 2:
+            return whole
+        # a term counts the more, the rarer it is in the index
+        weights = {
+            term: math.log(1 + len(index) / (1 + index.term(term).df)) for term in index.analyzer(query)
+        }
+
+        def weigh(terms: set[str]) -> float:
+            return sum(weights[term] for term in terms)
+
+        stretches = []
+        by_page: dict[int, set[str]] = defaultdict(set)
+        starts = [*(mark.start for mark in doc.marks), len(doc.text)]
+        for mark, (start, end) in zip(doc.marks, pairwise(starts), strict=True):
+            text = doc.text[start:end]
+            terms = {term for term in index.analyzer(f"{mark.heading}\n{text}") if term in weights}
+            stretches.append((mark, terms))
+            by_page[mark.page] |= terms
+        page = max(by_page, key=lambda number: weigh(by_page[number]))  # of equal pages the first
+        if not by_page[page]:
+            return whole
+        on_page = [(mark, terms) for mark, terms in stretches if mark.page == page]
+        heading = max(on_page, key=lambda stretch: weigh(stretch[1]))[0].heading
+        return Location(doc.file, page, page, heading)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -185,7 +214,11 @@ class Index(FolderReader):
 
         name, folder = self._named_vectors(model)
         vectors = Vectors(folder)
-        source = self._encoder(name, model, folder, models)
+        # the model that encodes queries is the one of that name, or else the one that the vectors name
+        source = locate_model(model or name, models=models, index=self.folder)
+        made_by = vectors.manifest.model
+        if source == (model or name) and not Path(source).is_dir() and folder_name(made_by) == name:
+            source = made_by
         precision = vectors.manifest.settings.get("precision", "float32")
         encoder = source if make_encoder is None else make_encoder(source, precision)
         opened = open_retriever(vectors, encoder, name=name)
@@ -271,16 +304,6 @@ class Index(FolderReader):
         if self._sparse is None:  # the only vectors there are; whether the model made them is checked
             return name, self.folder
         raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
-
-    def _encoder(
-        self, name: str, model: str | None, folder: Path, models: Mapping[str, str | Path] | None
-    ) -> str:
-        """The model that encodes queries: the one of that name, or else the one that the vectors name."""
-        source = locate_model(model or name, models=models, index=self.folder)
-        if source != (model or name) or Path(source).is_dir():
-            return source
-        made_by = VectorManifest.read(folder).model
-        return made_by if folder_name(made_by) == name else source
 
 
 @dataclass(frozen=True)
