@@ -98,8 +98,7 @@ def best_spans(
             known = best.get((span.start, span.end))
             if known is None or known.score < span.score:  # tokens may be parts of one character
                 best[span.start, span.end] = span
-    ordered = sorted(best.values(), key=_order)
-    return tuple(ordered[:count])
+    return tuple(sorted(best.values(), key=_order)[:count])
 
 
 def _window_spans(

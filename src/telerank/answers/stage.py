@@ -133,8 +133,7 @@ class ReadAnswers:
             settings["threshold"] = "none"
         values: dict[str, Any] = settings if self.mu is None else {"mu": self.mu, **settings}
         call = call_text("read", quote(self.name or self.reader.name), **values)
-        readable = self.name and not self.reader.samples
-        own = depth_text(call if readable else f"<{call}>", self.k)
+        own = depth_text(call if self.name and not self.reader.samples else f"<{call}>", self.k)
         if self.first is None:
             return own
         before = self.first.text if isinstance(self.first, Chain) else operand_text(self.first, SUM)

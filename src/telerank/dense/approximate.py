@@ -123,8 +123,7 @@ class ApproximateRetriever(Retriever):
     @property
     def call(self) -> str:
         more = {} if self.candidates == _CANDIDATES else {"candidates": self.candidates}
-        name = quote(self.name or self.encoder.name)
-        return call_text("dense", name, approximate=self.kind, **more)
+        return call_text("dense", quote(self.name or self.encoder.name), approximate=self.kind, **more)
 
     @property
     def sources(self) -> Mapping[str, object]:
@@ -209,8 +208,7 @@ def _empty(faiss: Any, kind: str, parameters: Mapping[str, int], dimension: int)
     inner = faiss.METRIC_INNER_PRODUCT
     if kind == "ivfpq":
         return faiss.index_factory(dimension, f"IVF{parameters['lists']},PQ{parameters['bytes']}x8", inner)
-    half = faiss.ScalarQuantizer.QT_fp16
-    index = faiss.IndexHNSWSQ(dimension, half, parameters["links"], inner)
+    index = faiss.IndexHNSWSQ(dimension, faiss.ScalarQuantizer.QT_fp16, parameters["links"], inner)
     index.hnsw.efConstruction = parameters["construction"]
     return index
 

@@ -77,8 +77,9 @@ class TorchEncoder:
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            known = f"{', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}"
-            raise ModelError(f"precision must be {known}, got {self.precision!r}")
+            raise ModelError(
+                f"precision must be {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}, got {self.precision!r}"
+            )
 
     @property
     def name(self) -> str:

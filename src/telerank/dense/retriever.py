@@ -41,9 +41,9 @@ class DenseRetriever(Retriever):
         check_depth(self.threads)
         mine, other = self.vectors.manifest, self.encoder
         if mine.fingerprint != other.fingerprint:
-            origin = f"its vectors were made by {mine.model} ({mine.fingerprint[:12]})"
             raise ModelError(
-                f"{self.vectors.folder}: {origin}, not by {other.name} ({other.fingerprint[:12]})"
+                f"{self.vectors.folder}: its vectors were made by {mine.model} "
+                f"({mine.fingerprint[:12]}), not by {other.name} ({other.fingerprint[:12]})"
             )
 
     def in_batches(self, batch: int, threads: int = 1) -> DenseRetriever:

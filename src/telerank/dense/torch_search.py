@@ -123,9 +123,10 @@ class DeviceVectors:
                 best_rows = self._select(queries, k, step)
             except torch.OutOfMemoryError as error:
                 if step <= _LEAST and not self.kept.blocks:
-                    what = f"searching {step:,} rows for {len(queries):,} queries does not fit into memory"
-                    advice = "search on the processor (CUDA_VISIBLE_DEVICES=)"
-                    raise ModelError(f"{what}: {advice}: {str(error).splitlines()[0]}") from error
+                    raise ModelError(
+                        f"searching {step:,} rows for {len(queries):,} queries does not fit into memory: "
+                        f"search on the processor (CUDA_VISIBLE_DEVICES=): {str(error).splitlines()[0]}"
+                    ) from error
             if best_rows is None:
                 self._take_less(step)
         order = np.argsort(best_rows[0], kind="stable")

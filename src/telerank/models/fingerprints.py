@@ -92,8 +92,7 @@ def _add_weights(digest: Any, model: nn.Module) -> None:
     for name in sorted(weights):
         if not name.startswith("pooler."):
             digest.update(_text([name, str(weights[name].dtype), list(weights[name].shape)]))
-            flat = weights[name].detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy())
+            digest.update(weights[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def _text(record: object) -> bytes:

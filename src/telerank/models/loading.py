@@ -182,8 +182,9 @@ def _fetch(name: str) -> Path:
     try:
         return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
     except (OSError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"{name!r} is neither a folder nor a model on the hub: {reason}") from error
+        raise ModelError(
+            f"{name!r} is neither a folder nor a model on the hub: {' '.join(str(error).split())[:200]}"
+        ) from error
 
 
 def read_tokenizer(folder: Path) -> Any:

@@ -158,8 +158,10 @@ def _check_fast(device: torch.device) -> None:
         raise ModelError("float32-fast needs a torch that was built with oneDNN (mkldnn)")
     error = fast_error(torch.get_num_threads())
     if error > _ERROR:
-        reason = f"this processor rounds to bfloat16 (error of a product {error:.1g})"
-        raise ModelError(f"float32-fast: {reason}; choose float32 or bfloat16")
+        raise ModelError(
+            f"float32-fast: this processor rounds to bfloat16 (error of a product {error:.1g}); "
+            "choose float32 or bfloat16"
+        )
 
 
 @contextmanager

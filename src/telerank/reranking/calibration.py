@@ -57,8 +57,7 @@ def calibrate(scorer: Scorer, docs: Docs, rankings: Sequence[Ranking], qrels: Qr
         raise CollectionError(f"int8 needs two judged queries, got {len(judged)} among {len(rankings)}")
     calibrated = replace(scorer, samples=_samples(judged[::2], docs))
     sums = np.cumsum([len(ranking) for ranking in judged[1::2]])
-    number = max(1, int(np.searchsorted(sums, _MEASURED_PAIRS, side="right")))
-    candidates = judged[1::2][:number]
+    candidates = judged[1::2][: max(1, int(np.searchsorted(sums, _MEASURED_PAIRS, side="right")))]
     grades = {ranking.query.qid: qrels[ranking.query.qid] for ranking in candidates}
     means, scores = [], []
     for other in (calibrated, replace(scorer, precision="float32")):

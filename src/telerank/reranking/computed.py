@@ -128,8 +128,7 @@ class ComputedModel(Computing, ABC):
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        others = {**self._arguments, "model": self.name}
-        return type(self), self._is_named, *others.items()
+        return type(self), self._is_named, *{**self._arguments, "model": self.name}.items()
 
     def __eq__(self, other: object) -> bool:
         return self._identity == other._identity if isinstance(other, ComputedModel) else NotImplemented

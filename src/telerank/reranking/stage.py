@@ -105,8 +105,7 @@ class CrossReranker(Stage):
     @property
     def text(self) -> str:
         call = call_text("rerank", quote(self.name or self.scorer.name), **self.scorer.changed)
-        readable = self.name and not self.scorer.samples
-        return depth_text(call if readable else f"<{call}>", self.k)
+        return depth_text(call if self.name and not self.scorer.samples else f"<{call}>", self.k)
 
     @property
     def binding(self) -> int:

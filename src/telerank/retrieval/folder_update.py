@@ -216,8 +216,7 @@ def _new_docs(
     for name, (old, record) in plan.copies.items():
         read[name] = record
         for doc in by_file[old]:
-            docno = file_docno(name) + doc.docno.removeprefix(file_docno(old))
-            yield replace(doc, docno=docno, file=name)
+            yield replace(doc, docno=file_docno(name) + doc.docno.removeprefix(file_docno(old)), file=name)
     for name, record, docs in files.read(plan.to_read):
         read[name] = record
         yield from docs

@@ -152,8 +152,7 @@ class Index(FolderReader):
 
     def retriever(self, model: Similarity | str) -> SparseRetriever:
         """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
-        similarity = parse_similarity(model) if isinstance(model, str) else model
-        return SparseRetriever(self.sparse, similarity)
+        return SparseRetriever(self.sparse, parse_similarity(model) if isinstance(model, str) else model)
 
     def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
         return self.retriever(BM25(k1, b))

@@ -91,8 +91,7 @@ class SegmentScorer:
 
     def _score(self, pairs: TokenizedPairs, sizes: Sequence[int], progress: Progress) -> list[Scores]:
         logits = self.scorer.score_pairs(pairs, progress)
-        bounds = np.cumsum([0, *sizes]).tolist()
-        return [logits[start:end] for start, end in pairwise(bounds)]
+        return [logits[start:end] for start, end in pairwise(np.cumsum([0, *sizes]).tolist())]
 
     def _make_pairs(
         self, items: Sequence[Candidate], counts: SegmentCounts

@@ -84,8 +84,7 @@ class Segments:
         if start == end:
             return Span(0, 0)
         first, last = int(self.offsets[start, 0]), int(self.offsets[end - 1, 1])
-        blanks = len(self.doc.text[first:last]) - len(self.doc.text[first:last].lstrip())
-        return Span(first + blanks, last)
+        return Span(last - len(self.doc.text[first:last].lstrip()), last)
 
     def text(self, number: int) -> str:
         """The text of a segment, without the title."""
@@ -123,8 +122,10 @@ class Segmenter:
             raise ModelError("segments that end with sentences need a language")
         length = self.settings.length
         if self.settings.unit == "tokens" and length is not None and length > self.room:
-            reads = f"{self.texts.max_length} tokens, {self.texts.max_length - self.room} of them for"
-            raise ModelError(f"segments of {length} tokens: the model reads {reads} the query and the frame")
+            raise ModelError(
+                f"segments of {length} tokens: the model reads {self.texts.max_length} tokens, "
+                f"{self.texts.max_length - self.room} of them for the query and the frame"
+            )
 
     @classmethod
     def of(cls, reranker: Reranker, settings: SegmentSettings) -> Segmenter:
@@ -186,8 +187,7 @@ class Segmenter:
         """The number of the sentence of each token of the title and the text, as in the full text."""
         if self.language is None:
             return np.zeros(len(title.ids), np.int32), np.zeros(len(offsets), np.int32)
-        repeated = self.settings.title and doc.title
-        full = doc.full_text if repeated else doc.text
+        full = doc.full_text if self.settings.title and doc.title else doc.text
         starts = np.array([start for start, _ in split_sentences(full, self.language)], np.int64)
         shift = len(full) - len(doc.text)
         before = np.array(title.offsets, np.int64).reshape(-1, 2)

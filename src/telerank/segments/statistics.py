@@ -290,8 +290,7 @@ def _locate(own: Segments, answer: Answer) -> Known:
 
 
 def _longer(lengths: Lengths, limit: int) -> float | None:
-    longer = sum(count for length, count in lengths.counts.items() if length > limit)
-    return _share(longer, lengths.total)
+    return _share(sum(count for length, count in lengths.counts.items() if length > limit), lengths.total)
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -46,8 +46,10 @@ class SparseIndex(FolderReader):
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
         if self.manifest.fingerprint != self.analyzer.fingerprint():
             versions = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
-            built = f"was built where {self.analyzer} made other terms ({versions})"
-            raise AnalyzerError(f"{self.folder}: {built}; build it again")
+            raise AnalyzerError(
+                f"{self.folder}: was built where {self.analyzer} made other terms ({versions}); "
+                "build it again"
+            )
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 

@@ -23,8 +23,7 @@ def mean(tokens: Tensor, mask: Tensor) -> Tensor:
 
 def first(tokens: Tensor, mask: Tensor) -> Tensor:
     """The first token that is not padding, with padding on the left, too: ``[CLS]``, ``<s>``."""
-    rows = torch.arange(tokens.shape[0], device=tokens.device)
-    return tokens[rows, mask.to(torch.int64).argmax(1)]
+    return tokens[torch.arange(tokens.shape[0], device=tokens.device), mask.to(torch.int64).argmax(1)]
 
 
 POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"mean": mean, "cls": first}
@@ -98,8 +97,9 @@ class BiEncoder(nn.Module):
             if not 0 <= side.segment < max(2, types):
                 raise ModelError(f"segment {side.segment} is not among the {types} token types")
         if document_encoder is not None and width(query_encoder) != width(document_encoder):
-            widths = f"{width(query_encoder)} and {width(document_encoder)}"
-            raise ModelError(f"the towers' vectors differ in width: {widths}")
+            raise ModelError(
+                f"the towers' vectors differ in width: {width(query_encoder)} and {width(document_encoder)}"
+            )
 
     @property
     def shared(self) -> bool:

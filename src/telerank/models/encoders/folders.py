@@ -232,12 +232,15 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     modules = read_record(folder / MODULES, list[_Module], ModelError)
     kinds = [_module_kind(module.type) for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0].path:
-        got = ", ".join(kinds) or "nothing"
-        raise ModelError(f"{folder}: expected Transformer, Pooling and perhaps Normalize, got {got}")
+        raise ModelError(
+            f"{folder}: expected Transformer, Pooling and perhaps Normalize, "
+            f"got {', '.join(kinds) or 'nothing'}"
+        )
     side = _read_part(folder / _SIDE, _SideFile)
     if side.do_lower_case:
-        problem = "do_lower_case is not supported; let the tokenizer lower its case"
-        raise ModelError(f"{folder / _SIDE}: {problem}")
+        raise ModelError(
+            f"{folder / _SIDE}: do_lower_case is not supported; let the tokenizer lower its case"
+        )
     length = side.max_seq_length or _longest(folder)
     record = _read_part(folder / _MODEL, _ModelFile)
     prompts = record.prompts or {}

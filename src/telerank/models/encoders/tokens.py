@@ -44,8 +44,7 @@ class SideTokenizer:
         ``L`` is ``width``, or else the longest text's length.
         """
         lengths = np.array([len(text) for text in ids], np.int64)
-        longest = int(lengths.max(initial=0)) if width is None else width
-        mask = np.arange(longest) < lengths[:, None]
+        mask = np.arange(int(lengths.max(initial=0)) if width is None else width) < lengths[:, None]
         tokens = np.full(mask.shape, self.tokenizer.pad_token_id or 0, np.int64)
         tokens[mask] = np.fromiter(chain.from_iterable(ids), np.int64, int(lengths.sum()))
         masked = torch.from_numpy(mask.astype(np.int64))

@@ -45,8 +45,7 @@ def in_batch_softmax(products: Tensor, relevant: Tensor) -> Tensor:
     least = torch.finfo(products.dtype).min  # -inf has no gradient if all documents are relevant
     log_negatives = products.masked_fill(relevant, least).logsumexp(1, keepdim=True)  # (Q, 1)
     losses = functional.softplus(log_negatives - products)  # -log(e^p / (e^p + e^n)) = log(1 + e^(n - p))
-    counts = relevant.sum(1).clamp(min=1)
-    return (losses.masked_fill(~relevant, 0).sum(1) / counts).mean()
+    return (losses.masked_fill(~relevant, 0).sum(1) / relevant.sum(1).clamp(min=1)).mean()
 
 
 class PairClassifier(nn.Module):

@@ -87,8 +87,7 @@ def listwise_softmax(logits: Tensor, labels: Tensor) -> Tensor:
     logs = logits.masked_fill(padding, limits.min).log_softmax(1)  # -inf times a share of zero would be NaN
     grades = labels.clamp(min=0).to(logits.dtype)
     total = grades.sum(1, keepdim=True)
-    shares = (grades / total.clamp(min=limits.tiny)).to(device, non_blocking=True)
-    losses = -(shares * logs).sum(1)  # (B,)
+    losses = -((grades / total.clamp(min=limits.tiny)).to(device, non_blocking=True) * logs).sum(1)  # (B,)
     return _mean(_choose(losses, total.squeeze(1) > 0))
 
 
@@ -102,15 +101,13 @@ def margin_mse(logits: Tensor, labels: Tensor, teacher: Tensor) -> Tensor:
 def _pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The scores of both documents of each pair with different labels, (pairs,) and (pairs,)."""
     counts = (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels.unsqueeze(1) >= 0)  # (B, N, N)
-    rows = counts.nonzero().to(scores.device, non_blocking=True)
-    group, better, worse = rows.unbind(1)
+    group, better, worse = counts.nonzero().to(scores.device, non_blocking=True).unbind(1)
     return scores[group, better], scores[group, worse]
 
 
 def _choose(losses: Tensor, mask: Tensor) -> Tensor:
     """The losses where a mask of their shape, on any device, is true."""
-    rows = mask.flatten().nonzero().squeeze(1)
-    return losses.flatten()[rows.to(losses.device, non_blocking=True)]
+    return losses.flatten()[mask.flatten().nonzero().squeeze(1).to(losses.device, non_blocking=True)]
 
 
 def _mean(losses: Tensor) -> Tensor:

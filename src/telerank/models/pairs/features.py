@@ -71,8 +71,7 @@ def group_means(tokens: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
 
     Tokens with the number -1 are in no mean.
     """
-    most = max(1, int(numbers.max()) + 1) if numbers.numel() else 1
-    columns = torch.arange(most, device=numbers.device)
+    columns = torch.arange(max(1, int(numbers.max()) + 1) if numbers.numel() else 1, device=numbers.device)
     members = (numbers.unsqueeze(1) == columns.view(1, -1, 1)).to(tokens.dtype)  # (B, S, L)
     counts = members.sum(2, keepdim=True)  # (B, S, 1)
     return members @ tokens / counts.clamp(min=1), counts.squeeze(2) > 0

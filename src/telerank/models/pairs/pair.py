@@ -203,8 +203,10 @@ class PairTokenizer(PairTexts):
         self.tokenizer, self.max_query, self.max_length = tokenizer, max_query, max_length
         self.frame = Frame.of(tokenizer)
         if not 1 <= self.longest_query < max_length - self.frame.size:
-            tokens = f"a query of {max_query or 1} tokens and {self.frame.size} special ones"
-            raise ModelError(f"{tokens} leave no room for a passage in {max_length}")
+            raise ModelError(
+                f"a query of {max_query or 1} tokens and {self.frame.size} special ones leave no room "
+                f"for a passage in {max_length}"
+            )
         self.pad_id = int(tokenizer.pad_token_id or 0)
 
     def record(self) -> dict[str, Any]:
@@ -243,8 +245,7 @@ class PairTokenizer(PairTexts):
 
 def batch_of(pairs: Sequence[Pair], pad_id: int, width: int | None = None) -> PairBatch:
     """Pairs, padded to ``width`` tokens, or else to the longest of them."""
-    longest = max(map(len, pairs), default=0) if width is None else width
-    shape = (len(pairs), longest)
+    shape = (len(pairs), max(map(len, pairs), default=0) if width is None else width)
     ids, sentences = np.full(shape, pad_id, np.int64), np.full(shape, -1, np.int64)
     mask, types, parts = (np.zeros(shape, np.int64) for _ in range(3))
     for row, pair in enumerate(pairs):

@@ -209,8 +209,10 @@ def load_reader(name: str | Path, *, dropout: float | None = None) -> Reader:
     config = read_config(folder, dropout)
     architecture = architecture_of(config)
     if _HEAD not in architecture:
-        kind = architecture or "a model without architecture"
-        raise ModelError(f"{folder}: expected a reader (…{_HEAD}), got {kind}: train a reader from it")
+        raise ModelError(
+            f"{folder}: expected a reader (…{_HEAD}), got "
+            f"{architecture or 'a model without architecture'}: train a reader from it"
+        )
     if config.num_labels != 2:
         raise ModelError(f"{folder}: expected two logits for a token, start and end, got {config.num_labels}")
     model, missing = read_weights(AutoModelForQuestionAnswering, folder, config)
@@ -266,6 +268,8 @@ def _check_room(texts: PairTokenizer, settings: ReaderSettings) -> None:
     """Raise ModelError if windows behind the longest question do not advance."""
     room = settings.max_length - texts.frame.size - settings.max_question
     if room <= settings.stride:
-        tokens = f"{settings.max_question} tokens of a question and {texts.frame.size} special ones"
-        message = f"windows of {settings.max_length} tokens: {tokens} leave {max(room, 0)} of a context"
-        raise ModelError(f"{message}, not more than the stride of {settings.stride}")
+        raise ModelError(
+            f"windows of {settings.max_length} tokens: "
+            f"{settings.max_question} tokens of a question and {texts.frame.size} special ones leave "
+            f"{max(room, 0)} of a context, not more than the stride of {settings.stride}"
+        )

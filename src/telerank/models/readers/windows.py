@@ -70,8 +70,7 @@ def cut_windows(
     for number, first in enumerate(starts):
         ids = context.ids[first : first + room]
         pair = texts.pair(question, Passage(ids, np.zeros(len(ids), np.int32)))
-        counts = owners[first : first + room] == number
-        windows.append(ContextWindow(pair, first, len(ids), begin, counts))
+        windows.append(ContextWindow(pair, first, len(ids), begin, owners[first : first + room] == number))
     return windows
 
 

@@ -102,8 +102,9 @@ class HeadKind(RerankerKind):
         try:
             model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
         except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-            message = f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
-            raise ModelError(message) from error
+            raise ModelError(
+                f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
+            ) from error
         return model, texts
 
     def parts(self, model: Any) -> ModelParts:

@@ -91,8 +91,9 @@ class MonoBert(TransformerRanker):
         classifier: Any = self.classifier
         base = getattr(classifier, classifier.base_model_prefix, None)  # classifier.bert, classifier.roberta
         if base is None:
-            name = type(classifier).__name__
-            raise ModelError(f"{name} does not separate its transformer from its last layer")
+            raise ModelError(
+                f"{type(classifier).__name__} does not separate its transformer from its last layer"
+            )
         inputs = inputs_of(classifier, batch.input_ids, batch.attention_mask, batch.token_type_ids)
         outputs: Tensor = base(**inputs).last_hidden_state
         return outputs

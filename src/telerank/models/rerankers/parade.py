@@ -103,8 +103,7 @@ class ParadeHead(nn.Module):
         return self._transform(passages, mask)
 
     def _transform(self, passages: Tensor, mask: Tensor) -> Tensor:
-        start = self.start.expand(len(passages), 1, -1)
-        items = torch.cat([start, passages], 1)  # (B, 1 + P, H)
+        items = torch.cat([self.start.expand(len(passages), 1, -1), passages], 1)  # (B, 1 + P, H)
         items = items + self.positions(torch.arange(items.shape[1], device=items.device))
         padding = torch.cat([torch.zeros_like(mask[:, :1]), ~mask], 1)
         for layer in self.layers:
@@ -137,14 +136,12 @@ class Parade(TransformerRanker):
 
     def forward(self, batch: PairBatch) -> Tensor:
         inputs, rows = self.cut(batch)
-        cls = self.transformer(*inputs)
-        return self._finish(cls, rows, len(batch))
+        return self._finish(self.transformer(*inputs), rows, len(batch))
 
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         """Passages with their queries, each (N, L) -> the first token's outputs, (N, H)."""
         inputs = inputs_of(self.encoder, input_ids, attention_mask, token_type_ids)
-        outputs: Tensor = self.encoder(**inputs).last_hidden_state
-        return outputs[:, 0]
+        return self.encoder(**inputs).last_hidden_state[:, 0]
 
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
         return self._finish(outputs, self.cut(batch)[1], len(batch))
@@ -202,8 +199,7 @@ class Parade(TransformerRanker):
         others = torch.nonzero((parts != PASSAGE) & real).squeeze(1)
         head, start, count = self.head, 0, 0
         while count < head.passages:
-            own = text[start : start + head.length]
-            yield torch.cat([others, own]).sort().values
+            yield torch.cat([others, text[start : start + head.length]]).sort().values
             start, count = start + head.stride, count + 1
             if start + head.length - head.stride >= len(text):
                 return
@@ -222,11 +218,12 @@ class ParadeKind(HeadKind):
             model.head.start_from(encoder, tokenizer.cls_token_id)
         check_encodes(start, tokenizer, lambda ids, mask: model.transformer(ids, mask, torch.zeros_like(ids)))
         texts = PairTokenizer(tokenizer, max_query=shape.max_query, max_length=shape.max_length)
-        overhead = texts.frame.size + texts.longest_query
-        check_length(encoder, overhead + model.head.length, f"{start}: ")
+        check_length(encoder, texts.frame.size + texts.longest_query + model.head.length, f"{start}: ")
         if shape.max_length > (longest := texts.frame.size + model.head.reach):
-            known = f"{model.head.passages} passages hold {model.head.reach} tokens"
-            raise ModelError(f"{start}: pairs of {shape.max_length} tokens, but {known}: at most {longest}")
+            raise ModelError(
+                f"{start}: pairs of {shape.max_length} tokens, "
+                f"but {model.head.passages} passages hold {model.head.reach} tokens: at most {longest}"
+            )
         return model, texts
 
 

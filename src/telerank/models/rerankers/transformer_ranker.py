@@ -85,6 +85,5 @@ def positions(model: nn.Module) -> int | None:
     """
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            reserved = 0 if module.padding_idx is None else module.padding_idx + 1
-            return module.num_embeddings - reserved
+            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
     return None

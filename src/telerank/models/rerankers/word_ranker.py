@@ -88,8 +88,9 @@ class WordKind(RerankerKind):
             model = build(self.model, torch.zeros_like(weights[_TABLE]), shape)
             model.load_state_dict(weights)
         except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
-            message = f"{folder / WEIGHTS}: these are no weights of a {shape.kind}, or damaged ones"
-            raise ModelError(message) from error
+            raise ModelError(
+                f"{folder / WEIGHTS}: these are no weights of a {shape.kind}, or damaged ones"
+            ) from error
         rows = len(weights[_TABLE]) - SPECIAL
         if rows != len(vocabulary):
             raise ModelError(f"{folder / VOCABULARY}: expected {rows:,} words, got {len(vocabulary):,}")

@@ -106,8 +106,9 @@ def check_computing(computing: Computing) -> None:
         raise ModelError(f"no back end is called {computing.backend!r}; there are: {', '.join(BACKENDS)}")
     backend = BACKENDS[computing.backend]
     if computing.precision not in (AUTO, *backend.precisions):
-        known = ", ".join(backend.precisions)
-        raise ModelError(f"{computing.backend} computes in {known}, got {computing.precision!r}")
+        raise ModelError(
+            f"{computing.backend} computes in {', '.join(backend.precisions)}, got {computing.precision!r}"
+        )
     if computing.threads is not None and computing.threads < 1:
         raise ModelError(f"threads must be at least 1, got {computing.threads}")
     if computing.tokens is not None and computing.tokens < 1:
