@@ -9,7 +9,7 @@ import torch
 
 from random_pairs import random_features, random_word_pairs
 from telerank.errors import ModelError
-from telerank.models.losses.ranking import max_margin
+from telerank.models.losses import max_margin
 from telerank.models.pairs.features import PairFeatures
 from telerank.models.pairs.pair import batch_of
 from telerank.models.pairs.words import PADDING, Words

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,15 +22,12 @@ from telerank.models.encoders.bi_encoder import width
 from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
 from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTokenizer
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.encoder_ranker import HeadKind
 from telerank.models.rerankers.kinds import (
-    Dropout,
     Loaded,
     Shape,
-    Vocabulary,
     build,
 )
-from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, inputs_of
+from telerank.models.rerankers.transformer_ranker import HeadKind, TransformerRanker, check_length, inputs_of
 
 AGGREGATES = ("avg", "max", "attn", "transformer")
 
@@ -141,7 +138,8 @@ class Parade(TransformerRanker):
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         """Passages with their queries, each (N, L) -> the first token's outputs, (N, H)."""
         inputs = inputs_of(self.encoder, input_ids, attention_mask, token_type_ids)
-        return self.encoder(**inputs).last_hidden_state[:, 0]
+        outputs: Tensor = self.encoder(**inputs).last_hidden_state
+        return outputs[:, 0]
 
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
         return self._finish(outputs, self.cut(batch)[1], len(batch))
@@ -211,7 +209,9 @@ class ParadeKind(HeadKind):
 
     cuts_documents: ClassVar[bool] = True
 
-    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
+    ) -> Loaded:
         encoder, tokenizer = read_encoder(start, dropout), read_tokenizer(start)
         model = Parade(encoder, build(ParadeHead, width(encoder), shape, "head of "))
         if model.head.aggregate == "transformer":

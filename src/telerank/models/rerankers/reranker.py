@@ -35,9 +35,13 @@ from telerank.models.loading import (
 )
 from telerank.models.pairs.pair import PairTexts
 from telerank.models.random_numbers import seeded
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.models.rerankers.kinds import ModelParts, RerankerKind, Shape, find_kind
-from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, positions
+from telerank.models.rerankers.transformer_ranker import (
+    EncoderRanker,
+    TransformerRanker,
+    check_length,
+    positions,
+)
 from telerank.records import read_record
 
 SETTINGS = "reranker.json"
