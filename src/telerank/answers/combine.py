@@ -13,7 +13,7 @@ from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
 from telerank.evaluation.answers.words import answer_words
 from telerank.fusion.lists import scale
-from telerank.models.readers.reader import ReaderSettings
+from telerank.models.readers import ReaderSettings
 from telerank.types import Answer, Answers, Explanation, Query, Scores
 
 MU = 0.8
@@ -41,7 +41,7 @@ class AnswerRules:
     """How the spans of several texts become answers.
 
     ``threshold``, ``temperature`` and ``language`` are those of
-    :class:`~telerank.models.readers.reader.ReaderSettings`; a threshold of None or infinity gives always an
+    :class:`~telerank.models.readers.ReaderSettings`; a threshold of None or infinity gives always an
     answer. A score is mu * span + (1 - mu) * retriever
     (BERTserini, Yang et al. 2019, equation 1), each scaled to [0, 1] over the question's spans and texts
     (Piaf report, equation 20). It is the span's score, as it is, if mu is 1 or the texts' scores do not

@@ -23,8 +23,15 @@ from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.inference import Batching, pin, stream_groups
 from telerank.models.pairs.pair import PairBatch, batch_of
-from telerank.models.readers.reader import Reader, SpanModel, load_reader
-from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
+from telerank.models.readers import (
+    Context,
+    ContextWindow,
+    Reader,
+    SpanModel,
+    cut_windows,
+    load_reader,
+    tokenize_contexts,
+)
 from telerank.reranking.backends import Computable, Compute, compute
 from telerank.reranking.computed import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
@@ -66,7 +73,7 @@ class SpanReader(ComputedModel, SpanComputing):
     ``tokens`` bounds a batch, padding included; None leaves it to the device. A GPU whose memory is too small
     gets smaller batches (:meth:`describe_memory`). In float32 the score of a span is the same in any batch,
     to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The lengths, ``threshold`` and
-    ``temperature`` are those of :class:`~telerank.models.readers.reader.ReaderSettings`; None leaves them to
+    ``temperature`` are those of :class:`~telerank.models.readers.ReaderSettings`; None leaves them to
     the reader, and a ``threshold`` of infinity gives always an answer. A named reader is loaded with the
     first text.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from telerank.models.readers.windows import Context, ContextWindow
+from telerank.models.readers import Context, ContextWindow
 
 Logits = npt.NDArray[np.float32]
 COUNT = 20  # spans of a text that are kept, as in SQuAD's own n-best lists

@@ -12,7 +12,7 @@ from torch import nn
 
 from telerank.models.encoders.bi_encoder import BiEncoder, token_types
 from telerank.models.encoders.tokens import Tokenizers, rules_of
-from telerank.models.readers.reader import Reader
+from telerank.models.readers import Reader
 from telerank.models.rerankers.reranker import Reranker
 
 _UNHASHED = (

@@ -119,7 +119,8 @@ def locate(name: str | Path) -> Path:
     """The folder that holds the model of that name; one of the hub is fetched if it is not there yet.
 
     A name stands for the first of these: a folder of ``TELERANK_MODELS``, the model of an extra
-    (:data:`telerank.model_names.PACKAGED`), a path, a name on the hub.
+    (:data:`telerank.model_names.PACKAGED`; without its package, the same model on the hub), a path, a name on
+    the hub.
 
     Raises
     ------
@@ -130,7 +131,17 @@ def locate(name: str | Path) -> Path:
     """
     folder = (None if isinstance(name, Path) else find_folder(name)) or Path(name)
     if folder == Path(name) and name in PACKAGED:
-        return _locate_packaged(str(name))
+        model = PACKAGED[str(name)]
+        if model.folder is not None:
+            return model.folder / "model" if name == "minilm" else _e5_folder(model.folder)
+        missing = MissingExtra(model.package, model.extra)
+        if model.hub is None:
+            raise missing
+        try:
+            return _fetch(model.hub)
+        except ModelError as error:
+            missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
+            raise missing from error
     if folder.is_dir():
         if not (folder / "config.json").exists():
             trained = any((folder / "model" / file).exists() for file in ("config.json", "reranker.json"))
@@ -140,21 +151,6 @@ def locate(name: str | Path) -> Path:
     if isinstance(name, Path) or name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder")
     return _fetch(name)
-
-
-def _locate_packaged(name: str) -> Path:
-    """The folder of the model of an extra; without its package, that of the same model on the hub."""
-    model = PACKAGED[name]
-    if model.folder is not None:
-        return model.folder / "model" if name == "minilm" else _e5_folder(model.folder)
-    missing = MissingExtra(model.package, model.extra)
-    if model.hub is None:
-        raise missing
-    try:
-        return _fetch(model.hub)
-    except ModelError as error:
-        missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
-        raise missing from error
 
 
 def _e5_folder(package: Path) -> Path:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from telerank.answers.predictions import AnswerRun
     from telerank.answers.scorer import SpanReader
     from telerank.answers.stage import ReadAnswers
-    from telerank.models.readers.reader import Reader
+    from telerank.models.readers import Reader
     from telerank.reranking.stage import Docs
 
 __all__ = ["AnswerSentence", "answer", "answers_record", "in_sentence", "open_answers", "read", "reader"]

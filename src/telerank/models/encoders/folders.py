@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, PositiveInt, with_config
 from tokenizers.processors import TemplateProcessing
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from telerank.drafts import share_weights
@@ -148,12 +148,14 @@ def is_for_cosines(name: str | Path) -> bool:
 
 def _check_sides(folder: Path, model: BiEncoder, queries: Any, documents: Any) -> None:
     """Raise ModelError if an encoder cannot compute the tokens of its tokenizer."""
-
-    def batch(ids: Tensor, mask: Tensor) -> dict[str, Tensor]:
-        return {"input_ids": ids, "attention_mask": mask}
-
-    check_encodes(folder, queries, lambda *tokens: model.encode_queries(batch(*tokens)))
-    check_encodes(folder, documents, lambda *tokens: model.encode_documents(batch(*tokens)))
+    check_encodes(
+        folder, queries, lambda ids, mask: model.encode_queries({"input_ids": ids, "attention_mask": mask})
+    )
+    check_encodes(
+        folder,
+        documents,
+        lambda ids, mask: model.encode_documents({"input_ids": ids, "attention_mask": mask}),
+    )
 
 
 @with_config(extra="forbid")
@@ -180,16 +182,10 @@ def _read_settings(name: str | Path, folder: Path, tokenizer: Any) -> tuple[BiEn
         settings = BiEncoderSettings(
             query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)
         )
-    return _with_e5_prompts(settings) if Path(name).name in E5_NAMES else settings, True
-
-
-def _with_e5_prompts(settings: BiEncoderSettings) -> BiEncoderSettings:
-    """Settings with E5's prompts, if they have none."""
-    query, document = settings.query, settings.document
-    if query.prompt or document.prompt:
-        return settings
-    query, document = replace(query, prompt=E5_QUERY), replace(document, prompt=E5_DOCUMENT)
-    return replace(settings, query=query, document=document)
+    if Path(name).name in E5_NAMES and not (settings.query.prompt or settings.document.prompt):
+        query = replace(settings.query, prompt=E5_QUERY)
+        settings = replace(settings, query=query, document=replace(settings.document, prompt=E5_DOCUMENT))
+    return settings, True
 
 
 class _Module(BaseModel):

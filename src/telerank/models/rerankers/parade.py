@@ -97,9 +97,6 @@ class ParadeHead(nn.Module):
             return passages.masked_fill(~present, -torch.inf).amax(1)
         if self.aggregate == "attn":
             return (self.weigh(passages, mask).unsqueeze(-1) * passages).sum(1)
-        return self._transform(passages, mask)
-
-    def _transform(self, passages: Tensor, mask: Tensor) -> Tensor:
         items = torch.cat([self.start.expand(len(passages), 1, -1), passages], 1)  # (B, 1 + P, H)
         items = items + self.positions(torch.arange(items.shape[1], device=items.device))
         padding = torch.cat([torch.zeros_like(mask[:, :1]), ~mask], 1)
