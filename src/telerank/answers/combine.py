@@ -220,22 +220,17 @@ def explain_answer(
         If the texts do not have that answer.
     """
     candidates = SpanTable.of(texts, rules.mu)
-    for group, confidence in merge(candidates, texts, rules):
-        span = texts[group.number].docno, group.span.start, group.span.end
-        if span == (answer.docno, answer.start, answer.end):
-            return _explanation(candidates, texts, rules, group, confidence)
-    raise KeyError(
-        f"query {query.qid}: no such answer in {len(texts)} texts: {answer.text!r} of {answer.docno}"
+    span_of_answer = answer.docno, answer.start, answer.end
+    groups = (
+        (group, confidence)
+        for group, confidence in merge(candidates, texts, rules)
+        if (texts[group.number].docno, group.span.start, group.span.end) == span_of_answer
     )
-
-
-def _explanation(
-    candidates: SpanTable,
-    texts: Sequence[ReadText],
-    rules: AnswerRules,
-    group: SpanGroup,
-    confidence: float,
-) -> Explanation:
+    group, confidence = next(groups, (None, 0.0))
+    if group is None:
+        raise KeyError(
+            f"query {query.qid}: no such answer in {len(texts)} texts: {answer.text!r} of {answer.docno}"
+        )
     row = group.members[0]
     text = texts[group.number]
     shown = text.text[group.span.start : group.span.end]

@@ -125,7 +125,14 @@ class SpanReader(ComputedModel, SpanComputing):
         ValueError
             If two documents have the same docno.
         """
-        query, docs = as_query(question), _as_docs(texts)
+        if isinstance(texts, Mapping):
+            docs = [Doc(docno, text) for docno, text in texts.items()]
+        else:
+            items = [texts] if isinstance(texts, str | Doc) else texts
+            docs = [Doc(str(n), item) if isinstance(item, str) else item for n, item in enumerate(items)]
+        if len({doc.docno for doc in docs}) < len(docs):
+            raise ValueError("two documents have the same docno")
+        query = as_query(question)
         readings = self.read([(query.text, doc.text) for doc in docs])
         read_texts = [
             ReadText(doc.docno, doc.text, reading) for doc, reading in zip(docs, readings, strict=True)
@@ -241,13 +248,3 @@ class SpanReader(ComputedModel, SpanComputing):
         windows = [window for pair in self.prepare(self.samples) for window in pair.windows]
         pairs = [window.pair for window in windows]
         return [batch for _, batch in batch_pairs(pairs, self.reader.texts.pad_id, CPU_TOKENS // 2)]
-
-
-def _as_docs(texts: Texts) -> list[Doc]:
-    if isinstance(texts, Mapping):
-        return [Doc(docno, text) for docno, text in texts.items()]
-    items = [texts] if isinstance(texts, str | Doc) else list(texts)
-    docs = [Doc(str(n), item) if isinstance(item, str) else item for n, item in enumerate(items)]
-    if len({doc.docno for doc in docs}) < len(docs):
-        raise ValueError("two documents have the same docno")
-    return docs

@@ -72,7 +72,14 @@ def build_approximate(
     """
     faiss = _faiss()
     name, parameters = parse_kind(kind, vectors)
-    index = _empty(faiss, name, parameters, vectors.dimension)
+    inner = faiss.METRIC_INNER_PRODUCT
+    if name == "ivfpq":
+        described = f"IVF{parameters['lists']},PQ{parameters['bytes']}x8"
+        index = faiss.index_factory(vectors.dimension, described, inner)
+    else:
+        half = faiss.ScalarQuantizer.QT_fp16
+        index = faiss.IndexHNSWSQ(vectors.dimension, half, parameters["links"], inner)
+        index.hnsw.efConstruction = parameters["construction"]
     if not index.is_trained:
         progress("learning lists and codes", 0, None)
         index.train(_sample(vectors, min(_TRAINED_ON, len(vectors))))
@@ -155,7 +162,10 @@ def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
         parameters["lists"] = parameters["lists"] or max(
             1, min(int(4 * len(vectors) ** 0.5), len(vectors) // 39)
         )
-        parameters["bytes"] = parameters["bytes"] or _divisor(vectors.dimension)
+        # the divisor of the dimensions that is nearest to an eighth of them
+        divisors = (n for n in range(1, vectors.dimension + 1) if vectors.dimension % n == 0)
+        nearest = min(divisors, key=lambda n: abs(n - vectors.dimension / 8))
+        parameters["bytes"] = parameters["bytes"] or nearest
         if vectors.dimension % parameters["bytes"]:
             raise ModelError(
                 f"{text!r}: {parameters['bytes']} bytes do not divide {vectors.dimension} dimensions"
@@ -204,15 +214,6 @@ def _recall(vectors: Vectors, index: Any, how: Any, queries: Encoded) -> dict[in
     return recall
 
 
-def _empty(faiss: Any, kind: str, parameters: Mapping[str, int], dimension: int) -> Any:
-    inner = faiss.METRIC_INNER_PRODUCT
-    if kind == "ivfpq":
-        return faiss.index_factory(dimension, f"IVF{parameters['lists']},PQ{parameters['bytes']}x8", inner)
-    index = faiss.IndexHNSWSQ(dimension, faiss.ScalarQuantizer.QT_fp16, parameters["links"], inner)
-    index.hnsw.efConstruction = parameters["construction"]
-    return index
-
-
 def _search_parameters(faiss: Any, kind: str, parameters: Mapping[str, int]) -> Any:
     """A function from k to FAISS's parameters of a search."""
     if kind == "ivfpq":
@@ -223,13 +224,6 @@ def _search_parameters(faiss: Any, kind: str, parameters: Mapping[str, int]) -> 
 def _sample(vectors: Vectors, count: int) -> Floats:
     """``count`` vectors, spread evenly over the rows."""
     return vectors.take(np.linspace(0, len(vectors) - 1, count).astype(np.int64))
-
-
-def _divisor(dimension: int) -> int:
-    """The divisor of the dimensions that is nearest to an eighth of them."""
-    return min(
-        (n for n in range(1, dimension + 1) if dimension % n == 0), key=lambda n: abs(n - dimension / 8)
-    )
 
 
 def _identity(vectors: Vectors) -> int:

@@ -149,9 +149,11 @@ class VectorWriter:
         unfinished = VectorManifest.read(self._draft)
         empty = replace(unfinished, shards=(), docnos={}, cut=0, finished=False)
         if empty != manifest:
-            raise IndexFault(
-                f"{self._draft}: was begun {_describe_difference(empty, manifest)}; begin anew (--overwrite)"
-            )
+            names = ("model", "fingerprint", "dtype", "dimension", "collection", "source", "settings")
+            pairs = ((name, getattr(empty, name), getattr(manifest, name)) for name in names)
+            differences = (f"with {name} {old!r}, not {new!r}" for name, old, new in pairs if old != new)
+            difference = next(differences, "otherwise")
+            raise IndexFault(f"{self._draft}: was begun {difference}; begin anew (--overwrite)")
         for entry in unfinished.shards:
             verify_files(self._draft, entry.files, "verifying vectors")
         return replace(unfinished, docnos={}, finished=False)
@@ -198,14 +200,6 @@ def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
         bounds[:, 1] = 0  # the codes are the vectors: there is no rounding error
         return codes, bounds
     return stored, codes, bounds
-
-
-def _describe_difference(unfinished: VectorManifest, new: VectorManifest) -> str:
-    for name in ("model", "fingerprint", "dtype", "dimension", "collection", "source", "settings"):
-        before, now = getattr(unfinished, name), getattr(new, name)
-        if before != now:
-            return f"with {name} {before!r}, not {now!r}"
-    return "otherwise"
 
 
 @dataclass(frozen=True)
@@ -258,7 +252,11 @@ def encode_documents(
             waiting, written = reading.submit(_read, encoder, stream, how.shard), None
             while (read := waiting.result()) is not None:
                 waiting = reading.submit(_read, encoder, stream, how.shard)
-                vectors = encoder.encode_tokens(read.tokens, how.batch_tokens, _behind(progress, done))
+                vectors = encoder.encode_tokens(
+                    read.tokens,
+                    how.batch_tokens,
+                    lambda label, more, total, before=done: progress(label, before + more, total),  # type: ignore[misc]
+                )
                 if written is not None:
                     written.result()
                 written = writing.submit(writer.add, read.docnos, read.texts, vectors, cut=read.cut)
@@ -341,8 +339,3 @@ def _read(encoder: Encoder, stream: Iterator[Doc], shard: int) -> _Read | None:
         return None
     texts = [doc.full_text for doc in part]
     return _Read([doc.docno for doc in part], texts, *encoder.tokenize(texts))
-
-
-def _behind(progress: Progress, done: int) -> Progress:
-    """Progress that counts from ``done`` on."""
-    return lambda label, more, total: progress(label, done + more, total)

@@ -18,7 +18,7 @@ from itertools import compress
 import torch
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import Pair, PairTexts, batch_of
+from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs, sentences_with_tokens
@@ -36,7 +36,11 @@ def explain_score(scorer: Scorer, query: str, passage: str, name: str = "") -> E
     """
     reranker = scorer.reranker
     spans = split_sentences(passage, reranker.shape.language)
-    last_token = _find_last_token(reranker.texts, query, passage)
+    texts = reranker.texts
+    [tokens], [encoding] = texts.queries([query]), texts.encode([passage])
+    room = texts.max_length - texts.frame.size - min(len(tokens), texts.longest_query)
+    # where the last token of the passage begins that is read
+    last_token = math.inf if len(encoding.ids) <= room else encoding.offsets[room - 1][0]
     read = [span for span in spans if span.start <= last_token]
     without = [passage[:start] + passage[end:] for start, end in read]
     score, *others = scorer.uncounted.score((query, text) for text in (passage, *without)).tolist()
@@ -64,14 +68,6 @@ def explain_score(scorer: Scorer, query: str, passage: str, name: str = "") -> E
         Phrase("logit by {model}", model=name or scorer.name),
         (*_of_model(reranker, query, passage), sentences),
     )
-
-
-def _find_last_token(texts: PairTexts, query: str, passage: str) -> float:
-    """Where the last token of a passage begins that is read in a pair; infinity if none is cut off."""
-    [tokens] = texts.queries([query])
-    [encoding] = texts.encode([passage])
-    room = texts.max_length - texts.frame.size - min(len(tokens), texts.longest_query)
-    return math.inf if len(encoding.ids) <= room else encoding.offsets[room - 1][0]
 
 
 def _shorten(text: str) -> str:

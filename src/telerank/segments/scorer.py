@@ -128,14 +128,11 @@ class SegmentScorer:
             fresh = self.segmenter.split([doc for doc, cut in zip(docs, known, strict=True) if cut is None])
             all_segments = [next(fresh) if cut is None else cut for cut in known]
             for segments in all_segments:
-                self._keep(segments)
+                docno = segments.doc.docno
+                if docno in self._cut:
+                    self._tokens -= len(self._cut.pop(docno).ids)
+                self._cut[docno] = segments
+                self._tokens += len(segments.ids)
+                while self._tokens > self.most_tokens and len(self._cut) > 1:
+                    self._tokens -= len(self._cut.popitem(last=False)[1].ids)
             return all_segments
-
-    def _keep(self, segments: Segments) -> None:
-        docno = segments.doc.docno
-        if docno in self._cut:
-            self._tokens -= len(self._cut.pop(docno).ids)
-        self._cut[docno] = segments
-        self._tokens += len(segments.ids)
-        while self._tokens > self.most_tokens and len(self._cut) > 1:
-            self._tokens -= len(self._cut.popitem(last=False)[1].ids)

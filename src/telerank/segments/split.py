@@ -159,16 +159,12 @@ class Segmenter:
         for end, doc in enumerate(docs, 1):
             characters += len(doc.text)
             if characters >= most_characters or end == len(docs):
-                yield from self._split(docs[start:end])
+                part = docs[start:end]
+                titles = [doc.title if self.settings.title else "" for doc in part]
+                texts = self.texts.encode([doc.text for doc in part])
+                for encoded in zip(part, self.texts.encode(titles), texts, strict=True):
+                    yield self._segments(*encoded)
                 start, characters = end, 0
-
-    def _split(self, docs: Sequence[Doc]) -> Iterator[Segments]:
-        titles = [doc.title if self.settings.title else "" for doc in docs]
-        encodings = zip(
-            docs, self.texts.encode(titles), self.texts.encode([doc.text for doc in docs]), strict=True
-        )
-        for doc, title, text in encodings:
-            yield self._segments(doc, title, text)
 
     def _segments(self, doc: Doc, title: Any, text: Any) -> Segments:
         ids, titles = np.array(text.ids, np.int32), np.array(title.ids, np.int32)
