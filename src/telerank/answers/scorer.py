@@ -33,7 +33,7 @@ from telerank.models.readers import (
     tokenize_contexts,
 )
 from telerank.reranking.backends import Computable, Compute, compute
-from telerank.reranking.computed import CPU_TOKENS, ComputedModel
+from telerank.reranking.scorer import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
 from telerank.stage import as_query
 from telerank.types import Answers, Doc, Progress, Query, silent

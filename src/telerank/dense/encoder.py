@@ -17,8 +17,7 @@ from telerank.types import Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.computed import ComputedEncoder
-    from telerank.models.encoders.bi_encoder import BiEncoder
-    from telerank.models.encoders.tokens import Tokenizers
+    from telerank.models.encoders.bi_encoder import BiEncoder, Tokenizers
     from telerank.models.inference import Room
 
 PRECISIONS = ("auto", "float32", "tf32", "bfloat16")

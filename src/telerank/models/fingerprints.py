@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from telerank.models.encoders.bi_encoder import BiEncoder, token_types
-from telerank.models.encoders.tokens import Tokenizers, rules_of
+from telerank.models.encoders.bi_encoder import BiEncoder, Tokenizers, rules_of, token_types
 from telerank.models.readers import Reader
 from telerank.models.rerankers.reranker import Reranker
 

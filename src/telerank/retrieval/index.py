@@ -22,9 +22,14 @@ from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
-from telerank.sparse.similarities.dfr import DFR
-from telerank.sparse.similarities.families import parse_similarity
-from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.families import (
+    BM25,
+    DFI,
+    DFR,
+    LMDirichlet,
+    LMJelinekMercer,
+    parse_similarity,
+)
 from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer

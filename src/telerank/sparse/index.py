@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telerank.errors import AnalyzerError, IndexDamaged
-from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import IndexManifest
-from telerank.sparse.segment import Segment
+from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import FolderReader, check_files, verify_files
 from telerank.text import Analyzer

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from telerank.sparse.impacts import RowScores
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.segment import RowScores
 from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Phrase, Query, Ranking

@@ -29,8 +29,14 @@ from transformers import PreTrainedTokenizerFast
 
 from telerank.drafts import share_weights
 from telerank.errors import ModelError
-from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
-from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
+from telerank.models.encoders.bi_encoder import (
+    BiEncoder,
+    BiEncoderSettings,
+    Side,
+    SideTokenizer,
+    Tokenizers,
+    token_types,
+)
 from telerank.models.loading import (
     check_encodes,
     draw_encoder,

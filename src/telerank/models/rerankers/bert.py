@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from telerank.models.pairs.features import PairFeatures
+from telerank.models.pairs.pair import PairFeatures
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER
 from telerank.models.rerankers.transformer_ranker import EncoderKind
 

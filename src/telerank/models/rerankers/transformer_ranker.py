@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import token_types, width
 from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
-from telerank.models.pairs.features import PairFeatures, pair_features
-from telerank.models.pairs.pair import PairBatch, PairTokenizer
+from telerank.models.pairs.pair import PairBatch, PairFeatures, PairTokenizer, pair_features
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape, build
 

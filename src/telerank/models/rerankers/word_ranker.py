@@ -13,8 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.models.pairs.features import gather_tokens
-from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
+from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch, gather_tokens
 from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vectors, load_vocabulary
 from telerank.models.rerankers.kinds import (
     Loaded,

@@ -13,8 +13,7 @@ import torch
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.inference import batch_width
-from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.pair import QUERY, Pair, PairTexts, batch_of
+from telerank.models.pairs.pair import QUERY, Pair, PairFeatures, PairTexts, batch_of
 from telerank.models.precision import Precision
 from telerank.models.rerankers.transformer_ranker import EncoderRanker
 from telerank.reranking.texts import TextPair, TokenizedPairs, tokenize_pairs
