@@ -129,10 +129,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             build_segment(
                 new, docs, analyzer, workers=self._workers, stretch=self._stretch, progress=progress
             )
-            known = []
-            if self.manifest.segments:
-                before = SparseIndex(self.folder).docs
-                known = [docno for docno in Docnos(new) if docno in before]
+            known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
                     f"document {known[0]!r} is in the index already ({len(known)} of the new ones are)"
@@ -248,6 +245,13 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             new = self._new_segment()
             merge_segments(new, SparseIndex(self.folder).segments[first:], progress)
             self._commit((*kept, _record_segment(new)))
+
+    def _known_docnos(self, new: Path) -> list[str]:
+        """The docnos of the new segment that the index holds, whose files are closed again."""
+        if not self.manifest.segments:
+            return []
+        docs = SparseIndex(self.folder).docs
+        return [docno for docno in Docnos(new) if docno in docs]
 
     def _mark_deleted(self, docnos: Iterable[str]) -> tuple[SegmentEntry, ...]:
         """Write marks of deletion; the entries of all segments with them."""
