@@ -82,8 +82,7 @@ def _hash(*parts: nn.Module | Mapping[str, Any] | None) -> str:
             for name, weight in sorted(part.state_dict().items()):
                 if not name.startswith("pooler."):
                     add([name, str(weight.dtype), list(weight.shape)])
-                    flat = weight.detach().cpu().contiguous().reshape(-1)
-                    digest.update(flat.view(torch.uint8).numpy())
+                    digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
         elif part is not None:
             add(part)
     return digest.hexdigest()

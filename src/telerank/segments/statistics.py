@@ -194,15 +194,7 @@ def describe_segments(
         If there is no such split, or an answer does not stand at its offset.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
-    pairs = {
-        (qid, docno)
-        for split in names
-        if split in collection.qrels
-        for qid, grades in collection.judged(split).items()
-        for docno, grade in grades.items()
-        if grade > 0
-    }
-    relevant_to = Counter(docno for _, docno in pairs)
+    relevant_to = _count_relevant(collection, names)
     answers = _answers_by_document(collection, names)
     documents, segments, counts = list[int](), list[int](), list[int]()
     relevant, relevant_counts, known, cut_titles = list[int](), list[int](), list[Known](), 0
@@ -244,6 +236,19 @@ def _cut(collection: Collection, segmenter: Segmenter) -> Iterator[Segments]:
             yield from segmenter.split(waiting)
             waiting = []
     yield from segmenter.split(waiting)
+
+
+def _count_relevant(collection: Collection, splits: Sequence[str]) -> Counter[str]:
+    """The number of queries that each document is relevant to."""
+    pairs = {
+        (qid, docno)
+        for split in splits
+        if split in collection.qrels
+        for qid, grades in collection.judged(split).items()
+        for docno, grade in grades.items()
+        if grade > 0
+    }
+    return Counter(docno for _, docno in pairs)
 
 
 def _answers_by_document(collection: Collection, splits: Sequence[str]) -> dict[str, dict[str, list[Answer]]]:

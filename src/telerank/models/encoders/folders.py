@@ -73,24 +73,28 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
     if not _alike(model, tokenizers):
         routes["document"] = [DOCUMENT]
         _save_documents(model, tokenizers, root / DOCUMENT)
-    pooling = {  # in the form that every release of sentence-transformers reads
-        "word_embedding_dimension": model.width,
-        "pooling_mode_cls_token": model.settings.pooling == "cls",
-        "pooling_mode_mean_tokens": model.settings.pooling == "mean",
-    }
-    _write(root / "1_Pooling" / "config.json", pooling)
+    _write(
+        root / "1_Pooling" / "config.json",
+        {  # in the form that every release of sentence-transformers reads
+            "word_embedding_dimension": model.width,
+            "pooling_mode_cls_token": model.settings.pooling == "cls",
+            "pooling_mode_mean_tokens": model.settings.pooling == "mean",
+        },
+    )
     ends = ["1_Pooling"]
     if model.settings.normalise:
         (root / "2_Normalize").mkdir(exist_ok=True)
         ends.append("2_Normalize")
     _write_modules(root, {name: [*route, *ends] for name, route in routes.items()})
     query, document = model.settings.query.prompt, model.settings.document.prompt
-    record = {
-        "prompts": {"query": query, "document": document},
-        "default_prompt_name": "query" if query else None,
-        "similarity_fn_name": "cosine" if model.settings.normalise else "dot",
-    }
-    _write(root / _MODEL, record)
+    _write(
+        root / _MODEL,
+        {
+            "prompts": {"query": query, "document": document},
+            "default_prompt_name": "query" if query else None,
+            "similarity_fn_name": "cosine" if model.settings.normalise else "dot",
+        },
+    )
     _write(root / SETTINGS, {"shared": model.shared, **model.settings.record()})
 
 
