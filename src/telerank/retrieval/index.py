@@ -36,9 +36,8 @@ from telerank.text import Analyzer
 from telerank.types import Doc, Location, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
-    from telerank.dense.approximate import ApproximateRetriever
     from telerank.dense.encoder import Encoder
-    from telerank.dense.retriever import DenseRetriever
+    from telerank.dense.retriever import ApproximateRetriever, DenseRetriever
     from telerank.dense.vectors import Vectors
 
 
@@ -212,8 +211,7 @@ class Index(FolderReader):
         MissingExtra
             If torch, FAISS or the model's package is not installed.
         """
-        from telerank.dense.approximate import ApproximateRetriever
-        from telerank.dense.retriever import open_retriever
+        from telerank.dense.retriever import ApproximateRetriever, open_retriever
         from telerank.dense.vectors import Vectors
 
         name, folder = self._named_vectors(model)
