@@ -227,9 +227,11 @@ class SpanReader(ComputedModel, SpanComputing):
         cut = self.counts.cut
         if not cut:
             return ""
-        questions = f"{len(cut):,} question{'s' if len(cut) != 1 else ''}"
-        longer = f"{questions} longer than {self.reader.settings.max_question} tokens"
-        return f"{longer}: cut there, {sum(cut.values()):,} tokens were not read"
+        return (
+            f"{len(cut):,} question{'s' if len(cut) != 1 else ''} longer than "
+            f"{self.reader.settings.max_question} tokens: cut there, "
+            f"{sum(cut.values()):,} tokens were not read"
+        )
 
     @cached_property
     def _compute(self) -> Compute:

@@ -300,9 +300,10 @@ class Scorer(ComputedModel, PairComputing):
         counts = self.counts
         if not counts.cut_pairs:
             return ""
-        pairs = f"{counts.cut_pairs:,} pair{'s' if counts.cut_pairs != 1 else ''}"
-        longer = f"{pairs} longer than {self.reranker.shape.max_length} tokens"
-        return f"{longer}: cut there, {counts.cut:,} tokens were not read"
+        return (
+            f"{counts.cut_pairs:,} pair{'s' if counts.cut_pairs != 1 else ''} longer than "
+            f"{self.reranker.shape.max_length} tokens: cut there, {counts.cut:,} tokens were not read"
+        )
 
     @cached_property
     def _compute(self) -> Compute:
