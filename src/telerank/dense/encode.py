@@ -252,11 +252,7 @@ def encode_documents(
             waiting, written = reading.submit(_read, encoder, stream, how.shard), None
             while (read := waiting.result()) is not None:
                 waiting = reading.submit(_read, encoder, stream, how.shard)
-                vectors = encoder.encode_tokens(
-                    read.tokens,
-                    how.batch_tokens,
-                    lambda label, more, total, before=done: progress(label, before + more, total),  # type: ignore[misc]
-                )
+                vectors = encoder.encode_tokens(read.tokens, how.batch_tokens, _behind(progress, done))
                 if written is not None:
                     written.result()
                 written = writing.submit(writer.add, read.docnos, read.texts, vectors, cut=read.cut)
@@ -339,3 +335,8 @@ def _read(encoder: Encoder, stream: Iterator[Doc], shard: int) -> _Read | None:
         return None
     texts = [doc.full_text for doc in part]
     return _Read([doc.docno for doc in part], texts, *encoder.tokenize(texts))
+
+
+def _behind(progress: Progress, done: int) -> Progress:
+    """Progress that counts from ``done`` on."""
+    return lambda label, more, total: progress(label, done + more, total)
