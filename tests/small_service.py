@@ -33,7 +33,7 @@ def save_models(folder: Path) -> dict[str, Path]:
     from small_models import small_encoder
     from small_readers import small_reader
     from small_rerankers import small_reranker
-    from telerank.models.readers.reader import save_reader
+    from telerank.models.readers import save_reader
     from telerank.models.rerankers.reranker import save_reranker
 
     save_reranker(small_reranker(folder / "starts"), folder / "small-reranker")

@@ -48,7 +48,7 @@ if NEURAL:
     from small_models import small_encoder
     from small_readers import small_reader
     from small_rerankers import small_reranker
-    from telerank.models.readers.reader import save_reader
+    from telerank.models.readers import save_reader
     from telerank.models.rerankers.reranker import save_reranker
 SETTINGS = {
     "repbert": """data: {collection: msmarco-slice}

@@ -12,9 +12,8 @@ from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.errors import CollectionError, ModelError
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
-from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.stage import CrossReranker
+from telerank.reranking.stage import CrossReranker, explain_score
 from telerank.testing import (
     Trial,
     check_stage,

@@ -28,7 +28,7 @@ from telerank.corpus.derived.ranking_set import (
 from telerank.errors import CollectionError
 from telerank.experiments.schema import DataSpec
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities.models import BM25
+from telerank.sparse.similarities.families import BM25
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress

@@ -315,7 +315,7 @@ class _OpenModels(Models):
         exact = self.served.retriever(model)
         if approximate is None:
             return exact
-        from telerank.dense.approximate import ApproximateRetriever
+        from telerank.dense.retriever import ApproximateRetriever
 
         return ApproximateRetriever(exact.vectors, exact.encoder, approximate, candidates, name=exact.name)
 

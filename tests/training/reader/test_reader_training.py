@@ -17,7 +17,7 @@ from telerank.corpus.derived.articles import ArticleParts, article_name, is_part
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError
 from telerank.models.pairs.pair import PASSAGE, batch_of
-from telerank.models.readers.reader import fresh_reader, load_reader
+from telerank.models.readers import fresh_reader, load_reader
 from telerank.training.parallel import Processes
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.training.reader.questions import describe_left_out, read_questions

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from telerank.dense.encoder import TorchEncoder
 from telerank.errors import ModelError
-from telerank.models.encoders.tokens import Tokenizers
+from telerank.models.encoders.bi_encoder import Tokenizers
 from telerank.models.pairs.pair import PairTokenizer, Passage
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer

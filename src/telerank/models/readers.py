@@ -6,16 +6,23 @@
     reader.json                                        our settings: lengths, threshold, temperature
 
 Any reader's folder of transformers, or its name on the hub, opens here, with the settings that fit the model.
+
+A context that does not fit behind its question is read in several windows, which share ``stride`` tokens with
+their neighbours, as in transformers' tokenizers. Most tokens are in several windows; each counts in the
+one in which it has most context, the smaller of what is before and behind it (Devlin et al.'s run_squad).
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import with_config
 from torch import Tensor, nn
@@ -34,7 +41,7 @@ from telerank.models.loading import (
     read_tokenizer,
     read_weights,
 )
-from telerank.models.pairs.pair import PairBatch, PairTokenizer
+from telerank.models.pairs.pair import Pair, PairBatch, PairTokenizer, Passage
 from telerank.models.precision import in_float32
 from telerank.models.random_numbers import seeded
 from telerank.models.rerankers.reranker import readable_lengths
@@ -209,8 +216,10 @@ def load_reader(name: str | Path, *, dropout: float | None = None) -> Reader:
     config = read_config(folder, dropout)
     architecture = architecture_of(config)
     if _HEAD not in architecture:
-        kind = architecture or "a model without architecture"
-        raise ModelError(f"{folder}: expected a reader (…{_HEAD}), got {kind}: train a reader from it")
+        raise ModelError(
+            f"{folder}: expected a reader (…{_HEAD}), got "
+            f"{architecture or 'a model without architecture'}: train a reader from it"
+        )
     if config.num_labels != 2:
         raise ModelError(f"{folder}: expected two logits for a token, start and end, got {config.num_labels}")
     model, missing = read_weights(AutoModelForQuestionAnswering, folder, config)
@@ -266,6 +275,86 @@ def _check_room(texts: PairTokenizer, settings: ReaderSettings) -> None:
     """Raise ModelError if windows behind the longest question do not advance."""
     room = settings.max_length - texts.frame.size - settings.max_question
     if room <= settings.stride:
-        tokens = f"{settings.max_question} tokens of a question and {texts.frame.size} special ones"
-        message = f"windows of {settings.max_length} tokens: {tokens} leave {max(room, 0)} of a context"
-        raise ModelError(f"{message}, not more than the stride of {settings.stride}")
+        raise ModelError(
+            f"windows of {settings.max_length} tokens: "
+            f"{settings.max_question} tokens of a question and {texts.frame.size} special ones leave "
+            f"{max(room, 0)} of a context, not more than the stride of {settings.stride}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """The ``T`` tokens of a context, not yet cut: ``ids``, (T,), and the characters of each.
+
+    ``offsets`` (T, 2) has the first character of each token and the one after its last. They ascend, may
+    overlap, if tokens are parts of a character, and may begin with a blank.
+    """
+
+    text: str
+    ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class ContextWindow:
+    """A question with ``count`` tokens of a context, beginning with its token number ``first``.
+
+    They are the tokens ``begin`` to ``begin + count`` of ``pair``. ``counts`` (count,) says which of them
+    have most context in this window.
+    """
+
+    pair: Pair
+    first: int
+    count: int
+    begin: int
+    counts: npt.NDArray[np.bool_]
+
+
+def tokenize_contexts(texts: PairTokenizer, contexts: Sequence[str]) -> list[Context]:
+    """The tokens of contexts, with the characters of each."""
+    return [
+        Context(text, np.array(encoding.ids, np.int32), np.array(encoding.offsets, np.int64).reshape(-1, 2))
+        for text, encoding in zip(contexts, texts.encode(contexts), strict=True)
+    ]
+
+
+def cut_windows(
+    texts: PairTokenizer, question: npt.NDArray[np.int32], context: Context, stride: int
+) -> list[ContextWindow]:
+    """The windows of a context, each as long as ``texts`` allows; none if the context has no token.
+
+    ``question`` has its tokens, not yet cut: each window's pair counts those that were cut off.
+    """
+    room = texts.max_length - texts.frame.size - min(len(question), texts.longest_query)
+    begin = len(texts.frame.before) + min(len(question), texts.longest_query) + len(texts.frame.between)
+    length, step = len(context), room - stride
+    # a window begins every ``step`` tokens, until one reaches the end
+    starts = range(0, max(1, length - room + step), step) if length else range(0)
+    # the number of the window in which each token has most context, the earlier one if several are equal
+    owners, most = np.zeros(length, np.int64), np.full(length, -1, np.int64)
+    for number, first in enumerate(starts):
+        end = min(first + room, length)
+        before = np.arange(end - first)
+        around = np.minimum(before, before[::-1])
+        better = around > most[first:end]
+        owners[first:end][better] = number
+        most[first:end][better] = around[better]
+    windows = []
+    for number, first in enumerate(starts):
+        ids = context.ids[first : first + room]
+        pair = texts.pair(question, Passage(ids, np.zeros(len(ids), np.int32)))
+        windows.append(ContextWindow(pair, first, len(ids), begin, owners[first : first + room] == number))
+    return windows
+
+
+def find_tokens(context: Context, start: int, end: int) -> tuple[int, int] | None:
+    """The first and the last token that have one of the characters from ``start`` to before ``end``.
+
+    None if no token has any of them.
+    """
+    starts, ends = context.offsets.T
+    inside = np.flatnonzero((ends > start) & (starts < end) & (ends > starts))
+    return (int(inside[0]), int(inside[-1])) if len(inside) else None

@@ -1,21 +1,80 @@
-"""Losses of re-rankers.
+"""Losses of bi-encoders and of re-rankers.
 
 ======  ==============================================================================================
+``Q``   queries of a batch
 ``B``   groups of a batch: the documents of one query each
-``N``   documents of the largest group
+``N``   documents of a batch of a bi-encoder; documents of the largest group
+``H``   width of a vector
 ======  ==============================================================================================
 
-``logits`` and ``labels`` are (B, N); a label above zero is relevant, and a label below zero marks the padding
-of a smaller group, which is ignored. Pairwise losses take every pair of a group with different labels, the
-higher label first, and are means over all pairs of the batch; the others are means over documents or groups.
-The loss of nothing is zero. With labels on the processor, none of them waits for a GPU that has the logits.
+Losses of bi-encoders read ``products``, (Q, N), the inner product of each query with each document: those
+that are relevant to the queries, and negatives. ``relevant`` is (Q, N), true if a document is relevant to a
+query: every other document of the batch is a negative of the query. They are means over queries, or over
+pairs. ``relevant`` may be on the processor while ``products`` are on a GPU.
+
+Those of re-rankers read ``logits`` and ``labels``, both (B, N); a label above zero is relevant, and a label
+below zero marks the padding of a smaller group, which is ignored. Pairwise losses take every pair of a group
+with different labels, the higher label first, and are means over all pairs of the batch; the others are means
+over documents or groups. The loss of nothing is zero. With labels on the processor, none of them waits for a
+GPU that has the logits.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+
+def multi_label_margin(products: Tensor, relevant: Tensor, margin: float = 1.0) -> Tensor:
+    """RepBERT's equation 4: 1/N times the sum of max(0, margin - (product of a relevant - of another)).
+
+    The same as torch's ``MultiLabelMarginLoss`` with the relevant documents as labels; its memory is that of
+    ``products``, whatever the number of relevant documents.
+    """
+    most = int(relevant.sum(1).max())
+    relevant = relevant.to(products.device, non_blocking=True)
+    first = relevant.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]  # (Q, most)
+    total = products.new_zeros(())
+    for documents in first.T:
+        column = documents.unsqueeze(1)  # (Q, 1)
+        missing = margin - products.gather(1, column) + products  # (Q, N)
+        counts = relevant.gather(1, column) & ~relevant  # (Q, N): a relevant against each that is not
+        total = total + missing.clamp(min=0).masked_fill(~counts, 0).sum()
+    return total / products.numel()
+
+
+def in_batch_softmax(products: Tensor, relevant: Tensor) -> Tensor:
+    """DPR's loss, -log(e^p / (e^p + the sum of e^n over negatives n)).
+
+    The mean over the relevant p of a query. A document that is relevant to the query is not a negative of it.
+    """
+    relevant = relevant.to(products.device, non_blocking=True)
+    least = torch.finfo(products.dtype).min  # -inf has no gradient if all documents are relevant
+    log_negatives = products.masked_fill(relevant, least).logsumexp(1, keepdim=True)  # (Q, 1)
+    losses = functional.softplus(log_negatives - products)  # -log(e^p / (e^p + e^n)) = log(1 + e^(n - p))
+    return (losses.masked_fill(~relevant, 0).sum(1) / relevant.sum(1).clamp(min=1)).mean()
+
+
+class PairClassifier(nn.Module):
+    """Sentence-BERT's classification objective: softmax(W (u, v, |u - v|)), cross-entropy with the labels.
+
+    W is (classes, 3H) and has no bias, as in the paper's equation.
+    """
+
+    def __init__(self, width: int, classes: int = 2) -> None:
+        super().__init__()
+        self.weight = nn.Linear(3 * width, classes, bias=False)
+
+    def forward(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
+        """Vectors of both texts, each (pairs, H), and the class of each pair, (pairs,)."""
+        logits = self.weight(torch.cat([first, second, (first - second).abs()], dim=1))
+        return functional.cross_entropy(logits, labels)
+
+
+def cosine_regression(first: Tensor, second: Tensor, grades: Tensor) -> Tensor:
+    """Sentence-BERT's regression objective: the mean squared error of the cosine of u and v, (pairs, H)."""
+    return functional.mse_loss(functional.cosine_similarity(first, second), grades.to(first.dtype))
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, weights: tuple[float, float] | None = None) -> Tensor:
@@ -87,8 +146,7 @@ def listwise_softmax(logits: Tensor, labels: Tensor) -> Tensor:
     logs = logits.masked_fill(padding, limits.min).log_softmax(1)  # -inf times a share of zero would be NaN
     grades = labels.clamp(min=0).to(logits.dtype)
     total = grades.sum(1, keepdim=True)
-    shares = (grades / total.clamp(min=limits.tiny)).to(device, non_blocking=True)
-    losses = -(shares * logs).sum(1)  # (B,)
+    losses = -((grades / total.clamp(min=limits.tiny)).to(device, non_blocking=True) * logs).sum(1)  # (B,)
     return _mean(_choose(losses, total.squeeze(1) > 0))
 
 
@@ -102,15 +160,13 @@ def margin_mse(logits: Tensor, labels: Tensor, teacher: Tensor) -> Tensor:
 def _pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The scores of both documents of each pair with different labels, (pairs,) and (pairs,)."""
     counts = (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels.unsqueeze(1) >= 0)  # (B, N, N)
-    rows = counts.nonzero().to(scores.device, non_blocking=True)
-    group, better, worse = rows.unbind(1)
+    group, better, worse = counts.nonzero().to(scores.device, non_blocking=True).unbind(1)
     return scores[group, better], scores[group, worse]
 
 
 def _choose(losses: Tensor, mask: Tensor) -> Tensor:
     """The losses where a mask of their shape, on any device, is true."""
-    rows = mask.flatten().nonzero().squeeze(1)
-    return losses.flatten()[rows.to(losses.device, non_blocking=True)]
+    return losses.flatten()[mask.flatten().nonzero().squeeze(1).to(losses.device, non_blocking=True)]
 
 
 def _mean(losses: Tensor) -> Tensor:

