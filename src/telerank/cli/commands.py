@@ -9,12 +9,14 @@ that the verb declares. The docstring is the help.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import click
 from annotated_types import Ge, Le
@@ -128,10 +130,12 @@ def _item(parameter: Parameter) -> tuple[Any, bool]:
     """The type of a value that is typed, the first of several, and whether it is one of a list."""
     kind = parameter.kind[0] if isinstance(parameter.kind, tuple) else parameter.kind
     origin: Any = get_origin(kind)
+    if origin is Mapping:
+        return str, True  # NAME=VALUE
     if origin not in (list, tuple, Sequence):
         return kind, False
     item = get_args(kind)[0]
-    return get_args(item)[0] if get_origin(item) is UnionType else item, True
+    return get_args(item)[0] if get_origin(item) in (Annotated, UnionType) else item, True
 
 
 def _type(parameter: Parameter) -> click.ParamType[Any] | None:
@@ -144,7 +148,7 @@ def _type(parameter: Parameter) -> click.ParamType[Any] | None:
     if item is int:
         return click.IntRange(**bounds) if low or high else click.INT
     if item is float:
-        return _Number(**bounds)
+        return click.FloatRange(**bounds) if low or high else click.FLOAT
     plain: dict[Any, click.ParamType[Any]] = {
         str: click.STRING,
         bool: click.BOOL,
@@ -153,29 +157,18 @@ def _type(parameter: Parameter) -> click.ParamType[Any] | None:
     return plain.get(item)
 
 
-class _Number(click.FloatRange):
-    """A number within its bounds, which NaN is not."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
-        if number != number:  # noqa: PLR0124 — NaN alone
-            self.fail(f"{value!r} is not a valid number.", param, ctx)
-        return number
-
-
 def _parameter(parameter: Parameter) -> click.Parameter:
     item, is_many = _item(parameter)
     is_required, doc = parameter.default is REQUIRED, parameter.fact(Help)
     flags: Sequence[str] = getattr(parameter.fact(Flags), "names", ())
     metavar = next((flag for flag in flags if not flag.startswith("-")), None)
-    check = parameter.fact(Check)
+    checks = [fact.function for fact in parameter.facts if isinstance(fact, Check)]
+    checks += [_refuse_nan] if item is float else []
     help_text = _plain(doc.text) if doc else None
     facts: dict[str, Any] = {
         "type": _type(parameter),
         "metavar": metavar,
-        "callback": _callback(check) if check else None,
+        "callback": partial(_check, checks),
         **({} if is_required else {"default": parameter.default}),
     }
     spelled = [flag for flag in flags if flag.startswith("-")]
@@ -200,15 +193,18 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     )
 
 
-def _callback(check: Check) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    def run(_: click.Context, __: click.Parameter, value: Any) -> Any:
-        try:
-            check.function(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-        return value
+def _check(checks: Iterable[Callable[[Any], object]], _: Any, __: Any, value: Any) -> Any:
+    try:
+        for check in checks:
+            check(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
 
-    return run
+
+def _refuse_nan(value: float | None) -> None:
+    if value is not None and math.isnan(value):
+        raise ValueError(f"{value!r} is not a valid number.")
 
 
 SHORT_HELPS = {

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from telerank.computing import Count
 from telerank.errors import CollectionError, FormatError
-from telerank.parameters import Help
+from telerank.parameters import Flags, Help
 from telerank.records import Section, describe_error
 from telerank.yaml_files import read_yaml
 
@@ -135,15 +135,17 @@ class ServiceSettings(Section):
         None
     )
     pipelines: Named[str] = Field(default_factory=dict)
-    rerankers: Annotated[Named[str], Help("Re-ranker to serve: NAME or NAME=FOLDER.")] = Field(
-        default_factory=dict
+    rerankers: Annotated[
+        Named[str], Flags("--reranker"), Help("Re-ranker to serve: NAME or NAME=FOLDER.")
+    ] = Field(default_factory=dict)
+    encoders: Annotated[Named[str], Flags("--encoder"), Help("Encoder to serve: NAME or NAME=FOLDER.")] = (
+        Field(default_factory=dict)
     )
-    encoders: Annotated[Named[str], Help("Encoder to serve: NAME or NAME=FOLDER.")] = Field(
-        default_factory=dict
-    )
-    readers: Annotated[Named[str], Help("Reader to serve: NAME or NAME=FOLDER.")] = Field(
-        default_factory=dict
-    )
+    readers: Annotated[
+        Named[str],
+        Flags("--reader"),
+        Help("Reader to serve: NAME or NAME=FOLDER."),
+    ] = Field(default_factory=dict)
 
     title: Annotated[str, Help("Name of the service on its page. Default: telerank.")] = Field(
         default="telerank", min_length=1, max_length=100
@@ -160,10 +162,12 @@ class ServiceSettings(Section):
     ] = ""
     allowed_hosts: Annotated[
         tuple[_Host, ...],
+        Flags("--allowed-host"),
         Help("Name for which requests are answered, besides localhost and addresses: search.example.org."),
     ] = ()
     trusted_proxies: Annotated[
         tuple[_Network, ...],
+        Flags("--trusted-proxy"),
         Help(
             "Addresses or networks of web servers in front: their `X-Forwarded-For` and `X-Forwarded-Proto` "
             "are believed, and their connections are not limited."
