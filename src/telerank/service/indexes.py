@@ -106,7 +106,7 @@ class ServedIndex:
         self.answering: dict[str, str] = {}
         self.unavailable: dict[str, str] = {}
         self._stages: dict[str, Any] = {}
-        self._recent: OrderedDict[str, Any] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, bool], Any] = OrderedDict()
         self._retrievers: dict[str, DenseRetriever] = {}
         self._is_open = False
         self._read_pipelines()
@@ -166,6 +166,8 @@ class ServedIndex:
         chosen = text or self.default_answer
         if chosen is None:
             raise NotServed("no reader is served: start the service with --reader or --answer")
+        if chosen in self.pipelines:
+            raise Unprocessable(f"the pipeline {chosen} ranks: expected one that ends in read(READER)")
 
         def read() -> ReadAnswers:
             if not ends_in_read(chosen):
@@ -179,7 +181,7 @@ class ServedIndex:
                 check_read(stage.first, self.settings.limits)
             return stage
 
-        return self._cached(chosen, read)
+        return self._cached(chosen, read, answering=True)
 
     def warm(self) -> None:
         """Run every named pipeline once, with words of the first document: loads what they need."""
@@ -238,11 +240,9 @@ class ServedIndex:
                 text = text[:start] + name + text[start + len(word.text) :]
         return text
 
-    def _cached(self, text: str, read: Callable[[], Result]) -> Result:
-        most, result = (
-            self.settings.limits.pipeline_characters,
-            self._stages.get(text) or self._recent.get(text),
-        )
+    def _cached(self, text: str, read: Callable[[], Result], *, answering: bool = False) -> Result:
+        most, key = self.settings.limits.pipeline_characters, (text, answering)
+        result = self._stages.get(text) or self._recent.get(key)
         if text in self.unavailable:
             raise Unprocessable(f"the pipeline {text} cannot be run here: {self.unavailable[text]}")
         if result is not None:
@@ -255,7 +255,7 @@ class ServedIndex:
             raise
         except (TelerankError, ValueError) as error:
             raise Unprocessable(self.scrub(str(error))) from error
-        self._recent[text] = result
+        self._recent[key] = result
         while len(self._recent) > _KEPT:
             self._recent.popitem(last=False)
         return result
