@@ -111,6 +111,9 @@ def test_sentences_beyond_the_length_of_the_model_are_not_read(tmp_path):
         "sentence 2, “d3 d4.”",
         "sentence 3, “d5 d6.”",
     ]
+    whole = scorer.score([("q1 q2", "d1 d2. d3 d4. d5 d6. d7 d8. q1 q2. d1 q2.")])[0]
+    without = scorer.score([("q1 q2", "d3 d4. d5 d6. d7 d8. q1 q2. d1 q2.")])[0]
+    assert said[0].value == pytest.approx(whole - without, abs=1e-6)
     assert [(each.value, each.what) for each in said[3:]] == [
         (0.0, "sentences 4 to 6: not read, beyond 14 tokens")
     ]
