@@ -25,7 +25,7 @@ import telerank as tr
 from telerank.answers.calibration import fit_threshold
 from telerank.answers.combine import MU, AnswerRules, ReadText, SpanTable, choose_answers
 from telerank.answers.scorer import SpanReader
-from telerank.corpus.article_parts import ArticleParts, article_name, write_parts
+from telerank.corpus.derived.articles import ArticleParts, article_name, write_parts
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.show.tables import Table, render_markdown
 from telerank.types import Query

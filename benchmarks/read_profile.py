@@ -31,7 +31,7 @@ from telerank.answers import scorer
 from telerank.answers.scorer import SpanReader
 from telerank.batches import batch_by_length
 from telerank.models.loading import quiet
-from telerank.models.readers.reader import ReaderSettings, fresh_reader, save_reader
+from telerank.models.readers import ReaderSettings, fresh_reader, save_reader
 from telerank.show.tables import Table, render_markdown
 
 STARTS = {"minilm": "MiniLM-L6", "e5-small": "multilingual-e5-small"}

@@ -39,7 +39,7 @@ import telerank as tr
 from telerank.answers.scorer import SpanReader
 from telerank.errors import TelerankError
 from telerank.models.loading import quiet
-from telerank.models.readers.reader import ReaderSettings, fresh_reader, save_reader
+from telerank.models.readers import ReaderSettings, fresh_reader, save_reader
 from telerank.show.tables import Cell, Table, render_markdown
 
 LENGTH, STRIDE, LONGEST, BATCH = 384, 128, 30, 32

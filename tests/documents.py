@@ -185,7 +185,7 @@ def in_process(words: list[str]) -> str:
     with (
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
-        patch.multiple(console, out=out, err=err),
+        patch.multiple(console, out=lambda: out, err=lambda: err),
         patch.dict(os.environ, COLUMNS=str(WIDTH)),
         patch.object(sys, "argv", words),
         warnings.catch_warnings(),

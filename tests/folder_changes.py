@@ -18,9 +18,9 @@ from small_stored import WIDTH, TableEncoder
 from small_vectors import Letters, docs
 from telerank.corpus.collection import Collection
 from telerank.corpus.convert import convert
-from telerank.corpus.ranking_sets.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
-from telerank.dense.approximate import build_approximate
+from telerank.corpus.derived.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
 from telerank.dense.encode import Encoding, encode_documents
+from telerank.dense.retriever import build_approximate
 from telerank.dense.vectors import Vectors
 from telerank.experiments.analysis import AnalysisResult
 from telerank.experiments.comparison import JudgedQueries

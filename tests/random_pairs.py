@@ -7,7 +7,7 @@ def random_features(pairs=5, width=12, sentences=6, words=7, seed=0):
     """Each pair has at least one sentence and one word of a query; the first has the most of both."""
     import torch
 
-    from telerank.models.pairs.features import PairFeatures
+    from telerank.models.pairs.pair import PairFeatures
 
     draw = torch.Generator().manual_seed(seed)
 

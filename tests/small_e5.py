@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from telerank.models.e5 import WEIGHTS, Header
+from telerank_e5 import WEIGHTS, Header
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", *[f"▁{kind}{n}" for kind in "qdx" for n in range(15)]]
 PIECES += ["▁query", "▁passage", ":", "▁", "a", "e", "o", "q", "d", "x", "<mask>"]

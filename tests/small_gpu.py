@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from telerank.models.pairs.pair import PairBatch
-from telerank.reranking import computed
+from telerank.reranking import scorer
 
 
 class Gpu:
@@ -33,7 +33,7 @@ class Gpu:
 def on_gpu(monkeypatch: pytest.MonkeyPatch, module: ModuleType, room: int | None = None) -> Gpu:
     """A GPU that is chosen by default, and that ``module`` computes with: it has ``compute`` of back ends."""
     gpu = Gpu(room)
-    monkeypatch.setattr(computed, "device_for", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(scorer, "device_for", lambda _: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     monkeypatch.setattr(module, "compute", gpu)
     return gpu

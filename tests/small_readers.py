@@ -11,7 +11,7 @@ SMALL = {"max_length": 32, "stride": 8, "max_question": 8, "max_answer": 5}
 
 def small_reader(folder: Path, architecture: str = "bert", *, seed: int = 1, **settings):
     """A reader of words ``q0 … x39``, drawn at random."""
-    from telerank.models.readers.reader import ReaderSettings, fresh_reader
+    from telerank.models.readers import ReaderSettings, fresh_reader
 
     start = folder / f"start-{architecture}"
     if not start.exists():
@@ -25,7 +25,7 @@ def reader_with(folder: Path, tokenizer: str, *, seed: int = 1, **settings):
     from transformers import BertConfig, BertModel
 
     from telerank.models.loading import quiet
-    from telerank.models.readers.reader import ReaderSettings, fresh_reader
+    from telerank.models.readers import ReaderSettings, fresh_reader
 
     made = TOKENIZERS[tokenizer]()
     shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

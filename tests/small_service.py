@@ -33,7 +33,7 @@ def save_models(folder: Path) -> dict[str, Path]:
     from small_models import small_encoder
     from small_readers import small_reader
     from small_rerankers import small_reranker
-    from telerank.models.readers.reader import save_reader
+    from telerank.models.readers import save_reader
     from telerank.models.rerankers.reranker import save_reranker
 
     save_reranker(small_reranker(folder / "starts"), folder / "small-reranker")
@@ -72,7 +72,7 @@ def listening(settings: Any, app: Any = None) -> Iterator[str]:
     import uvicorn
 
     from telerank.service.app import create_app
-    from telerank.service.guards.protocol import BoundedConfig
+    from telerank.service.workers import BoundedConfig
 
     config = BoundedConfig(settings, app or create_app(settings), host="127.0.0.1", port=0, log_config=None)
     server = uvicorn.Server(config)

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from telerank.models.pairs.features import PairFeatures, pair_features
-from telerank.models.pairs.pair import NEITHER, PASSAGE, QUERY, Pair, Passage, batch_of
+from telerank.models.pairs.pair import (
+    NEITHER,
+    PASSAGE,
+    QUERY,
+    Pair,
+    PairFeatures,
+    Passage,
+    batch_of,
+    pair_features,
+)
 from telerank.reranking.texts import TokenizedPairs
 
 WIDTH = 8

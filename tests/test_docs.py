@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
+import click
 import pytest
-from typer.main import get_command
 
 import telerank
 from documents import (
@@ -48,7 +48,7 @@ if NEURAL:
     from small_models import small_encoder
     from small_readers import small_reader
     from small_rerankers import small_reranker
-    from telerank.models.readers.reader import save_reader
+    from telerank.models.readers import save_reader
     from telerank.models.rerankers.reranker import save_reranker
 SETTINGS = {
     "repbert": """data: {collection: msmarco-slice}
@@ -83,12 +83,13 @@ def lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def commands(command=None, path=("telerank",)):
+def commands(command=app, path=("telerank",)):
     """Every command and group, with its path."""
-    command = command or get_command(app)
     yield path, command
-    for part, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, (*path, part))
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands(command.get_command(context, name), (*path, name))
 
 
 def examples(command) -> list[str]:

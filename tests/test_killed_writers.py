@@ -19,9 +19,9 @@ from small_stored import WIDTH
 from small_vectors import Letters
 from telerank.corpus.docstore import Docstore
 from telerank.corpus.formats import open_collection
-from telerank.dense.approximate import ApproximateRetriever
+from telerank.dense.retriever import ApproximateRetriever
 from telerank.dense.vectors import Vectors
-from telerank.retrieval.folder_record import read_record
+from telerank.retrieval.folder_update import read_record
 from telerank.training.checkpoint import list_checkpoints, read_state
 from telerank.training.features.store import FeatureStore
 

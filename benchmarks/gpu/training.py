@@ -182,7 +182,7 @@ def update_reranker(
         reranker = start_reranker(config.model, config.seed)
         lengths.extend(len(pair) for pair in make_pairs(reranker, groups.pairs[:1024]))
         scorer = job.make_scorer(reranker, groups, hardware)
-        return RerankerTask(config, reranker, groups, scorer, None, hardware)
+        return RerankerTask(config, reranker, groups, scorer, scorer, None, hardware)
 
     try:
         timed = update(inputs, probe, config, make_task)

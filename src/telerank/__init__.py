@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from telerank.corpus.bundled import piaf as piaf
     from telerank.corpus.formats import open_collection
+    from telerank.corpus.formats import piaf as piaf
     from telerank.fusion import interleave as interleave
     from telerank.fusion import minmax as minmax
     from telerank.fusion import prob as prob
@@ -56,8 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
-    "corpus.bundled": "piaf",
-    "corpus.formats": "collection",
+    "corpus.formats": "collection piaf",
     "fusion": "interleave minmax prob rrf",
     "pipelines.functions": "pipeline",
     "retrieval.index": "Index open",

@@ -64,11 +64,13 @@ class Flags:
 class FieldsOf:
     """Marks ``**settings`` that are the fields of a class, or what a function takes besides.
 
-    One that is named is imported when it is needed.
+    One that is named is imported when it is needed. ``only_given``: what is not given is None, and not the
+    field's default, for which a file may have another value.
     """
 
     record: Callable[..., Any] | str
     without: tuple[str, ...] = ()
+    only_given: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,10 @@ def _fields_of(marked: FieldsOf, given: Iterable[str]) -> dict[str, Parameter]:
     record = marked.record
     source = pkgutil.resolve_name(record) if isinstance(record, str) else record
     left_out = {*marked.without, *given}
-    return {name: each for name, each in parameters_of(source).items() if name not in left_out}
+    fields = {name: each for name, each in parameters_of(source).items() if name not in left_out}
+    if marked.only_given:
+        return {name: replace(each, default=None, is_optional=True) for name, each in fields.items()}
+    return fields
 
 
 def _parameter(name: str, annotation: Any, default: Any, facts: tuple[Any, ...] = ()) -> Parameter:
@@ -158,7 +163,7 @@ MeasureToMaximise = Annotated[
 RelevanceLevel = Annotated[
     int,
     Ge(1),
-    Flags("--level-for-rel", "-l"),
+    Flags("--level-for-rel", "-l", "LEVEL"),
     Help("Grades from LEVEL up are relevant, as for `trec_eval -l`."),
 ]
 Level = Annotated[float, Ge(0.0), Le(1.0), Help("A difference is significant if its p is below this.")]

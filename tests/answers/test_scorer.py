@@ -19,7 +19,7 @@ from small_readers import TOKENIZERS, reader_with, small_reader  # noqa: E402
 from telerank.answers.scorer import SpanReader  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
 from telerank.evaluation.answers.overlap import answer_words  # noqa: E402
-from telerank.models.readers.reader import save_reader  # noqa: E402
+from telerank.models.readers import save_reader  # noqa: E402
 from telerank.types import Doc  # noqa: E402
 
 

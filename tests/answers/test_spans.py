@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from small_readers import TOKENIZERS, reader_with
 from telerank.answers.spans import TokenBounds, best_spans, find_bounds
 from telerank.models.pairs.pair import Pair
-from telerank.models.readers.windows import Context, ContextWindow, tokenize_contexts
+from telerank.models.readers import Context, ContextWindow, tokenize_contexts
 
 NO_PAIR = Pair(*(np.empty(0, np.int32) for _ in range(4)))
 

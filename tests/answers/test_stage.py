@@ -18,7 +18,7 @@ from telerank.answers.combine import MU
 from telerank.answers.scorer import SpanReader
 from telerank.answers.stage import ReadAnswers
 from telerank.errors import CollectionError, ExpressionError, ModelError
-from telerank.models.readers.reader import save_reader
+from telerank.models.readers import save_reader
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.pipelines.functions import answer_pipeline, pipeline
 from telerank.pipelines.saved import save_pipeline

@@ -17,7 +17,7 @@ from commands import ok, refusal
 from small_readers import small_reader
 from telerank.answers.combine import MU
 from telerank.errors import CollectionError, ExpressionError
-from telerank.models.readers.reader import read_settings, save_reader, write_settings
+from telerank.models.readers import read_settings, save_reader, write_settings
 from telerank.sparse.writer import build_index
 from telerank.types import Doc, Query
 

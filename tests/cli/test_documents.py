@@ -89,7 +89,7 @@ def test_segments_and_answers_of_whole_documents_say_their_pages(folder):
     pytest.importorskip("torch")
     from small_readers import reader_with
     from small_rerankers import small_reranker
-    from telerank.models.readers.reader import save_reader
+    from telerank.models.readers import save_reader
     from telerank.models.rerankers.reranker import save_reranker
 
     save_reranker(small_reranker(folder), folder / "mono")

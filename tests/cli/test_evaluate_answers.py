@@ -14,7 +14,6 @@ from telerank.corpus.answers import (
     is_predictions_file,
     read_no_answer,
     read_predictions,
-    write_no_answer,
     write_predictions,
 )
 from telerank.errors import CollectionError, FormatError
@@ -35,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "gold.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
     write_predictions("good.json", {"q1": "Le roi", "q2": "« l'an 2000 »", "q3": ""})
     write_predictions("bad.json.gz", {"q1": "rit", "q2": "", "q3": "x"})
-    write_no_answer("none.json", {"q1": 0.1, "q2": 0.2, "q3": 0.9})
+    write_predictions("none.json", {"q1": 0.1, "q2": 0.2, "q3": 0.9})
 
 
 def test_predictions_are_measured():
@@ -98,7 +97,7 @@ def test_predictions_are_compared():
 def test_what_does_not_fit_is_refused(words, message):
     Path("run.txt").write_text("q1 Q0 0-0 1 1.0 tag\n")
     write_predictions("other.json", {"q9": "x"})
-    write_no_answer("few.json", {"q1": 0.5})
+    write_predictions("few.json", {"q1": 0.5})
     assert message in refusal(f"evaluate gold.json {words}")
 
 

@@ -15,7 +15,7 @@ from commands import ok, refusal
 from small_gpu import on_gpu
 from small_rerankers import small_reranker
 from small_set import write_beir
-from telerank.corpus.readers.topics_qrels import open_topics
+from telerank.corpus.readers.plain import open_topics
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.reranking import scorer
 from telerank.reranking.scorer import Scorer

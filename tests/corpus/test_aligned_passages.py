@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from telerank.cli.main import app
+from telerank.corpus.derived.positions import align_passages
 from telerank.corpus.formats import open_collection
-from telerank.corpus.long_documents.positions import align_passages
 from telerank.errors import CollectionError
 from telerank.types import Answer
 

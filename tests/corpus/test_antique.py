@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from telerank.corpus.readers.antique import ANTIQUE
+from telerank.corpus.readers.by_split import ANTIQUE
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from telerank.corpus.bundled import PIAF, piaf
+from telerank.corpus.formats import PIAF, piaf
 
 SCRIPT = Path(__file__).parents[2] / "scripts/make_piaf_sample.py"
 

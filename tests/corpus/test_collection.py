@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import telerank.corpus
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import FORMATS, open_collection
-from telerank.corpus.readers.csv_files import read_docs
+from telerank.corpus.readers.plain import read_table
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query, Ranking
 
@@ -213,7 +213,7 @@ def test_csv_is_read_as_it_was_written(records, header):
             writer = csv.DictWriter(file, header, quoting=csv.QUOTE_ALL)
             writer.writeheader()
             writer.writerows(rows)
-        assert list(read_docs(path)) == docs
+        assert list(read_table(path)) == docs
         assert open_collection(path).format == "csv"
 
 

@@ -14,9 +14,8 @@ pytest.importorskip("docx")
 pytest.importorskip("trafilatura")
 pytest.importorskip("markdown_it")
 
-from telerank.corpus.readers.files.kinds import read_file
-from telerank.corpus.readers.files.passages import cut_passages
-from telerank.corpus.readers.files.text import FileLimits, FileText, Problem, UnreadableFile
+from telerank.corpus.readers.files.processes import cut_passages
+from telerank.corpus.readers.files.text import FileLimits, FileText, Problem, UnreadableFile, read_file
 from telerank.corpus.readers.files.web import decode_html, read_html, read_markdown
 from telerank.corpus.readers.files.word import read_docx
 

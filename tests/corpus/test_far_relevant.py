@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from memory_sets import qa_set
-from typer.testing import CliRunner
 
 from telerank.cli.main import app
+from telerank.corpus.derived.far import PREFIX, FarSettings, make_far_relevant
+from telerank.corpus.derived.positions import find_positions
+from telerank.corpus.derived.writing import write_long_documents
 from telerank.corpus.formats import open_collection
-from telerank.corpus.long_documents.far import PREFIX, FarSettings, make_far_relevant
-from telerank.corpus.long_documents.folder import write_long_documents
-from telerank.corpus.long_documents.positions import find_positions
 from telerank.errors import CollectionError
 from telerank.types import Doc, Query, Ranking
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telerank.corpus.readers.files.passages import PASSAGE_WORDS, cut_passages
+from telerank.corpus.readers.files.processes import PASSAGE_WORDS, cut_passages
 from telerank.corpus.readers.files.text import FileText, Paragraph, join_paragraphs, read_plain
 from telerank.types import Mark
 

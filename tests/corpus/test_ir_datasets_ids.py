@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from telerank.corpus.formats import open_collection
-from telerank.corpus.readers.ir_datasets_ids import has_form_of_id, open_id
+from telerank.corpus.formats import has_form_of_id, open_collection, open_id
 from telerank.errors import CollectionError, MissingExtra
 from telerank.types import Doc, Qrel, Query, Ranking
 

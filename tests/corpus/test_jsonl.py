@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.readers.jsonl import read_docs
+from telerank.corpus.readers.plain import read_docs
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Doc, Qrel, Query
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from telerank.corpus.answers import read_answers, write_answers
-from telerank.corpus.formats import open_collection
-from telerank.corpus.long_documents.articles import ArticleSettings, join_articles, leave_out_repeated
-from telerank.corpus.long_documents.folder import MANIFEST, check_target, write_long_documents
-from telerank.corpus.long_documents.positions import (
+from telerank.corpus.derived.articles import ArticleSettings, join_articles, leave_out_repeated
+from telerank.corpus.derived.positions import (
     RelevantPosition,
     find_positions,
     share_beyond,
     tokenizer_spans,
     word_spans,
 )
+from telerank.corpus.derived.writing import MANIFEST, check_target, write_long_documents
+from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Answer
 

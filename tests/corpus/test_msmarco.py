@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from telerank.corpus.formats import open_collection
-from telerank.corpus.readers.msmarco import Triple, read_documents, read_passages, read_pool, read_triples
+from telerank.corpus.readers.by_split import Triple, read_documents, read_passages, read_pool, read_triples
 from telerank.errors import FormatError
 from telerank.trec import write_run
 from telerank.types import Doc, Qrel, Query, Ranking

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.ranking_sets.qa import Question
-from telerank.corpus.ranking_sets.ranking_set import (
+from telerank.corpus.derived.questions import Question, shuffle
+from telerank.corpus.derived.ranking_set import (
     Screen,
     draw_random_negatives,
     search_negatives,
     take_batch_negatives,
 )
-from telerank.corpus.ranking_sets.splits import shuffle
 from telerank.stage import Stage
 from telerank.types import Answer, Doc, Explanation, Query, Ranking
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_sets import qa_set
 
-from telerank.corpus.ranking_sets.qa import MergeTally, merge, normalise
+from telerank.corpus.derived.questions import MergeTally, merge, normalise
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Answer, Doc
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from memory_sets import qa_set
 
+from telerank.corpus.derived.questions import normalise
+from telerank.corpus.derived.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
 from telerank.corpus.formats import open_collection
-from telerank.corpus.ranking_sets.qa import normalise
-from telerank.corpus.ranking_sets.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
 from telerank.errors import CollectionError
 from telerank.stage import Stage
 from telerank.types import Doc, Explanation, Query, Ranking

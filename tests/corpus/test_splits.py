@@ -5,10 +5,12 @@ from types import MappingProxyType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telerank.corpus.ranking_sets.qa import MergedSet, MergeTally, Question
-from telerank.corpus.ranking_sets.splits import (
+from telerank.corpus.derived.questions import (
     PARTS,
     Leak,
+    MergedSet,
+    MergeTally,
+    Question,
     Split,
     count_leaks,
     shuffle,

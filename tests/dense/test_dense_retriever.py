@@ -51,6 +51,10 @@ def test_an_explanation_is_lengths_times_cosine(vectors):
     lengths = [part.value for part in explanation.parts]
     assert np.isclose(np.prod(lengths), explanation.value)
     assert lengths[2] == pytest.approx(1)
+    other = DenseRetriever(vectors, Letters()).explain(Query("1", "bears"), "d3")
+    of_query, of_document, cosine = (part.value for part in other.parts)
+    assert of_document > of_query
+    assert of_query * of_document * cosine == pytest.approx(other.value)
 
 
 def test_another_model_and_numbers_below_one_are_refused(vectors):

@@ -14,15 +14,15 @@ torch = pytest.importorskip("torch")
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
 from small_vectors import Letters, asked, check_hits, docs, made, stored  # noqa: E402
-from telerank.dense.approximate import (  # noqa: E402
+from telerank.dense.encode import Encoding, encode_documents  # noqa: E402
+from telerank.dense.kinds import KINDS  # noqa: E402
+from telerank.dense.retriever import (  # noqa: E402
     ApproximateRetriever,
+    DenseRetriever,
     build_approximate,
     parse_kind,
     read_report,
 )
-from telerank.dense.encode import Encoding, encode_documents  # noqa: E402
-from telerank.dense.kinds import KINDS  # noqa: E402
-from telerank.dense.retriever import DenseRetriever  # noqa: E402
 from telerank.dense.search import TOGETHER, search  # noqa: E402
 from telerank.dense.torch_search import DeviceVectors, describe_memory, load_on_device  # noqa: E402
 from telerank.dense.vectors import Encoded, Vectors  # noqa: E402

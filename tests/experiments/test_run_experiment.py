@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import telerank as tr
 from papers import small_msmarco

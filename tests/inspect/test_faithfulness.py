@@ -17,6 +17,9 @@ from telerank.errors import CollectionError, ModelError  # noqa: E402
 from telerank.inspect.gates import (  # noqa: E402
     LONGEST,
     MEAN,
+    Faithfulness,
+    FaithfulnessReport,
+    Rates,
     count_sentences,
     delete_sentence,
     measure_faithfulness,
@@ -101,6 +104,15 @@ def test_the_interval_is_that_of_queries_drawn_with_all_their_pairs(tmp_path):
     alone = measure_faithfulness(reranker, pairs, ["q"] * len(pairs), seed=3).rates["episode 1"]
     assert math.isnan(alone.low)
     assert alone.difference == one.difference
+    halves = ["p" if number % 2 else "q" for number in range(len(pairs))]
+    assert measure_faithfulness(reranker, pairs, halves, seed=3).rates["episode 1"].low <= one.difference
+
+
+def test_a_difference_is_strong_if_its_interval_is_without_zero():
+    bounds = ((-0.1, 0.2), (0.1, 0.2), (-0.2, -0.1))
+    rates = {str(n): Rates(0.6, 0.5, low, high, 0.0, 0.0) for n, (low, high) in enumerate(bounds)}
+    report = FaithfulnessReport("m", Faithfulness(rates, 2, 2, 0, 0), {"collection": "c"})
+    assert [row[3].strong for row in report.tables()[0].rows] == [False, True, True]
 
 
 def test_what_cannot_be_checked_is_refused(tmp_path):

@@ -15,9 +15,8 @@ from transformers import AutoModel, BertModel
 
 from small_models import ARCHITECTURES, fingerprint_of
 from telerank.errors import MissingExtra, ModelError
-from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, first, mean
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, Tokenizers, first, mean
 from telerank.models.encoders.folders import fresh_bi_encoder, load_bi_encoder, save_bi_encoder
-from telerank.models.encoders.tokens import Tokenizers
 from telerank.models.fingerprints import fingerprint
 from telerank.models.loading import locate, quiet
 

@@ -24,7 +24,6 @@ from telerank.experiments.data import Sources
 from telerank.experiments.packaged import find_experiment
 from telerank.experiments.schema import Experiment, GivenModel, read_experiment
 from telerank.experiments.trained import describe_choices, resolve_models
-from telerank.models.e5 import WEIGHTS, convert
 from telerank.models.encoders.bi_encoder import Side
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
 from telerank.models.loading import locate, read_tokenizer
@@ -33,6 +32,7 @@ from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, save_reranker
 from telerank.training.bi_encoder.config import BiEncoderStart
 from telerank.training.bi_encoder.train import start_model, train_bi_encoder
+from telerank_e5 import WEIGHTS, WeightsError, convert
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_of_a_list_the_first_model_on_this_machine_is_taken_and_the_demo_says_wh
 
 def check_refused(content, folder, message):
     (folder / WEIGHTS).write_bytes(content)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(WeightsError, match=message):
         convert(folder / WEIGHTS, folder / "folder")
 
 

@@ -10,7 +10,7 @@ import torch
 from small_models import WORDS
 from telerank.models.encoders.folders import load_bi_encoder
 from telerank.models.encoders.grad_cache import backward, backward_at_once
-from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin
+from telerank.models.losses import in_batch_softmax, multi_label_margin
 from telerank.models.random_numbers import RandomNumbers
 
 QUERIES, DOCUMENTS = WORDS[:6], [f"{WORDS[40 + i]} x1 x2" for i in range(9)]

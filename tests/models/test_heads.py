@@ -9,9 +9,8 @@ import torch
 
 from random_pairs import random_features, random_word_pairs
 from telerank.errors import ModelError
-from telerank.models.losses.ranking import max_margin
-from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.pair import batch_of
+from telerank.models.losses import max_margin
+from telerank.models.pairs.pair import PairFeatures, batch_of
 from telerank.models.pairs.words import PADDING, Words
 from telerank.models.rerankers.bert_dmn import DmnHead
 from telerank.models.rerankers.dmn import Dmn

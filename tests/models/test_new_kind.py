@@ -17,8 +17,8 @@ from telerank.models.rerankers.word_ranker import (
     make_embedding,
     split_sides,
 )
-from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
+from telerank.reranking.stage import explain_score
 from telerank.training.reranker.config import RerankerStart, RerankerTraining
 
 

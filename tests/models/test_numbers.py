@@ -23,7 +23,7 @@ from telerank.models.precision import (
     resolve_precision,
 )
 from telerank.models.random_numbers import RandomNumbers, seeded
-from telerank.models.readers.reader import ReaderSettings, fresh_reader
+from telerank.models.readers import ReaderSettings, fresh_reader
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.training.loop import seed_of

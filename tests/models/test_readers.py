@@ -19,14 +19,17 @@ from telerank.errors import ModelError
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
 from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.pairs.pair import PairTokenizer, batch_of
-from telerank.models.readers.reader import (
+from telerank.models.readers import (
     SETTINGS,
+    Context,
     ReaderSettings,
+    cut_windows,
+    find_tokens,
     fresh_reader,
     load_reader,
     save_reader,
+    tokenize_contexts,
 )
-from telerank.models.readers.windows import Context, cut_windows, find_tokens, tokenize_contexts
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.models.rerankers.transformer_ranker import inputs_of
 

@@ -13,10 +13,9 @@ from telerank.errors import ModelError
 from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
 from telerank.models.pairs.pair import batch_of
 from telerank.models.precision import train_plainly
-from telerank.models.rerankers.encoder_ranker import HEAD
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import SETTINGS, fresh_reranker, load_reranker, save_reranker
-from telerank.models.rerankers.transformer_ranker import positions
+from telerank.models.rerankers.transformer_ranker import HEAD, positions
 
 PAIRS = [("q1 q2", "d1 d2 d3 d4"), ("q3", "d5"), ("q4 q5 q6", " ".join(f"d{n}" for n in range(12)))]
 SMALL = {"max_query": 8, "max_length": 32}

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from small_models import ARCHITECTURES, save_vectors, small_tokenizer
 from telerank.errors import FormatError, ModelError
-from telerank.models.pairs.features import gather_tokens, pair_features
-from telerank.models.pairs.pair import PairBatch, PairTokenizer, batch_of, number_sentences
+from telerank.models.pairs.pair import (
+    PairBatch,
+    PairTokenizer,
+    batch_of,
+    gather_tokens,
+    number_sentences,
+    pair_features,
+)
 from telerank.models.pairs.words import (
     PADDING,
     SPECIAL,

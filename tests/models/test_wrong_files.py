@@ -17,7 +17,7 @@ from telerank.answers.scorer import SpanReader
 from telerank.dense.encoder import TorchEncoder
 from telerank.errors import TelerankError
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
-from telerank.models.readers.reader import save_reader
+from telerank.models.readers import save_reader
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.reranking.scorer import Scorer
 

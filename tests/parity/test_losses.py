@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from telerank.models.losses.contrastive import (  # noqa: E402
+from telerank.models.losses import (  # noqa: E402  # noqa: E402
     PairClassifier,
-    cosine_regression,
-    in_batch_softmax,
-    multi_label_margin,
-)
-from telerank.models.losses.ranking import (  # noqa: E402
     class_weights,
+    cosine_regression,
     cross_entropy,
+    in_batch_softmax,
     listwise_softmax,
     margin_mse,
     max_margin,
+    multi_label_margin,
     ranknet,
 )
 from telerank.training.bi_encoder.config import BiEncoderOptimisation  # noqa: E402

@@ -23,7 +23,7 @@ distributed.init_process_group("gloo")
 from small_vectors import Letters, docs
 from telerank.dense.encode import Encoding
 from telerank.training.shares import encode_shares
-from telerank.training import reranking_shares as shares
+from telerank.training import shares
 from telerank.models.inference import Room
 from telerank.types import Query, Ranking
 

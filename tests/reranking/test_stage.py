@@ -12,9 +12,8 @@ from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.errors import CollectionError, ModelError
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
-from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.stage import CrossReranker
+from telerank.reranking.stage import CrossReranker, explain_score
 from telerank.testing import (
     Trial,
     check_stage,
@@ -112,6 +111,9 @@ def test_sentences_beyond_the_length_of_the_model_are_not_read(tmp_path):
         "sentence 2, “d3 d4.”",
         "sentence 3, “d5 d6.”",
     ]
+    whole = scorer.score([("q1 q2", "d1 d2. d3 d4. d5 d6. d7 d8. q1 q2. d1 q2.")])[0]
+    without = scorer.score([("q1 q2", "d3 d4. d5 d6. d7 d8. q1 q2. d1 q2.")])[0]
+    assert said[0].value == pytest.approx(whole - without, abs=1e-6)
     assert [(each.value, each.what) for each in said[3:]] == [
         (0.0, "sentences 4 to 6: not read, beyond 14 tokens")
     ]

@@ -16,14 +16,12 @@ from telerank.fusion import minmax
 from telerank.models.pairs.pair import PairTokenizer
 from telerank.models.rerankers.reranker import Reranker, save_reranker
 from telerank.pipelines.functions import pipeline
-from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.stage import CrossReranker
+from telerank.reranking.stage import CrossReranker, explain_score
 from telerank.reranking.texts import TokenizedPairs
 from telerank.retrieval.index import Index
-from telerank.segments.aggregate import Aggregate, convert
 from telerank.segments.scorer import SegmentScorer
-from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, convert
 from telerank.segments.split import Segmenter
 from telerank.segments.stage import (
     SegmentReranker,

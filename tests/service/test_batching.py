@@ -238,5 +238,5 @@ async def test_a_batch_waits_until_it_is_full(batcher, model):
 
 @with_batcher(batch_wait=0.2)
 async def test_a_batch_that_is_not_full_waits_for_some_time(batcher, model):
-    timings = (await batcher.submit([1])).timings
-    assert timings.queue + timings.tokenise >= 0.2
+    seconds = (await batcher.submit([1])).seconds
+    assert seconds["queue"] + seconds["tokenise"] >= 0.2

@@ -12,8 +12,8 @@ from playwright.sync_api import expect, sync_playwright
 from small_pages import CONTRAST, DOCS, HOSTILE, hostile_docs, page_settings
 from small_readers import reader_with
 from small_service import listening, make_index
-from telerank.corpus.judgments import read_judgments
-from telerank.models.readers.reader import save_reader
+from telerank.corpus.answers import read_judgments
+from telerank.models.readers import save_reader
 from telerank.types import Doc, Mark
 
 CHROMIUM = Path("/usr/bin/chromium")

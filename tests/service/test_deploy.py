@@ -12,9 +12,9 @@ import tomllib
 from collections import defaultdict
 from pathlib import Path
 
+import click
 import httpx
 import pytest
-from typer.main import get_command
 
 from served_process import served_process
 from small_service import make_index
@@ -69,7 +69,7 @@ def test_the_command_line_understands_the_commands_which_listen_on_their_own_net
     for words, host in ((command_of(unit), "127.0.0.1"), (of_image, "0.0.0.0")):
         program, command, *rest = words
         assert (Path(program).name, command) == ("telerank", "serve")
-        given = get_command(app).commands["serve"].make_context("serve", rest).params
+        given = app.get_command(click.Context(app), command).make_context("serve", rest).params
         assert given["config"] == Path("/srv/telerank/service.yaml")
         assert (given["host"], given["port"]) == (host, 8080)
 

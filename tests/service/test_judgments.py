@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import telerank as tr
 from small_ranking import ranking_settings, small_ranking
 from telerank.cli.main import app
+from telerank.corpus.answers import Judgment, read_judgments
 from telerank.corpus.formats import open_collection
-from telerank.corpus.judgments import Judgment, read_judgments
 from telerank.errors import CollectionError, FormatError, FormatWarning
 from telerank.service.errors import Unsaved
 from telerank.service.judgments import JudgmentFile, query_id

@@ -9,7 +9,7 @@ import pytest
 from small_service import serving, settings_of
 from telerank.errors import CollectionError
 from telerank.service.app import create_app
-from telerank.service.guards.limits import measure_depth
+from telerank.service.gate import measure_depth
 from telerank.service.settings import make_settings
 
 KEYS = ("first-key-0001", "second-key-0002")

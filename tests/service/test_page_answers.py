@@ -9,7 +9,7 @@ import pytest
 from small_pages import Outline, page_client, page_settings
 from small_readers import reader_with
 from small_service import make_index
-from telerank.models.readers.reader import save_reader
+from telerank.models.readers import save_reader
 from telerank.types import Doc
 
 DOCS = [Doc(f"A{n}", f"La prime numéro {n} est versée en mars.", f"Prime {n}") for n in range(3)]

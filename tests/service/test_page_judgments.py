@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from small_pages import Outline, page_client, page_settings
+from telerank.corpus.answers import read_judgments
 from telerank.corpus.formats import open_collection
-from telerank.corpus.judgments import read_judgments
 from telerank.service.judgments import query_id
 
 SAME = {"Origin": "http://testserver"}

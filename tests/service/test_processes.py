@@ -128,7 +128,7 @@ def test_whatever_cannot_be_opened_ends_the_start(folder, tmp_path, error, last,
     (tmp_path / "sitecustomize.py").write_text(
         "from telerank.service.indexes import ServedIndex\n"
         f"def fail(*_):\n    raise {error}\n"
-        "ServedIndex.open = fail\n"
+        "ServedIndex.__init__ = fail\n"
     )
     path = f"{tmp_path}{os.pathsep}{ROOT / 'src'}"
     service = ServedProcess(str(folder), "--workers", str(workers), PYTHONPATH=path)

@@ -48,6 +48,16 @@ def test_the_default_pipeline_re_ranks(client, folder, models):
     ]
 
 
+def test_a_pipeline_answers_or_ranks(client):
+    """Also a text that was just asked for the other."""
+    answering = "bm25 % 2 >> read(answers)"
+    assert client.post("/v1/answer", json={"query": "q1", "pipeline": answering}).status_code == 200
+    assert client.post("/v1/search", json={"query": "q1", "pipeline": answering}).status_code == 422
+    for ranking in ("long", "bm25"):
+        assert client.post("/v1/search", json={"query": "q1", "pipeline": ranking}).status_code == 200
+        assert client.post("/v1/answer", json={"query": "q1", "pipeline": ranking}).status_code == 422
+
+
 def test_no_path_of_a_model_is_shown(folder, models, tmp_path):
     """Two folders with one name, in the settings and in a pipeline that is saved with the index."""
     folder, other = (

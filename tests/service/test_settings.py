@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from telerank.cli.main import app
 from telerank.errors import CollectionError, FormatError

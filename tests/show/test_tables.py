@@ -53,6 +53,14 @@ def test_where_a_table_is_too_wide_heads_of_numbers_are_broken_and_numbers_are_n
     assert narrow[4][-2:] == ["0.349", "0.186"]
 
 
+def test_a_table_is_split_into_as_few_as_fit():
+    heads = [f"measure{n}" for n in range(7)]
+    lines = shown(Table.of(("system", *heads), [["bm25", *(["0.123"] * 7)]]), 40).splitlines()
+    assert max(map(len, lines)) <= 40
+    parts = [line.split()[1:] for line in lines if line.split()[:1] == ["system"]]
+    assert parts == [heads[:3], heads[3:6], heads[6:]]
+
+
 def test_on_a_terminal_digits_stand_under_each_other():
     assert shown(TABLE) == (
         "50% of $x\n\n system     nDCG@10\n ──────────────────\n bm25_a|b      0.5†\n"

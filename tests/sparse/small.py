@@ -11,9 +11,19 @@ import numpy as np
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity, Statistics
-from telerank.sparse.similarities.dfr import DFR, H1, H2, H3, NoNormalization, Z
-from telerank.sparse.similarities.families import parse_similarity
-from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.families import (
+    BM25,
+    DFI,
+    DFR,
+    H1,
+    H2,
+    H3,
+    LMDirichlet,
+    LMJelinekMercer,
+    NoNormalization,
+    Z,
+    parse_similarity,
+)
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
 

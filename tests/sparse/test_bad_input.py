@@ -11,7 +11,7 @@ from small import MODELS, build, docs, reference, retriever, terms_of
 
 from telerank.errors import AnalyzerError, DocumentError
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.similarities.models import BM25
+from telerank.sparse.similarities.families import BM25
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import PRESETS, Analyzer
 from telerank.types import Doc, Query

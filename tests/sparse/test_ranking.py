@@ -19,8 +19,7 @@ from small import MODELS, STEP, build, docs, reference, retriever, terms_of
 from telerank.sparse import kernel
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.base import Similarity
-from telerank.sparse.similarities.dfr import DFR, NoNormalization
-from telerank.sparse.similarities.models import BM25
+from telerank.sparse.similarities.families import BM25, DFR, NoNormalization
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Doc, Query
 

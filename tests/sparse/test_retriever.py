@@ -16,8 +16,7 @@ from telerank.sparse.index import SparseIndex
 from telerank.sparse.query_words import count_matches, find_spellings, respell
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.segment import Terms, write_terms
-from telerank.sparse.similarities.dfr import DFR
-from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.families import BM25, DFI, DFR, LMDirichlet, LMJelinekMercer
 from telerank.sparse.writer import IndexWriter
 from telerank.testing import check_stage
 from telerank.text.steps import fold_accents

@@ -16,8 +16,7 @@ from small import build, contents, docs, reference, retriever, terms_of
 from telerank.errors import AnalyzerError, DocumentError, IndexFault, IndexLocked
 from telerank.sparse.build import merge_segments
 from telerank.sparse.index import SparseIndex
-from telerank.sparse.similarities.dfr import DFR
-from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet
+from telerank.sparse.similarities.families import BM25, DFI, DFR, LMDirichlet
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
 from telerank.types import Doc

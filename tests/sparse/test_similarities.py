@@ -13,9 +13,20 @@ from hypothesis import strategies as st
 
 from telerank.errors import ModelError
 from telerank.sparse.similarities.base import Similarity, Statistics
-from telerank.sparse.similarities.dfr import DFR, H1, H2, H3, NoNormalization, Z
-from telerank.sparse.similarities.families import make_grid, parse_similarity
-from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.families import (
+    BM25,
+    DFI,
+    DFR,
+    H1,
+    H2,
+    H3,
+    LMDirichlet,
+    LMJelinekMercer,
+    NoNormalization,
+    Z,
+    make_grid,
+    parse_similarity,
+)
 
 SMALL = Statistics(documents=10, tokens=99)  # average length 9.9
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import telerank.text
 from telerank.errors import AnalyzerError
 from telerank.text import PRESETS, Analyzer
-from telerank.text.steps import TEXT_STEPS, stop_words
-from telerank.text.tokenizers import LONGEST, TOKENIZERS
+from telerank.text.steps import LONGEST, TEXT_STEPS, TOKENIZERS, stop_words
 
 TOKEN_STEPS = [
     "elision(french)", "possessive", "ligatures", "stop(english)", "stop(french)",

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from telerank.errors import ModelError
-from telerank.models.encoders.bi_encoder import Side
-from telerank.models.encoders.tokens import SideTokenizer
-from telerank.models.losses.contrastive import in_batch_softmax, multi_label_margin
+from telerank.models.encoders.bi_encoder import Side, SideTokenizer
+from telerank.models.losses import in_batch_softmax, multi_label_margin
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.training.ahead import BatchesAhead

@@ -11,7 +11,7 @@ import pytest
 from small_models import small_tokenizer
 from small_ranking import QUERIES
 from telerank.corpus.formats import open_collection
-from telerank.corpus.readers.msmarco import Triple
+from telerank.corpus.readers.by_split import Triple
 from telerank.errors import CollectionError, ModelError
 from telerank.models.pairs.pair import PairTokenizer
 from telerank.training.examples.groups import ListedNegatives

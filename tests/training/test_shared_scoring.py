@@ -6,8 +6,7 @@ import pytest
 
 from small_models import small_tokenizer
 from small_stored import TableEncoder, stored_pairs
-from telerank.models.encoders.bi_encoder import Side
-from telerank.models.encoders.tokens import SideTokenizer
+from telerank.models.encoders.bi_encoder import Side, SideTokenizer
 from telerank.training.bi_encoder.dev import encode_side
 from telerank.training.features.store import FeatureStore
 from telerank.training.parallel import ALONE, share_by_length

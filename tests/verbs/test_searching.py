@@ -13,7 +13,7 @@ import telerank as tr
 from documents import in_process
 from small_set import write_beir
 from small_vectors import Letters
-from telerank.corpus.readers.topics_qrels import open_topics
+from telerank.corpus.readers.plain import open_topics
 from telerank.errors import CollectionError, ExpressionError, FormatError, IndexFault, ModelError
 from telerank.trec import read_run
 from telerank.verbs.index import describe_index

@@ -12,7 +12,7 @@ import pytest
 import telerank as tr
 from telerank.corpus.readers.files.folder import FolderFiles
 from telerank.errors import CollectionError, DocumentError, IndexFault, UnreadFiles
-from telerank.retrieval.folder_record import read_record, write_record
+from telerank.retrieval.folder_update import read_record, write_record
 from telerank.sparse.writer import IndexWriter
 from telerank.types import Location
 from telerank.verbs.index import add_documents, describe_index, update_index

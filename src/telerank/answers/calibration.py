@@ -189,19 +189,15 @@ class Confidences(Report):
         rows = [(f"{mean:.3f}", f"{value:.3f}", str(size)) for mean, value, size in self.bins]
         notes = (f"expected calibration error {self.calibration_error:.4f}, {len(self.values)} questions",)
         columns = ("confidence", "right", "questions")
-        return [
-            Table.of(columns, rows, caption="Confidence and how often it is right", notes=notes),
-            self._risks(),
-        ]
-
-    def _risks(self) -> Table:
+        bins = Table.of(columns, rows, caption="Confidence and how often it is right", notes=notes)
         coverages, risks = self.risk_coverage()
         shown = [max(0, math.ceil(len(coverages) * share / 10) - 1) for share in range(1, 11)]
-        rows = [
+        points = [
             (f"{coverages[n]:.2f}", f"{risks[n]:.3f}") for n in dict.fromkeys(shown) if n < len(coverages)
         ]
         notes = (f"area under the curve {self.area:.4f}",)
-        return Table.of(("coverage", "risk"), rows, caption="Risk of the most confident answers", notes=notes)
+        caption = "Risk of the most confident answers"
+        return [bins, Table.of(("coverage", "risk"), points, caption=caption, notes=notes)]
 
     def record(self) -> dict[str, Any]:
         coverages, risks = self.risk_coverage()

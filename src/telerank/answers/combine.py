@@ -13,7 +13,7 @@ from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
 from telerank.evaluation.answers.overlap import answer_words
 from telerank.fusion.lists import scale
-from telerank.models.readers.reader import ReaderSettings
+from telerank.models.readers import ReaderSettings
 from telerank.types import Answer, Answers, Explanation, Query, Scores
 
 MU = 0.8
@@ -41,7 +41,7 @@ class AnswerRules:
     """How the spans of several texts become answers.
 
     ``threshold``, ``temperature`` and ``language`` are those of
-    :class:`~telerank.models.readers.reader.ReaderSettings`; a threshold of None or infinity gives always an
+    :class:`~telerank.models.readers.ReaderSettings`; a threshold of None or infinity gives always an
     answer. A score is mu * span + (1 - mu) * retriever
     (BERTserini, Yang et al. 2019, equation 1), each scaled to [0, 1] over the question's spans and texts
     (Piaf report, equation 20). It is the span's score, as it is, if mu is 1 or the texts' scores do not
@@ -220,22 +220,17 @@ def explain_answer(
         If the texts do not have that answer.
     """
     candidates = SpanTable.of(texts, rules.mu)
-    for group, confidence in merge(candidates, texts, rules):
-        span = texts[group.number].docno, group.span.start, group.span.end
-        if span == (answer.docno, answer.start, answer.end):
-            return _explanation(candidates, texts, rules, group, confidence)
-    raise KeyError(
-        f"query {query.qid}: no such answer in {len(texts)} texts: {answer.text!r} of {answer.docno}"
+    span_of_answer = answer.docno, answer.start, answer.end
+    groups = (
+        (group, confidence)
+        for group, confidence in merge(candidates, texts, rules)
+        if (texts[group.number].docno, group.span.start, group.span.end) == span_of_answer
     )
-
-
-def _explanation(
-    candidates: SpanTable,
-    texts: Sequence[ReadText],
-    rules: AnswerRules,
-    group: SpanGroup,
-    confidence: float,
-) -> Explanation:
+    group, confidence = next(groups, (None, 0.0))
+    if group is None:
+        raise KeyError(
+            f"query {query.qid}: no such answer in {len(texts)} texts: {answer.text!r} of {answer.docno}"
+        )
     row = group.members[0]
     text = texts[group.number]
     shown = text.text[group.span.start : group.span.end]

@@ -23,10 +23,17 @@ from telerank.errors import ModelError
 from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.inference import Batching, pin, stream_groups
 from telerank.models.pairs.pair import PairBatch, batch_of
-from telerank.models.readers.reader import Reader, SpanModel, load_reader
-from telerank.models.readers.windows import Context, ContextWindow, cut_windows, tokenize_contexts
+from telerank.models.readers import (
+    Context,
+    ContextWindow,
+    Reader,
+    SpanModel,
+    cut_windows,
+    load_reader,
+    tokenize_contexts,
+)
 from telerank.reranking.backends import Computable, Compute, compute
-from telerank.reranking.computed import CPU_TOKENS, ComputedModel
+from telerank.reranking.scorer import CPU_TOKENS, ComputedModel
 from telerank.reranking.texts import TextPair, batch_pairs
 from telerank.stage import as_query
 from telerank.types import Answers, Doc, Progress, Query, silent
@@ -66,7 +73,7 @@ class SpanReader(ComputedModel, SpanComputing):
     ``tokens`` bounds a batch, padding included; None leaves it to the device. A GPU whose memory is too small
     gets smaller batches (:meth:`describe_memory`). In float32 the score of a span is the same in any batch,
     to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The lengths, ``threshold`` and
-    ``temperature`` are those of :class:`~telerank.models.readers.reader.ReaderSettings`; None leaves them to
+    ``temperature`` are those of :class:`~telerank.models.readers.ReaderSettings`; None leaves them to
     the reader, and a ``threshold`` of infinity gives always an answer. A named reader is loaded with the
     first text.
 
@@ -118,7 +125,14 @@ class SpanReader(ComputedModel, SpanComputing):
         ValueError
             If two documents have the same docno.
         """
-        query, docs = as_query(question), _as_docs(texts)
+        if isinstance(texts, Mapping):
+            docs = [Doc(docno, text) for docno, text in texts.items()]
+        else:
+            items = [texts] if isinstance(texts, str | Doc) else texts
+            docs = [Doc(str(n), item) if isinstance(item, str) else item for n, item in enumerate(items)]
+        if len({doc.docno for doc in docs}) < len(docs):
+            raise ValueError("two documents have the same docno")
+        query = as_query(question)
         readings = self.read([(query.text, doc.text) for doc in docs])
         read_texts = [
             ReadText(doc.docno, doc.text, reading) for doc, reading in zip(docs, readings, strict=True)
@@ -213,9 +227,11 @@ class SpanReader(ComputedModel, SpanComputing):
         cut = self.counts.cut
         if not cut:
             return ""
-        questions = f"{len(cut):,} question{'s' if len(cut) != 1 else ''}"
-        longer = f"{questions} longer than {self.reader.settings.max_question} tokens"
-        return f"{longer}: cut there, {sum(cut.values()):,} tokens were not read"
+        return (
+            f"{len(cut):,} question{'s' if len(cut) != 1 else ''} longer than "
+            f"{self.reader.settings.max_question} tokens: cut there, "
+            f"{sum(cut.values()):,} tokens were not read"
+        )
 
     @cached_property
     def _compute(self) -> Compute:
@@ -234,13 +250,3 @@ class SpanReader(ComputedModel, SpanComputing):
         windows = [window for pair in self.prepare(self.samples) for window in pair.windows]
         pairs = [window.pair for window in windows]
         return [batch for _, batch in batch_pairs(pairs, self.reader.texts.pad_id, CPU_TOKENS // 2)]
-
-
-def _as_docs(texts: Texts) -> list[Doc]:
-    if isinstance(texts, Mapping):
-        return [Doc(docno, text) for docno, text in texts.items()]
-    items = [texts] if isinstance(texts, str | Doc) else list(texts)
-    docs = [Doc(str(n), item) if isinstance(item, str) else item for n, item in enumerate(items)]
-    if len({doc.docno for doc in docs}) < len(docs):
-        raise ValueError("two documents have the same docno")
-    return docs

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from telerank.models.readers.windows import Context, ContextWindow
+from telerank.models.readers import Context, ContextWindow
 
 Logits = npt.NDArray[np.float32]
 COUNT = 20  # spans of a text that are kept, as in SQuAD's own n-best lists
@@ -98,8 +98,7 @@ def best_spans(
             known = best.get((span.start, span.end))
             if known is None or known.score < span.score:  # tokens may be parts of one character
                 best[span.start, span.end] = span
-    ordered = sorted(best.values(), key=_order)
-    return tuple(ordered[:count])
+    return tuple(sorted(best.values(), key=_order)[:count])
 
 
 def _window_spans(

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from telerank.cli import console
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.parameters import AnalyzerName, Flags, Help
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def analyze_text(
 
     chosen = Analyzer.parse(analyzer)
     if not as_json:
-        console.out.print(Text(str(chosen), style="bold"), soft_wrap=True)
+        console.out().print(Text(str(chosen), style="bold"), soft_wrap=True)
     for text in _read(texts):
         if as_json:
             console.print_json(_record(chosen, text))
         else:
-            console.out.print(_table(chosen, text))
+            console.out().print(_table(chosen, text))
 
 
 def _read(texts: Iterable[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge, Le
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.computing import Computing
 from telerank.errors import CollectionError
 from telerank.parameters import FieldsOf, Flags, Help, Split
@@ -31,7 +31,7 @@ def answer(
         Help("Collection with the questions: a folder, a file or an ir_datasets id."),
     ] = None,
     *,
-    query: Annotated[str | None, Flags("-q"), Help("Answer this question for a reader of texts.")] = None,
+    query: Annotated[str | None, Flags("-q"), Help("Show the answers to this question.")] = None,
     topics: Annotated[str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
     model: options.Pipeline = None,
@@ -87,7 +87,7 @@ def answer(
     files = [name for name in (output, lines, no_answers) if name is not None]
     _check_files(files, one_question=query is not None, shown=explain or as_json)
     import telerank as tr
-    from telerank.corpus.readers.topics_qrels import open_topics
+    from telerank.corpus.readers.plain import open_topics
     from telerank.verbs.answer import open_answers
 
     opened = tr.open(index)
@@ -194,7 +194,7 @@ def _others(answer: Answer) -> str:
 def _record(index: Index, stage: ReadAnswers, answers: Answers, *, explain: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from telerank.answers.predictions import answers_record
+    from telerank.answers.stage import answers_record
 
     record = answers_record(answers)
     for each, own in zip(answers, record["answers"], strict=True):

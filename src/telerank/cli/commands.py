@@ -1,20 +1,212 @@
-"""The commands by name; a command's module is imported when the command runs or its own help is shown."""
+"""Commands made of functions: the arguments and options of a command are the function's parameters.
+
+A required parameter is an argument, one with a default an option; its annotation says what it is and what the
+help says of it, and ``Flags`` how it is spelled (:mod:`telerank.parameters`). A parameter whose type is a
+dataclass is a group of options, which several commands share. ``**settings: FieldsOf(verb)`` are the options
+that the verb declares. The docstring is the help.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import partial
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
+import click
+from annotated_types import Ge, Le
 
-from telerank.errors import shorten_message
+from telerank.parameters import REQUIRED, Check, Flags, Help, Parameter, parameters_of
 
-HELP_OPTIONS = ["-h", "--help"]
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class Command(click.Command):
+    """A command whose help is plain text: without the backticks of its docstring, an example on one line."""
+
+    def format_help_text(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        for paragraph in _plain(self.help or "").split("\n\n"):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                if paragraph.startswith("Example"):  # to be copied
+                    formatter.write(f"{'':{formatter.current_indent}}{' '.join(paragraph.split())}\n")
+                else:
+                    formatter.write_text(paragraph)
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+class CommandGroup(Command, click.Group):
+    """Commands by name, in their order; if none is named, the ``default`` is meant, if there is one."""
+
+    default: str | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.default and args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            rows = []
+            for name, command in self.commands.items():
+                first_paragraph = _plain(command.help or "").split("\n\n")[0]
+                rows.append((name, " ".join(first_paragraph.split())))
+            formatter.write_dl(rows)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: the options are followed by the commands."""
+
+
+def group(
+    *commands: click.Command, default: str | None = None
+) -> Callable[[Callable[[], None]], CommandGroup]:
+    """Make a group of commands of a function, whose docstring is the help.
+
+    ``group ARGUMENT`` stands for ``group default ARGUMENT`` if there is a default.
+    """
+
+    def make(function: Callable[[], None]) -> CommandGroup:
+        commands_of_group = CommandGroup(
+            function.__name__,
+            help=inspect.getdoc(function),
+            commands=list(commands),
+            no_args_is_help=True,
+            context_settings=_CONTEXT,
+        )
+        commands_of_group.default = default
+        return commands_of_group
+
+    return make
+
+
+def derive(function: Callable[..., None]) -> click.Command:
+    """The command of a function, with an argument or option for each parameter that can be typed."""
+    groups: dict[str, tuple[type, Mapping[str, Parameter]]] = {}
+    options: dict[str, Parameter] = {}
+    for name, parameter in parameters_of(function).items():
+        if inspect.isclass(parameter.kind) and is_dataclass(parameter.kind):
+            groups[name] = parameter.kind, parameters_of(parameter.kind)
+            options |= groups[name][1]
+        elif _type(parameter) is not None:
+            options[name] = parameter
+
+    def run(**values: Any) -> None:
+        for name, value in values.items():
+            if isinstance(value, tuple):
+                values[name] = list(value) or (None if options[name].is_optional else [])
+        for name, (kind, inner) in groups.items():
+            values[name] = kind(**{part: values.pop(part) for part in inner})
+        function(**values)
+
+    shared = {name for _, inner in groups.values() for name in inner}
+    parameters = {name: _parameter(option) for name, option in options.items()}
+    # arguments first, in their order; options that commands share last
+    names = sorted(
+        parameters,
+        key=lambda name: 0 if isinstance(parameters[name], click.Argument) else 1 + (name in shared),
+    )
+    return Command(
+        function.__name__.replace("_", "-"),
+        callback=run,
+        params=[parameters[name] for name in names],
+        help=inspect.getdoc(function),
+        context_settings=_CONTEXT,
+    )
+
+
+def _item(parameter: Parameter) -> tuple[Any, bool]:
+    """The type of a value that is typed, the first of several, and whether it is one of a list."""
+    kind = parameter.kind[0] if isinstance(parameter.kind, tuple) else parameter.kind
+    origin: Any = get_origin(kind)
+    if origin is Mapping:
+        return str, True  # NAME=VALUE
+    if origin not in (list, tuple, Sequence):
+        return kind, False
+    item = get_args(kind)[0]
+    return get_args(item)[0] if get_origin(item) in (Annotated, UnionType) else item, True
+
+
+def _type(parameter: Parameter) -> click.ParamType[Any] | None:
+    """How a value is read; None if it cannot be typed."""
+    item, _ = _item(parameter)
+    low, high = parameter.fact(Ge), parameter.fact(Le)
+    bounds: dict[str, Any] = {"min": low and low.ge, "max": high and high.le}
+    if get_origin(item) is Literal:
+        return click.Choice(get_args(item))
+    if item is int:
+        return click.IntRange(**bounds) if low or high else click.INT
+    if item is float:
+        return click.FloatRange(**bounds) if low or high else click.FLOAT
+    plain: dict[Any, click.ParamType[Any]] = {
+        str: click.STRING,
+        bool: click.BOOL,
+        Path: click.Path(path_type=Path, readable=False),
+    }
+    return plain.get(item)
+
+
+def _parameter(parameter: Parameter) -> click.Parameter:
+    item, is_many = _item(parameter)
+    is_required, doc = parameter.default is REQUIRED, parameter.fact(Help)
+    flags: Sequence[str] = getattr(parameter.fact(Flags), "names", ())
+    metavar = next((flag for flag in flags if not flag.startswith("-")), None)
+    checks = [fact.function for fact in parameter.facts if isinstance(fact, Check)]
+    checks += [_refuse_nan] if item is float else []
+    help_text = _plain(doc.text) if doc else None
+    facts: dict[str, Any] = {
+        "type": _type(parameter),
+        "metavar": metavar,
+        "callback": partial(_check, checks),
+        **({} if is_required else {"default": parameter.default}),
+    }
+    spelled = [flag for flag in flags if flag.startswith("-")]
+    if not spelled and (is_required or metavar):
+        metavar = (metavar or parameter.name.upper()).strip("[].")
+        shown = f"{metavar}..." if is_many else metavar
+        facts |= {"metavar": shown if is_required else f"[{shown}]", "required": is_required}
+        return click.Argument([parameter.name], nargs=-1 if is_many else 1, help=help_text, **facts)
+    if not any(flag.startswith("--") for flag in spelled):
+        spelled.append(f"--{parameter.name.strip('_').replace('_', '-')}")
+    if item is bool:
+        facts |= {"is_flag": True, "type": None}
+        if parameter.default is True:
+            spelled = [f"{flag}/--no-{flag[2:]}" if flag.startswith("--") else flag for flag in spelled]
+    return click.Option(
+        [parameter.name, *spelled],
+        help=help_text,
+        multiple=is_many,
+        required=is_required,
+        show_default=item is not bool or parameter.default is True,
+        **facts,
+    )
+
+
+def _check(checks: Iterable[Callable[[Any], object]], _: Any, __: Any, value: Any) -> Any:
+    try:
+        for check in checks:
+            check(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
+
+
+def _refuse_nan(value: float | None) -> None:
+    if value is not None and math.isnan(value):
+        raise ValueError(f"{value!r} is not a valid number.")
+
+
 SHORT_HELPS = {
     "index": "Build an index, add to it, update it, delete, merge, verify, describe.",
     "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
@@ -47,121 +239,29 @@ SHORT_HELPS = {
 }
 """The first lines of the commands' docstrings, in the order in which the commands are used.
 
-Command ``a-b`` is the function ``a_b`` of the module ``telerank.cli.a_b``, or the module's ``app``.
+Command ``a-b`` is ``a_b`` of the module ``telerank.cli.a_b``.
 """
 _MODULES = {
     "demo": "experiment",
     "rerank": "runs.rerank",
     **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
-    "tune": "runs.tune",
-    **dict.fromkeys(("fuse", "tune-fusion", "combine"), "runs.fuse"),
+    **dict.fromkeys(("fuse", "tune", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""
-_FUNCTIONS_OF_GROUPS = ("demo",)  # in the module of a group
-_UsageError: Any = typer.BadParameter.__base__  # typer's, or click's before typer had its own
 
 
-class Commands(TyperGroup):
-    """The group of all commands; its help, plain text, needs none of their modules."""
+class Commands(CommandGroup):
+    """The group of all commands; its help needs none of their modules."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = _Loaded()  # type: ignore[assignment]
+        super().__init__(
+            commands=[click.Command(name, help=text) for name, text in SHORT_HELPS.items()], **settings
+        )
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        _take_plain_values(self, ctx)
-        with _bounded_messages():
-            return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _bounded_messages():
-            return super().invoke(ctx)
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        return list(SHORT_HELPS)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        super(TyperGroup, self).format_help(ctx, formatter)  # not rich's, which takes as long as typer itself
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text.replace("`", "")) for name, text in SHORT_HELPS.items()])
-
-
-@contextmanager
-def _bounded_messages() -> Iterator[None]:
-    """Shorten the messages of wrong arguments, which repeat them."""
-    try:
-        yield
-    except _UsageError as error:
-        error.message = shorten_message(error.message)
-        raise
-
-
-def group_with_default(default: str) -> type[TyperGroup]:
-    """A group in which ``group ARGUMENT`` stands for ``group default ARGUMENT``."""
-
-    class DefaultGroup(TyperGroup):
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-                args = [default, *args]
-            return super().parse_args(ctx, args)
-
-    return DefaultGroup
-
-
-class _Loaded(Mapping[str, Any]):
-    def __getitem__(self, name: str) -> Any:
-        if name not in SHORT_HELPS:
-            raise KeyError(name)
-        return _load(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(SHORT_HELPS)
-
-    def __len__(self) -> int:
-        return len(SHORT_HELPS)
-
-
-@cache
-def _load(name: str) -> Any:
-    function = name.replace("-", "_")
-    module = import_module(f"telerank.cli.{_MODULES.get(name, function)}")
-    parent = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    parent.callback()(lambda: None)
-    if name in _FUNCTIONS_OF_GROUPS or not hasattr(module, "app"):
-        parent.command(name)(getattr(module, function))
-    else:
-        parent.add_typer(module.app, name=name)
-    command = get_command(parent).commands[name]  # type: ignore[attr-defined]
-    for part in (command, *getattr(command, "commands", {}).values()):
-        _take_plain_values(part, typer.Context(part, help_option_names=HELP_OPTIONS))
-    return command
-
-
-def _take_plain_values(command: Any, context: Any) -> None:
-    """Read words and whole numbers without typer, which makes a validator of pydantic for each option."""
-    for parameter in command.get_params(context):
-        # typer before 0.29 has no such attribute, and no validators
-        if hasattr(parameter, "_runtime_param") and not (parameter.multiple or parameter.nargs != 1):
-            parameter._runtime_param = _PLAIN_VALUE  # noqa: SLF001
-
-
-class _PlainValue:
-    """Reads a word, or a whole number within its range; leaves everything else to typer."""
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
-        if value is None or (kind is str and isinstance(value, str) and info.parser is None):
-            return value
-        if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
-            number = int(value)
-            if (info.min is None or number >= info.min) and (info.max is None or number <= info.max):
-                return number
-        if kind is int and type(value) is int:  # the default
-            return value
-        param._runtime_param = None  # noqa: SLF001
-        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
-
-
-_PLAIN_VALUE = _PlainValue()
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SHORT_HELPS:
+            return None
+        function = cmd_name.replace("-", "_")
+        module = import_module(f"telerank.cli.{_MODULES.get(cmd_name, function)}")
+        command: click.Command = getattr(module, function)
+        return command

@@ -1,12 +1,13 @@
-"""Consoles, plain columns and one-line errors."""
+"""What commands print and write: plain columns, errors of one line, reports, tables, plots and JSON."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -15,26 +16,28 @@ from telerank.errors import shorten_message
 from telerank.show.tables import escape_controls, plain
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console
 
+    from telerank.show.report import Report
+    from telerank.show.tables import Table
     from telerank.types import Location
-
-    out: Console
-    err: Console
-
-
-def __getattr__(name: str) -> Console:
-    """The consoles ``out`` and ``err`` of rich, which is loaded for them."""
-    if name not in ("out", "err"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _console(name)
 
 
 @cache
-def _console(name: str) -> Console:
+def out() -> Console:
+    """Standard output, for tables and styled text."""
     from rich.console import Console
 
-    return Console(stderr=name == "err", highlight=False, emoji=False)
+    return Console(highlight=False, emoji=False)
+
+
+@cache
+def err() -> Console:
+    """Standard error."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def one_line(error: BaseException) -> str:
@@ -80,6 +83,59 @@ def print_json(value: object) -> None:
 
 def say(text: str) -> None:
     """Print a line on standard error, escaped (see :func:`shown`) and not wrapped."""
-    from telerank.cli.console import err  # as an attribute of the module, which loads rich
+    err().print(shown(text), soft_wrap=True)
 
-    err.print(shown(text), soft_wrap=True)
+
+def write_report(report: Report, output: str, form: str | None, *, as_json: bool = False) -> None:
+    """Write a report as tables or JSON; its remarks go to standard error."""
+    from telerank.show.report import form_of
+
+    for remark in report.remarks:
+        say(remark)
+    chosen = "json" if as_json else form or form_of(output)
+    if chosen == "json":
+        write_text(report.render(chosen), output)
+    else:
+        write_tables(report.tables(), output, chosen, report.title)
+
+
+def write_tables(tables: Sequence[Table], output: str, form: str | None, title: str) -> None:
+    """Write tables in ``form`` (default: by the suffix of the output), fitted to a terminal."""
+    from telerank.show.report import form_of, render_tables
+    from telerank.show.tables import render_terminal
+
+    chosen = form or form_of(output)
+    if chosen == "text" and output == "-" and out().is_terminal:
+        for i, table in enumerate(tables):
+            out().print(*[""] * bool(i), render_terminal(table), sep="\n")
+    else:
+        write_text(render_tables(tables, chosen, title), output)
+
+
+def write_plot(draw: Callable[[], Figure], path: str | None) -> None:
+    """Draw and save a plot if a file is named, and say where."""
+    if path is not None:
+        from telerank.show.plots import save_plot
+
+        save_plot(draw(), path)
+        say(f"plot in {path}")
+
+
+def write_text(text: str, output: str) -> None:
+    from telerank.trec import open_to_write
+
+    with open_to_write(output) as file:
+        file.write(text)
+
+
+def write_json(value: object, output: str) -> None:
+    """Write JSON; infinity and NaN become null."""
+    from telerank.show.report import to_json
+
+    write_text(to_json(value), output)
+
+
+def say_run(count: str, output: str) -> None:
+    """Say where a run and its record were written; a device has no record."""
+    if output != "-" and Path(output).is_file():
+        say(f"{count}; run in {output}, its settings in {output}.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.parameters import FieldsOf, Flags, Help
 from telerank.verbs import encode as verbs
 

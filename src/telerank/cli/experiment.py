@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from telerank.cli import console
-from telerank.cli.commands import group_with_default
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive, group
+from telerank.cli.console import write_text
 from telerank.cli.options import PrintJson, parse_numbers
-from telerank.cli.runs.output import write_text
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
 
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
 _QUESTION = "Qui a inventé l'imprimerie ?"
 
-app = typer.Typer(cls=group_with_default("run"), no_args_is_help=True, rich_markup_mode="markdown")
 _Data = Annotated[
     list[str] | None,
     Help(
@@ -34,25 +30,14 @@ _Data = Annotated[
 ]
 
 
-@app.callback()
-def experiment() -> None:
-    """Run experiments: tables and figures of papers, or YAML files of your own.
-
-    `telerank experiment NAME` is short for `telerank experiment run NAME`.
-
-    Example: `telerank experiment repbert/figure2 --small --on scifact --skip RepBERT`
-    """
-
-
-@app.command("ls")
 @derive
-def list_experiments(*, data: _Data = None) -> None:
+def ls(*, data: _Data = None) -> None:
     """List the packaged experiments, what each needs, and what of that is here.
 
     Example: `telerank experiment ls`
     """
     from telerank.show.tables import Table, render_terminal
-    from telerank.verbs.experiment import list_experiments as listing
+    from telerank.verbs.experiment import list_experiments
 
     rows = [
         [
@@ -62,10 +47,10 @@ def list_experiments(*, data: _Data = None) -> None:
             ", ".join(entry.missing),
             _small_time(entry.small),
         ]
-        for entry in listing(data or [])
+        for entry in list_experiments(data or [])
     ]
     columns = ("name", "title", "data here", "data missing", "--small")
-    console.out.print(render_terminal(Table.of(columns, rows, left=len(columns))))
+    console.out().print(render_terminal(Table.of(columns, rows, left=len(columns))))
 
 
 def _small_time(small: Experiment | None) -> str:
@@ -76,7 +61,6 @@ def _small_time(small: Experiment | None) -> str:
     return "1 minute" if small.minutes <= 1 else f"{small.minutes:,.0f} minutes"
 
 
-@app.command("run")
 @derive
 def run(
     files: Annotated[list[str], Flags("NAME|FILE"), Help("Packaged experiments by name, or YAML files.")],
@@ -157,14 +141,14 @@ def print_outcome(outcome: ExperimentOutcome | PooledOutcome) -> None:
     """Print the tables and the notes of an experiment."""
     from telerank.show.tables import render_terminal
 
-    console.out.print(f"{outcome.title}\n", style="bold", markup=False)
+    console.out().print(f"{outcome.title}\n", style="bold", markup=False)
     for result in outcome.results:
         for table in result.tables:
-            console.out.print(render_terminal(table))
-            console.out.print()
+            console.out().print(render_terminal(table))
+            console.out().print()
     for note in outcome.notes:
-        console.out.print(f"- {note}", markup=False)
-    console.out.print(f"- It took {outcome.time}.", markup=False)
+        console.out().print(f"- {note}", markup=False)
+    console.out().print(f"- It took {outcome.time}.", markup=False)
 
 
 @derive
@@ -190,16 +174,26 @@ def demo(
     (outcome,) = run_experiment("demo", output=output)
     print_outcome(outcome)
     report = outcome.folder / "report.html"
-    console.out.print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
-    console.out.print("Next, in the index that is there now, and on files of your own:")
+    console.out().print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
+    console.out().print("Next, in the index that is there now, and on files of your own:")
     for line in (
         f'telerank search {output / "piaf" / "index-french"} --query "{_QUESTION}" -k 3',
         "telerank index MY_FILES my-index --analyzer french",
         'telerank search my-index --query "…" --explain',
         'telerank tune my-index MY_COLLECTION --model dfr -m "AP@15"',
     ):
-        console.out.print(f"  {line}", markup=False, soft_wrap=True)
-    console.out.print(
+        console.out().print(f"  {line}", markup=False, soft_wrap=True)
+    console.out().print(
         "MY_FILES: a folder of texts, or JSONL, CSV, TREC, BEIR, MS MARCO or SQuAD files. "
         "MY_COLLECTION: the same with questions and qrels. `telerank data show` looks into either."
     )
+
+
+@group(ls, run, default="run")
+def experiment() -> None:
+    """Run experiments: tables and figures of papers, or YAML files of your own.
+
+    `telerank experiment NAME` is short for `telerank experiment run NAME`.
+
+    Example: `telerank experiment repbert/figure2 --small --on scifact --skip RepBERT`
+    """

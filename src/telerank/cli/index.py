@@ -7,35 +7,16 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.commands import group_with_default
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive, group
 from telerank.parameters import AnalyzerName, Flags, Help
 from telerank.show.tables import count_noun
-
-_BUILD = "build"
-
-
-app = typer.Typer(cls=group_with_default(_BUILD), no_args_is_help=True, rich_markup_mode="markdown")
 
 Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
 
-@app.callback()
-def index() -> None:
-    """Build an index, add to it, update it, delete, merge, verify, describe.
-
-    `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
-    those of `build`.
-
-    Example: `telerank index scifact idx --analyzer english`
-    """
-
-
-@app.command(_BUILD)
 @derive
 def build(
     data: options.CollectionOptions,
@@ -52,7 +33,7 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
-    from telerank.verbs.index import has_index
+    from telerank.sparse.manifest import has_index
 
     opened = data.open()
     is_new = overwrite or not has_index(Path(index))
@@ -68,7 +49,6 @@ def build(
         console.say(opened.search_notice)
 
 
-@app.command()
 @derive
 def add(
     data: options.CollectionOptions,
@@ -90,7 +70,6 @@ def add(
         console.say(opened.search_notice)
 
 
-@app.command()
 @derive
 def update(
     folder: Annotated[str, Flags("FOLDER"), Help("The folder of files.")],
@@ -122,7 +101,6 @@ def update(
     )
 
 
-@app.command()
 @derive
 def delete(
     index: options.IndexName,
@@ -139,7 +117,6 @@ def delete(
     console.say(f"deleted {count_noun(deleted, 'document')} from {index}")
 
 
-@app.command()
 @derive
 def merge(index: options.IndexName) -> None:
     """Merge all segments into one, without the deleted documents.
@@ -152,7 +129,6 @@ def merge(index: options.IndexName) -> None:
     console.say(f"merged {index}")
 
 
-@app.command()
 @derive
 def verify(index: options.IndexName) -> None:
     """Compare every file of an index with its checksum; the exit status is 2 if one is damaged.
@@ -164,7 +140,6 @@ def verify(index: options.IndexName) -> None:
     console.say(f"{index}: {verify_index(index)} files are as they were written")
 
 
-@app.command()
 @derive
 def info(index: options.IndexName, *, as_json: options.PrintJson = False) -> None:
     """Describe an index: analyzer, counts, sizes, vectors and saved pipelines.
@@ -186,3 +161,14 @@ def _describe(value: object) -> list[str]:
     if isinstance(value, dict):
         return [f"{name}: {text}" for name, text in value.items()]
     return [f"{value:,}" if isinstance(value, int) else str(value)]
+
+
+@group(build, add, update, delete, merge, verify, info, default="build")
+def index() -> None:
+    """Build an index, add to it, update it, delete, merge, verify, describe.
+
+    `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
+    those of `build`.
+
+    Example: `telerank index scifact idx --analyzer english`
+    """

@@ -5,25 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-import typer
-
 from telerank.cli import options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive, group
 from telerank.parameters import FieldsOf
 from telerank.verbs import inspect as verbs
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
-
-@app.callback()
-def inspect() -> None:
-    """See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over sentences.
-
-    Example: `telerank inspect tsne insuranceqa-v2 minilm --candidates test/100 --each 20 --plot tsne.png`
-    """
-
-
-@app.command()
 @derive
 def diffusion(
     data: options.CollectionOptions,
@@ -41,7 +28,6 @@ def diffusion(
     report.write(verbs.diffusion(data.open(), **settings))
 
 
-@app.command()
 @derive
 def faithfulness(
     data: options.CollectionOptions,
@@ -56,7 +42,6 @@ def faithfulness(
     report.write(verbs.faithfulness(data.open(), **settings))
 
 
-@app.command()
 @derive
 def gates(*, report: options.PlottedReportOptions, **settings: Annotated[Any, FieldsOf(verbs.gates)]) -> None:
     """Show the sentences of a passage with the gate of every episode of BERT-DMN or DMN.
@@ -70,7 +55,6 @@ def gates(*, report: options.PlottedReportOptions, **settings: Annotated[Any, Fi
     report.write(verbs.gates(**settings))
 
 
-@app.command()
 @derive
 def tsne(
     data: options.CollectionOptions,
@@ -83,3 +67,11 @@ def tsne(
     Example: `telerank inspect tsne insuranceqa-v2 minilm --candidates test/100 --each 20 --plot tsne.png`
     """
     report.write(verbs.tsne(data.open(), **settings))
+
+
+@group(diffusion, faithfulness, gates, tsne)
+def inspect() -> None:
+    """See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over sentences.
+
+    Example: `telerank inspect tsne insuranceqa-v2 minilm --candidates test/100 --each 20 --plot tsne.png`
+    """

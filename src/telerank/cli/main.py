@@ -12,9 +12,9 @@ import warnings
 from types import FrameType
 from typing import Any
 
-import typer
+import click
 
-from telerank.cli.commands import HELP_OPTIONS, Commands
+from telerank.cli.commands import Commands
 from telerank.errors import FormatWarning, TelerankError, UnlikelySetting, UnreadFiles, shorten_message
 
 _OBJECTS = 100_000
@@ -23,15 +23,6 @@ objects and no garbage."""
 
 _NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 """The standard streams, in the order of their numbers."""
-
-app = typer.Typer(
-    cls=Commands,
-    name="telerank",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": HELP_OPTIONS},
-)
 
 
 def main() -> None:
@@ -47,7 +38,7 @@ def main() -> None:
     _open_streams()
     try:
         _run()
-    except KeyboardInterrupt:  # before a command has begun: from there on typer answers
+    except KeyboardInterrupt:
         sys.exit(130)
     except (TelerankError, OSError, UnicodeError) as error:
         _report(error)
@@ -55,12 +46,20 @@ def main() -> None:
 
 
 def _run() -> None:
-    """Run the command, and write what is left to write to standard output."""
+    """Run the command, and write what is left to write to standard output; a wrong one is told how to be."""
     try:
-        app()
-    except SystemExit:
-        sys.stdout.flush()
-        raise
+        status = app.main(prog_name="telerank", standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        status = error.exit_code
+    except click.ClickException as error:
+        message = shorten_message(error.format_message())  # which repeats what was typed
+        click.UsageError(message, getattr(error, "ctx", None)).show()
+        status = error.exit_code
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    sys.stdout.flush()
+    sys.exit(status)
 
 
 class _StandardStream(io.FileIO):
@@ -121,7 +120,7 @@ def _report(error: BaseException) -> None:
         import traceback
 
         traceback.print_exc()
-    console.err.print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
+    console.err().print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
         console.say(f"  {shorten_message(note)}")
 
@@ -139,22 +138,47 @@ def _end(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _version(requested: bool) -> None:
+def _version(context: click.Context, _: click.Parameter, requested: bool) -> None:
     if requested:
         from importlib.metadata import version
 
         print(f"telerank {version('telerank')}")
-        raise typer.Exit
+        context.exit()
 
 
-@app.callback()
-def _root(
-    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
-    _: bool = typer.Option(
-        False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
-    ),
-) -> None:
-    """Rank text in stages, and measure every stage.
+def _show_completion(context: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell is not None:
+        from click.shell_completion import get_completion_class
 
-    To begin: `telerank demo`
-    """
+        completion = get_completion_class(shell)
+        if completion is not None:
+            print(completion(app, {}, "telerank", "_TELERANK_COMPLETE").source())
+        context.exit()
+
+
+app = Commands(
+    name="telerank",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    callback=lambda **_: None,
+    help="Rank text in stages, and measure every stage.\n\nTo begin: `telerank demo`",
+    params=[
+        click.Option(["--debug"], is_flag=True, help="Show the whole traceback of an error."),
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="Print the version and exit.",
+        ),
+        click.Option(
+            ["--show-completion"],
+            type=click.Choice(["bash", "zsh", "fish"]),
+            is_eager=True,
+            expose_value=False,
+            callback=_show_completion,
+            help="Print what completes commands in a shell, for the file that it reads at its start.",
+        ),
+    ],
+)

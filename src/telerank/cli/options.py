@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from errno import ENOENT
 from os import strerror
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 
@@ -25,15 +24,8 @@ _DEPTHS, _DIGITS, _SHOWN = 1_000, 9, 60  # depths, their digits, and characters 
 _NAMED = 5  # files beside a collection that are named
 
 
-class Form(StrEnum):
-    """The format of tables."""
-
-    text = "text"
-    markdown = "markdown"
-    latex = "latex"
-    html = "html"
-    csv = "csv"
-    json = "json"
+Form = Literal["text", "markdown", "latex", "html", "csv", "json"]
+"""The format of tables."""
 
 
 def check_output(output: str | None) -> str | None:
@@ -151,7 +143,7 @@ class ReportOptions:
 
     def write(self, report: Report) -> None:
         """Write a report as tables or JSON; its remarks go to standard error."""
-        from telerank.cli.runs.output import write_report
+        from telerank.cli.console import write_report
 
         write_report(report, self.output, self.form, as_json=self.as_json)
 
@@ -163,7 +155,7 @@ class PlottedReportOptions(ReportOptions):
     plot: Annotated[str | None, Check(check_plot), Help("File for a plot: .png, .svg or .pdf.")] = None
 
     def write(self, report: Any) -> None:
-        from telerank.cli.runs.output import write_plot
+        from telerank.cli.console import write_plot
 
         write_plot(report.plot, self.plot)
         super().write(report)

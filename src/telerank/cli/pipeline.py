@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from telerank.cli import console
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive, group
 from telerank.cli.options import IndexName, PrintJson
 from telerank.parameters import Flags, Help
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 _Name = Annotated[str, Flags("NAME"), Help("Name of the pipeline.")]
 
 
-@app.callback()
-def pipeline() -> None:
-    """Save pipelines with an index by name, list, show and remove them.
-
-    The name of a saved pipeline stands for it in `--model` and in other pipelines.
-
-    Example: `telerank pipeline save idx best "bm25(k1=0.9, b=0.4) % 100"`
-    """
-
-
-@app.command()
 @derive
 def save(
     index: IndexName,
@@ -42,7 +28,6 @@ def save(
     console.say(f"saved {name}: {save_pipeline(tr.open(index), name, text)}")
 
 
-@app.command()
 @derive
 def ls(index: IndexName, *, as_json: PrintJson = False) -> None:
     """List the pipelines that are saved with an index.
@@ -60,7 +45,6 @@ def ls(index: IndexName, *, as_json: PrintJson = False) -> None:
         console.say(f"{index} has no saved pipelines")
 
 
-@app.command()
 @derive
 def show(index: IndexName, name: _Name) -> None:
     """Print the text of a saved pipeline.
@@ -73,7 +57,6 @@ def show(index: IndexName, name: _Name) -> None:
     print(saved_pipeline(tr.open(index), name))
 
 
-@app.command()
 @derive
 def rm(index: IndexName, name: _Name) -> None:
     """Remove a saved pipeline.
@@ -85,3 +68,13 @@ def rm(index: IndexName, name: _Name) -> None:
 
     remove_pipeline(tr.open(index), name)
     console.say(f"removed {name}")
+
+
+@group(save, ls, show, rm)
+def pipeline() -> None:
+    """Save pipelines with an index by name, list, show and remove them.
+
+    The name of a saved pipeline stands for it in `--model` and in other pipelines.
+
+    Example: `telerank pipeline save idx best "bm25(k1=0.9, b=0.4) % 100"`
+    """

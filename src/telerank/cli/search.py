@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
-from telerank.cli.runs.output import say_run
+from telerank.cli.commands import derive
+from telerank.cli.console import say_run
 from telerank.errors import CollectionError, FormatError
 from telerank.parameters import Flags, Help, Split
 from telerank.show.tables import plain
@@ -36,7 +36,7 @@ def search(
     query: Annotated[
         str | None,
         Flags("-q"),
-        Help("Answer this query for a reader; `-`: the lines of standard input."),
+        Help("Show the first documents for this query; `-`: for the lines of standard input."),
     ] = None,
     topics: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
@@ -79,7 +79,7 @@ def search(
         explained = {"explain": explain, "show_segment": show_segment}
         _answer(opened, model, query, keep or _FIRST, as_json=as_json, **explained)
         return
-    from telerank.corpus.readers.topics_qrels import open_topics
+    from telerank.corpus.readers.plain import open_topics
 
     queries = (
         open_topics(topics, format=format, encoding=encoding)

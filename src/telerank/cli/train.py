@@ -6,12 +6,10 @@ import json
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from telerank.cli import console
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive, group
+from telerank.cli.console import write_tables
 from telerank.cli.options import parse_numbers
-from telerank.cli.runs.output import write_tables
 from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
@@ -19,20 +17,10 @@ if TYPE_CHECKING:
 
 _INTERVAL = 5.0  # seconds between two lines of losses
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 _Output = Annotated[str, Flags("-o"), Help("The folder for the model, its checkpoints and its log.")]
 _Resume = Annotated[bool, Help("Continue from the last checkpoint, if there is any.")]
 
 
-@app.callback()
-def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`.
-
-    Example: `telerank train bi-encoder repbert.yaml --output trained`
-    """
-
-
-@app.command("bi-encoder")
 @derive
 def bi_encoder(
     config: Annotated[
@@ -54,7 +42,6 @@ def bi_encoder(
     _train("bi-encoder", config, output, resume=resume)
 
 
-@app.command()
 @derive
 def reranker(
     config: Annotated[
@@ -96,7 +83,6 @@ def reranker(
     _train("reranker", config, output, resume=resume, as_json=as_json, **numbers)
 
 
-@app.command()
 @derive
 def reader(
     config: Annotated[
@@ -140,7 +126,7 @@ def _train(
     for remark in trained.remarks:
         console.say(remark)
     if not trained.tables():
-        console.err.print(f"trained {trained.model}")
+        console.err().print(f"trained {trained.model}")
     elif as_json:
         print(json.dumps(trained.record(), indent=2))
     else:
@@ -160,7 +146,7 @@ def _report_losses() -> Report:
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
         dev += "" if record.dev_loss is None else f", dev loss {record.dev_loss:.4f}"
         update = f"update {record.step:,}: loss {record.loss:.4f}, rate {record.learning_rate:.3g}{dev}"
-        console.err.print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
+        console.err().print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
 
     return show
 
@@ -168,3 +154,11 @@ def _report_losses() -> Report:
 def _clock(seconds: float) -> str:
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+@group(bi_encoder, reranker, reader)
+def train() -> None:
+    """Train models: `bi-encoder`, `reranker`, `reader`.
+
+    Example: `telerank train bi-encoder repbert.yaml --output trained`
+    """

@@ -1,8 +1,11 @@
-"""Collections: the documents, queries, qrels, answers and candidate lists of one source."""
+"""Collections: the documents, queries, qrels, answers and candidate lists of one source.
+
+What a collection contains: its counts, and documents and queries by id.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -16,7 +19,7 @@ from telerank.errors import CollectionError
 from telerank.expressions import call_text, quote
 from telerank.stage import Stage
 from telerank.trec import load_qrels
-from telerank.types import Answer, Doc, Explanation, Phrase, Progress, Qrel, Qrels, Query, Ranking
+from telerank.types import Answer, Doc, Explanation, Phrase, Progress, Qrel, Qrels, Query, Ranking, silent
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,8 +178,8 @@ class Collection:
     @property
     def provenance(self) -> dict[str, Any]:
         """What a manifest says of a collection that something is made of."""
-        names = {"name": self.name, "format": self.format, "licence": self.licence}
-        return names | {"notes": dict(self.notes())}
+        names = ("name", "format", "licence")
+        return {name: getattr(self, name) for name in names} | {"notes": dict(self.notes())}
 
     @property
     def search_notice(self) -> str:
@@ -209,3 +212,77 @@ def rank_in_order(query: Query, docnos: Iterable[str]) -> Ranking:
     """Rank documents that are sorted but have no scores: scores decrease by one, down to 1."""
     names = tuple(docnos)
     return Ranking(query, names, np.arange(len(names), 0, -1.0))
+
+
+@dataclass(frozen=True)
+class CollectionContents:
+    """The counts of a collection; ``splits[split]`` has those of its queries, qrels and answers."""
+
+    name: str
+    format: str
+    licence: str
+    source: str
+    documents: int
+    splits: Mapping[str, Mapping[str, int]]
+    pools: Sequence[str]
+    notes: Mapping[str, int]
+    unread: Sequence[str]
+
+
+@dataclass(frozen=True)
+class JudgedQuery:
+    """A query of a split, with the grades and answers that the collection has for it."""
+
+    split: str
+    query: Query
+    grades: Mapping[str, int]
+    answers: tuple[Answer, ...]
+
+
+def count_contents(collection: Collection, *, progress: Progress = silent) -> CollectionContents:
+    """Count the records of a collection; reads the documents only if their number is not known."""
+    documents = collection.size
+    if documents is None:
+        documents = sum(1 for _ in collection.read_docs("counting documents", progress))
+    kinds = ("queries", "qrels", "answers")
+    streams: dict[str, Mapping[str, Stream[Any]]] = {kind: getattr(collection, kind) for kind in kinds}
+    return CollectionContents(
+        collection.name,
+        collection.format,
+        collection.licence,
+        collection.source,
+        documents,
+        {
+            split: {kind: sum(1 for _ in own[split]()) for kind, own in streams.items() if split in own}
+            for split in collection.splits
+        },
+        list(collection.pools),
+        dict(collection.notes()),
+        list(collection.unread),
+    )
+
+
+def find_docs(collection: Collection, docnos: Sequence[str]) -> list[Doc]:
+    """Find documents by docno, in this order, or raise CollectionError; reads only until all are found."""
+    docs: dict[str, Doc | None] = dict.fromkeys(docnos)
+    for doc in collection.docs() if docs else ():
+        if doc.docno in docs and docs[doc.docno] is None:
+            docs[doc.docno] = doc
+            if None not in docs.values():
+                break
+    if missing := [docno for docno, doc in docs.items() if doc is None]:
+        raise CollectionError(f"{collection.name} has no document {', '.join(map(repr, missing))}")
+    return [doc for doc in docs.values() if doc]
+
+
+def find_query(collection: Collection, qid: str, split: str | None = None) -> JudgedQuery:
+    """Find a query by qid, in a split or in the first split that has it, or raise CollectionError."""
+    splits = collection.splits if split is None else (collection.resolve_split(split),)
+    for name in splits:
+        for query in collection.queries.get(name, tuple)():
+            if query.qid == qid:
+                qrels = (qrel for qrel in collection.qrels.get(name, tuple)() if qrel.qid == qid)
+                answers = (answer for answer in collection.answers.get(name, tuple)() if answer.qid == qid)
+                return JudgedQuery(name, query, {qrel.docno: qrel.grade for qrel in qrels}, tuple(answers))
+    searched = f"in {', '.join(splits)}" if splits else "(it has no queries)"
+    raise CollectionError(f"{collection.name} has no query {qid!r} {searched}")

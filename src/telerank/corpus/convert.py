@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
@@ -124,12 +125,6 @@ def _write_beir(work: _Work) -> None:
         rows = [f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n" for qrel in work.count("qrels", qrels())]
         judged[split] = {row.partition("\t")[0] for row in rows}
         work.write(f"qrels/{split}.tsv", ["query-id\tcorpus-id\tscore\n", *rows])
-    queries = work.count("queries", _queries_of_all_splits(work, judged))
-    work.write("queries.jsonl", map(_query_json, queries))
-
-
-def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator[Query]:
-    """Each query once; queries without qrels belong to no split of a BEIR folder with qrels."""
     texts: dict[str, str] = {}
     for split, queries in work.collection.queries.items():
         change = f"queries of {split} have no qrels: they are written, but belong to no split"
@@ -138,9 +133,8 @@ def _queries_of_all_splits(work: _Work, judged: dict[str, set[str]]) -> Iterator
                 raise CollectionError(
                     f"query {query.qid!r} has two texts; a BEIR folder has one file of queries"
                 )
-            if judged and query.qid not in judged.get(split, ()):
-                work.changed[change] += 1
-    yield from (Query(qid, text) for qid, text in texts.items())
+            work.changed[change] += bool(judged) and query.qid not in judged.get(split, ())
+    work.write("queries.jsonl", map(_query_json, work.count("queries", starmap(Query, texts.items()))))
 
 
 def _write_jsonl(work: _Work) -> None:
@@ -165,8 +159,9 @@ def _write_msmarco(work: _Work) -> None:
         return "\t".join(_BREAKS.sub(" ", column) for column in columns) + "\n"
 
     if any(doc.title or doc.url for doc in work.collection.docs()):
-        rows = (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in work.docs())
-        work.write("msmarco-docs.tsv", rows)
+        work.write(
+            "msmarco-docs.tsv", (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in work.docs())
+        )
     else:
         work.write("collection.tsv", (write_row(doc.docno, doc.text) for doc in work.docs()))
     work.write_splits("queries.{}.tsv", lambda query: write_row(query.qid, query.text), "qrels.{}.tsv")

@@ -236,8 +236,7 @@ def _sort_rows(blob: npt.NDArray[np.uint8], offsets: Offsets, at_once: int) -> n
     import pyarrow.compute as pc
 
     kind = pa.binary() if offsets.dtype == np.int32 else pa.large_binary()
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(blob)]
-    docnos = pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
+    docnos = pa.Array.from_buffers(kind, len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(blob)])
     order = pc.array_sort_indices(docnos)
     for start in range(0, len(order) - 1, at_once):
         near = docnos.take(order.slice(start, at_once + 1))

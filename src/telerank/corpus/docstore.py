@@ -90,17 +90,14 @@ class DocstoreWriter(FolderWriter):
         try:
             columns = [pa.array(values, pa.string()) for values in self._held]
         except UnicodeEncodeError:
-            self._refuse_surrogates()
+            for name, values in zip(_COLUMNS, self._held, strict=True):
+                for docno, value in zip(self._names, values, strict=True):
+                    check_text(value, f"document {docno!r}: its {name}")
             raise
         self._file.write_batch(pa.record_batch(columns, schema=_SCHEMA))
         for values in (self._names, *self._held):
             values.clear()
         self._room = _BATCH
-
-    def _refuse_surrogates(self) -> None:
-        for name, values in zip(_COLUMNS, self._held, strict=True):
-            for docno, value in zip(self._names, values, strict=True):
-                check_text(value, f"document {docno!r}: its {name}")
 
 
 class Docstore(FolderReader):

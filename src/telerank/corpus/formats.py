@@ -1,47 +1,161 @@
-"""The formats that telerank reads, and opening a collection in any of them."""
+"""Collections by the ids of ``ir_datasets`` (an extra): ``beir/scifact/test``, ``msmarco-passage/dev/small``.
+
+An id with qrels is one split, named by the end of the id (``test``). An id without qrels has a split for each
+id below it that has the same documents and qrels or queries (``beir/scifact`` has ``train`` and ``test``,
+``msmarco-passage`` has ``dev/small``). ``ir_datasets`` downloads files when their first record is read, and
+reports it. Scored documents are the pool ``SPLIT/scoreddocs``.
+
+Source and licence are those stated by ``ir_datasets`` for each id (MacAvaney et al., Simplified Data
+Wrangling with ir_datasets, SIGIR 2021).
+
+The formats that telerank reads, and opening a collection in any of them.
+
+The collection that is installed with telerank, for trying things out.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from telerank.corpus.answers import JUDGMENTS
 from telerank.corpus.collection import Collection
-from telerank.corpus.judgments import JUDGMENTS
-from telerank.corpus.ranking_sets.ranking_set import RANKING_SET
+from telerank.corpus.derived.ranking_set import RANKING_SET
 from telerank.corpus.readers.answer_selection import PARALLEL, TRECQA, WIKIQA
-from telerank.corpus.readers.antique import ANTIQUE
-from telerank.corpus.readers.beir import BEIR
+from telerank.corpus.readers.by_split import ANTIQUE, BEIR, MSMARCO
 from telerank.corpus.readers.car import TREC_CAR
-from telerank.corpus.readers.csv_files import CSV, PASSAGES
 from telerank.corpus.readers.files.formats import DOCUMENTS, FOLDER, WHOLE_DOCUMENTS
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
-from telerank.corpus.readers.ir_datasets_ids import IR_DATASETS, has_form_of_id, open_id
-from telerank.corpus.readers.jsonl import JSONL
-from telerank.corpus.readers.lisa import LISA
-from telerank.corpus.readers.msmarco import MSMARCO
+from telerank.corpus.readers.plain import CSV, JSONL, PASSAGES, TOPICS
 from telerank.corpus.readers.selqa import SELQA
-from telerank.corpus.readers.smart import SMART
+from telerank.corpus.readers.smart import LISA, SMART
 from telerank.corpus.readers.squad import SQUAD
-from telerank.corpus.readers.topics_qrels import TOPICS
 from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC
 from telerank.corpus.reading import (
+    Record,
     check_encoding,
     find_backups,
     list_entries,
     list_files,
     read_first_lines,
 )
-from telerank.errors import CollectionError, shorten
+from telerank.corpus.reading import bind as bind_files
+from telerank.errors import CollectionError, MissingExtra, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
-from telerank.trec.files import open_bytes
-from telerank.trec.qrels import QRELS_FORMATS
-from telerank.trec.recognition import Format, add_nearest
+from telerank.trec.columns import QRELS_FORMATS
+from telerank.trec.files import Format, add_nearest, open_bytes
 from telerank.trec.topics import TOPICS_FORMATS
-from telerank.types import Doc
+from telerank.types import Doc, Qrel, Query, Ranking
 
+# The format's name for collections that are opened by id.
+IR_DATASETS = "ir_datasets"
+_DATASET_ID = re.compile(r"[a-z0-9][\w.-]*(?:/[\w.-]+)*")
+_FILE_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$|/\.\.?/")  # some ids end in a version: argsme/1.0
+_REASON = 200  # characters of an error of the package
+
+
+def has_form_of_id(name: str) -> bool:
+    """Whether a text can be an id by its form, as ``docs.jsonl`` and ``./docs`` cannot."""
+    return bool(_DATASET_ID.fullmatch(name)) and not _FILE_SUFFIX.search(name)
+
+
+def open_id(name: str, package: ModuleType | None = None) -> Collection:
+    """Open the collection of an id; ``package`` replaces ``ir_datasets`` in tests.
+
+    What cannot be downloaded or read raises CollectionError, when the records are read.
+    """
+    if package is None:
+        try:
+            package = import_module(IR_DATASETS)
+        except ImportError as error:
+            raise MissingExtra(IR_DATASETS, "ir-datasets") from error
+    try:
+        dataset = package.load(name)
+    except KeyError as error:
+        raise CollectionError(f"{name}: no such file or folder, and no such ir_datasets id") from error
+    if not dataset.has_docs():
+        raise CollectionError(f"{name}: this ir_datasets id has no documents; name the id above it")
+    splits = {name.rpartition("/")[2]: dataset} if dataset.has_queries() or dataset.has_qrels() else {}
+    if not dataset.has_qrels():
+        ids = [other for other in package.registry if other.startswith(f"{name}/")]
+        below = {other.removeprefix(f"{name}/"): package.load(other) for other in ids}
+        docs = dataset.docs_handler()
+        splits = {
+            split: part
+            for split, part in below.items()
+            if part.has_docs() and part.docs_handler() is docs and (part.has_queries() or part.has_qrels())
+        } or splits
+    queried = {split: part for split, part in splits.items() if part.has_queries()}
+    judged = {split: part for split, part in splits.items() if part.has_qrels()}
+    scored = {f"{split}/scoreddocs": part for split, part in queried.items() if part.has_scoreddocs()}
+    # counting documents whose number the package does not state could start a download
+    count = dataset.docs_metadata().get("count")
+    return Collection(
+        name,
+        IR_DATASETS,
+        partial(_read_dataset, _dataset_docs, name, dataset),
+        bind_files(partial(_read_dataset, _dataset_queries, name), queried),
+        bind_files(partial(_read_dataset, _dataset_qrels, name), judged),
+        pools=bind_files(partial(_read_dataset, _dataset_pool, name), scored),
+        size=count if isinstance(count, int) else None,
+        licence="as ir_datasets names it",
+        source=f"ir_datasets id {name}",
+    )
+
+
+def _read_dataset(read: Callable[[Any], Iterator[Record]], name: str, dataset: Any) -> Iterator[Record]:
+    """The records of a dataset; CollectionError if its files cannot be downloaded or read."""
+    try:
+        yield from read(dataset)
+    except (OSError, RuntimeError) as error:
+        match error.args:
+            case [_, [*_, [_, Exception() as cause]]]:  # the error of each source that was tried
+                pass
+            case _:
+                cause = error
+        reason = shorten(" ".join(str(cause).split()), _REASON)
+        what = f"ir_datasets cannot download or read its files: {type(cause).__name__}: {reason}"
+        raise CollectionError(f"{name}: {what}") from error
+
+
+def _dataset_docs(dataset: Any) -> Iterator[Doc]:
+    for doc in dataset.docs_iter():
+        url = getattr(doc, "url", None) or ""
+        texts = [getattr(doc, key, None) for key in ("text", "body")]
+        text = next((text for text in texts if isinstance(text, str)), None)
+        if text is None:  # other fields, which the package joins, title included
+            yield Doc(doc.doc_id, doc.default_text(), url=url)
+        else:
+            yield Doc(doc.doc_id, text, (doc.title if "title" in doc._fields else "") or "", url)
+
+
+def _dataset_queries(dataset: Any) -> Iterator[Query]:
+    return (Query(query.query_id, query.default_text()) for query in dataset.queries_iter())
+
+
+def _dataset_qrels(dataset: Any) -> Iterator[Qrel]:
+    return (Qrel(qrel.query_id, qrel.doc_id, int(qrel.relevance)) for qrel in dataset.qrels_iter())
+
+
+def _dataset_pool(dataset: Any) -> Iterator[Ranking]:
+    scored: dict[str, tuple[list[str], list[float]]] = {}
+    for scored_doc in dataset.scoreddocs_iter():
+        docnos, scores = scored.setdefault(scored_doc.query_id, ([], []))
+        docnos.append(scored_doc.doc_id)
+        scores.append(scored_doc.score)
+    for query in _dataset_queries(dataset):
+        if query.qid in scored:
+            yield Ranking.ranked(query, *scored[query.qid])
+
+
+# All formats; of formats that are equally near to an unknown file, the first is named.
 FORMATS: tuple[Format[Path, Collection], ...] = (
     JSONL,
     CSV,
@@ -69,7 +183,6 @@ FORMATS: tuple[Format[Path, Collection], ...] = (
     TREC_CAR,
     JUDGMENTS,
 )
-"""All formats; of formats that are equally near to an unknown file, the first is named."""
 _FORMATS = {form.name: form for form in FORMATS}
 _NAMED = 5  # entries of an unknown folder that are named
 
@@ -135,8 +248,10 @@ def _read_format(text: str) -> tuple[str, dict[str, str]]:
         known = ", ".join(sorted((*_FORMATS, IR_DATASETS)))
         raise CollectionError(f"unknown format {name!r}; known: {known}")
     kinds = _FORMATS[name].kinds if name in _FORMATS else ()
-    files = bind(as_call(parse_expression(text), text), kinds, text)
-    return name, {kind: as_name(file, text) for kind, file in files.items()}
+    return name, {
+        kind: as_name(file, text)
+        for kind, file in bind(as_call(parse_expression(text), text), kinds, text).items()
+    }
 
 
 def recognise_formats(path: Path) -> list[Format[Path, Collection]]:
@@ -175,15 +290,12 @@ def _recognise(path: Path) -> Format[Path, Collection]:
         raise CollectionError(f"{path}: may be {names}: choose one with format= (--format)")
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
-    problem = f"no known collection format; {_describe(path)}"
-    raise add_nearest(CollectionError(f"{path}: {problem}"), FORMATS, path)
-
-
-def _describe(path: Path) -> str:
     if path.is_file():
-        return f"its first line is {shorten(next(iter(read_first_lines(path)), ''))}"
-    names = [file.name for file in list_files(path)]
-    return f"it has {', '.join(map(shorten, names[:_NAMED]))}{' …' if len(names) > _NAMED else ''}"
+        seen = f"its first line is {shorten(next(iter(read_first_lines(path)), ''))}"
+    else:
+        entries = [shorten(file.name) for file in list_files(path)]
+        seen = f"it has {', '.join(entries[:_NAMED])}{' …' if len(entries) > _NAMED else ''}"
+    raise add_nearest(CollectionError(f"{path}: no known collection format; {seen}"), FORMATS, path)
 
 
 def _diagnose(path: Path) -> str:
@@ -213,3 +325,19 @@ def _standard_input(form: str, encoding: str) -> Collection:
         return unread.pop()()
 
     return replace(collection, name="standard input", docs=docs)
+
+
+PIAF = Path(__file__).parent.parent / "data" / "piaf" / "piaf-v1.1.json.gz"
+
+
+def piaf() -> Collection:
+    """All of PIAF v1.1: paragraphs of the French Wikipedia, with questions that volunteers wrote about them.
+
+    Source: piaf.etalab.studio (Etalab; Keraron et al., LREC 2020). Licence: MIT (``data/piaf/LICENSE``).
+    """
+    return replace(
+        open_collection(PIAF, format="squad"),
+        name="PIAF v1.1",
+        licence="MIT",
+        source="PIAF v1.1, Etalab, piaf.etalab.studio; paragraphs of the French Wikipedia",
+    )

@@ -13,16 +13,16 @@ from typing import Any, TypeAlias
 from telerank.errors import FormatError, MissingExtra
 from telerank.show.tables import Table
 
+# The number of tokens of a text.
 Counting: TypeAlias = Callable[[str], int]
-"""The number of tokens of a text."""
 
+# The quantiles of lengths that are shown, by name.
 QUANTILES = {"min": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "max": 1.0}
-"""The quantiles of lengths that are shown, by name."""
 
+# Number of tokens that a cross-encoder adds: [CLS] question [SEP] document [SEP].
 SPECIALS = 3
-"""Number of tokens that a cross-encoder adds: [CLS] question [SEP] document [SEP]."""
+# Edges of the report's table 4: each is excluded from the bin below it, except the last.
 EDGES = (112, 212, 312, 412, 512)
-"""Edges of the report's table 4: each is excluded from the bin below it, except the last."""
 _BAR = 40  # cells of the longest bar
 _EIGHTHS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")
 

@@ -14,15 +14,16 @@ from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
 from telerank.expressions import call_text
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import BOM, decode, numbered_lines, open_bytes
-from telerank.trec.recognition import Conditions
+from telerank.trec.files import BOM, Conditions, decode, numbered_lines, open_bytes
 from telerank.types import Query
 
 Record = TypeVar("Record")
+Loaded = TypeVar("Loaded")
+Part = TypeVar("Part")
+# The records of a file or of several: each call starts again at the first one.
 Stream: TypeAlias = Callable[[], Iterator[Record]]
-"""The records of a file or of several: each call starts again at the first one."""
+# The name of the split of a collection whose files name none.
 WHOLE = "all"
-"""The name of the split of a collection whose files name none."""
 PACKED = (".gz", ".xz")
 _SUFFIX = re.compile(r"\.(?:txt|tsv|trec|xml|jsonl)$")
 _PREFIX = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)")
@@ -105,24 +106,29 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 def require_file(folder: Path, name: str) -> Path:
     """:func:`find_file`, for a file that must exist."""
-    file = find_file(folder, name)
-    if file is None:
-        raise CollectionError(f"{folder}: no {name} (or .gz, .xz)")
-    return file
+    if file := find_file(folder, name):
+        return file
+    raise CollectionError(f"{folder}: no {name} (or .gz, .xz)")
 
 
 def match_splits(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
     """The files of a folder by the first group of ``names`` that matches, ``all`` if none does."""
-    files = list_files(path) if path.is_dir() else []
-    matches = ((names.fullmatch(plain_name(file)), file) for file in files)
+    matches = ((names.fullmatch(plain_name(file)), file) for file in list_files(path) if path.is_dir())
     return {next(filter(None, match.groups()), WHOLE): file for match, file in matches if match}
 
 
 def bind(
-    read: Callable[..., Iterator[Record]], files: Mapping[str, Path | None], **settings: object
+    read: Callable[..., Iterator[Record]], files: Mapping[str, object], **settings: object
 ) -> dict[str, Stream[Record]]:
-    """The stream of each split that has a file."""
+    """The stream of each split that has a file, or whatever ``read`` takes."""
     return {split: partial(read, file, **settings) for split, file in files.items() if file}
+
+
+def bind_parts(
+    read: Mapping[str, Callable[[], Loaded]], part: Callable[[Loaded], Part]
+) -> dict[str, Callable[[], Part]]:
+    """A part of what each split's file is read into as a stream."""
+    return {split: partial(lambda load: part(load()), load) for split, load in read.items()}
 
 
 def read_all(
@@ -182,9 +188,8 @@ def judged_queries(qrels: Path, queries: Path, encoding: str) -> Iterator[Query]
 
 def unread_files(path: Path, used: Iterable[Path | None]) -> tuple[str, ...]:
     """The names of the entries of a folder that are not used, but for READMEs and licences."""
-    files = {*used}
-    entries = list_entries(path) if path.is_dir() else []
-    return tuple(entry.name for entry in entries if entry not in files and not is_note(entry))
+    left = {*list_entries(path)} - {*used} if path.is_dir() else set()
+    return tuple(entry.name for entry in sorted(left) if not is_note(entry))
 
 
 def choose_file(folder: Path, form: str, kind: str, files: Sequence[Path], name: str = "") -> Path | None:
@@ -213,10 +218,11 @@ def is_note(file: Path) -> bool:
 
 def has_file(path: Path, name: str) -> Conditions:
     """The conditions of a folder with the file ``name``, plain or compressed."""
-    if path.is_dir():
-        yield find_file(path, name), f"no {name} (or .gz, .xz) in it"
-    else:
-        yield False, "a file, not a folder"
+    is_folder = path.is_dir()
+    yield (
+        is_folder and find_file(path, name),
+        f"no {name} (or .gz, .xz) in it" if is_folder else "a file, not a folder",
+    )
 
 
 def read_beginning(path: Path, size: int = 4096) -> str:

@@ -16,8 +16,8 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
-from telerank.corpus.ranking_sets.qa import WORDS, normalise
 from telerank.show.plots import COLOURS, STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -27,24 +27,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Number of first words that may be the question word: "in what year", "de la part de qui".
 REACH = 3
-"""Number of first words that may be the question word: "in what year", "de la part de qui"."""
 OTHERS = "others"
 _BLUE, _ORANGE = COLOURS[:2]
 _GREY = "#5b6670"
 _EXAMPLE = 44  # characters of a question
 
 _QUE = "que qu quel quelle quels quelles lequel laquelle lesquels lesquelles auquel auxquels auxquelles"
+# For each language the rows of the table and their forms, case-folded.
+#
+# "Que" includes the forms of quel and lequel: this gives half of the questions, as in the report.
 QUESTION_WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "french": {"Que": (*_QUE.split(), "duquel", "desquels", "desquelles")}
     | {word: (word.lower(),) for word in ("Qui", "Combien", "Quand", "Où", "Comment", "Pourquoi", "quoi")},
     "english": {"What": ("what",), "Who": ("who", "whom", "whose"), "How many": ("how many", "how much")}
     | {word: (word.lower(),) for word in ("When", "Where", "How", "Why", "Which")},
 }
-"""For each language the rows of the table and their forms, case-folded.
-
-"Que" includes the forms of quel and lequel: this gives half of the questions, as in the report.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +78,26 @@ class CollectionStatistics(Report):
 
     def tables(self) -> list[Table]:
         """Lengths, question words, histograms of lengths and lengths of inputs, as far as there are any."""
-        questions = [self._words_table(), self.questions.table("questions")] if self.questions.total else []
-        documents = [self.documents.table("documents")] if self.documents.total else []
-        inputs = [self._inputs_table()] if self.inputs.total else []
-        return [self._lengths_table(), *questions, *documents, *inputs]
+        tables = [self._lengths_table()]
+        if self.questions.total:
+            words = [
+                [word.name, example, f"{word.count:,}", f"{100 * word.share:.1f}"]
+                for word in self.question_words
+                for example in [shorten(word.example, _EXAMPLE, placeholder=" …")]
+            ]
+            caption = f"question words ({self.language})"
+            tables.append(Table.of(("word", "example", "questions", "%"), words, caption=caption, left=2))
+            tables.append(self.questions.table("questions"))
+        if self.documents.total:
+            tables.append(self.documents.table("documents"))
+        if self.inputs.total:
+            bins = bin_inputs(self.inputs)
+            frequency = ["frequency", *(f"{column.count:,}" for column in bins)]
+            cumulative = ["cumulative", *(f"{column.cumulative:.3f}" for column in bins)]
+            caption = f"lengths of inputs: question, document and {SPECIALS} special tokens"
+            names = ("tokens", *(column.name for column in bins))
+            tables.append(Table.of(names, [frequency, cumulative], caption=caption))
+        return tables
 
     def _lengths_table(self) -> Table:
         known = {"documents": self.documents, "questions": self.questions, "inputs": self.inputs}
@@ -101,23 +116,6 @@ class CollectionStatistics(Report):
         columns = ("lengths in tokens", "count", "mean", *QUANTILES)
         return Table.of(columns, rows, caption=caption, notes=notes[not self.questions.total :])
 
-    def _words_table(self) -> Table:
-        rows = [
-            [word.name, example, f"{word.count:,}", f"{100 * word.share:.1f}"]
-            for word in self.question_words
-            for example in [shorten(word.example, _EXAMPLE, placeholder=" …")]
-        ]
-        caption = f"question words ({self.language})"
-        return Table.of(("word", "example", "questions", "%"), rows, caption=caption, left=2)
-
-    def _inputs_table(self) -> Table:
-        bins = bin_inputs(self.inputs)
-        frequency = ["frequency", *(f"{column.count:,}" for column in bins)]
-        cumulative = ["cumulative", *(f"{column.cumulative:.3f}" for column in bins)]
-        caption = f"lengths of inputs: question, document and {SPECIALS} special tokens"
-        columns = ("tokens", *(column.name for column in bins))
-        return Table.of(columns, [frequency, cumulative], caption=caption)
-
     def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
         """Save every plot with data as png, svg or pdf; the files. The same data give the same bytes."""
         from telerank.show.plots import save_plot
@@ -131,14 +129,13 @@ class CollectionStatistics(Report):
 
     def record(self) -> dict[str, Any]:
         words = [asdict(word) for word in self.question_words]
-        bins = [asdict(column) for column in bin_inputs(self.inputs)]
         return {
             "name": self.name,
             "splits": self.splits,
             "documents": self.documents.record(),
             "questions": self.questions.record() | {"different": self.unique_questions},
             "question_words": {"language": self.language, "kinds": words},
-            "inputs": self.inputs.record() | {"bins": bins},
+            "inputs": self.inputs.record() | {"bins": [asdict(column) for column in bin_inputs(self.inputs)]},
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),
         }
@@ -204,27 +201,24 @@ def count_question_words(
     texts = list(questions)
     if language is not None and language not in QUESTION_WORDS:
         raise ValueError(f"question words are known in {', '.join(QUESTION_WORDS)}, not in {language!r}")
-    tables = [_table(texts, name) for name in ([language] if language else QUESTION_WORDS)]
+    tables = []
+    for name in [language] if language else QUESTION_WORDS:
+        forms = {form: word for word, own in QUESTION_WORDS[name].items() for form in own}
+        groups: dict[str, list[str]] = {word: [] for word in (*QUESTION_WORDS[name], OTHERS)}
+        for text in texts:
+            groups[_find_question_word(text, forms)].append(text)
+        rows = (
+            QuestionWord(word, len(own), len(own) / (len(texts) or 1), next(iter(own), ""))
+            for word, own in groups.items()
+        )
+        tables.append((tuple(rows), name))
     return min(tables, key=lambda table: table[0][-1].count)
-
-
-def _table(texts: list[str], language: str) -> tuple[tuple[QuestionWord, ...], str]:
-    forms = {form: name for name, forms in QUESTION_WORDS[language].items() for form in forms}
-    questions: dict[str, list[str]] = {name: [] for name in (*QUESTION_WORDS[language], OTHERS)}
-    for text in texts:
-        questions[_find_question_word(text, forms)].append(text)
-    rows = (
-        QuestionWord(name, len(own), len(own) / len(texts) if texts else 0.0, own[0] if own else "")
-        for name, own in questions.items()
-    )
-    return tuple(rows), language
 
 
 def _find_question_word(text: str, forms: Mapping[str, str]) -> str:
     words = WORDS.findall(text.casefold())[: REACH + 1]
     for position, word in enumerate(words[:REACH]):
-        name = forms.get(" ".join(words[position : position + 2])) or forms.get(word)
-        if name:
+        if name := forms.get(" ".join(words[position : position + 2])) or forms.get(word):
             return name
     return OTHERS
 
@@ -251,20 +245,25 @@ def draw_plots(statistics: CollectionStatistics) -> dict[str, Figure]:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    draw: dict[str, Callable[[Axes], None]] = {}
-    if statistics.questions.total:
-        draw["question-words"] = partial(_draw_question_words, statistics)
-        title = f"Question lengths of {statistics.name}"
-        draw["question-lengths"] = partial(_draw_histogram, statistics.questions, title, "questions")
-    if statistics.documents.total:
-        title = f"Document lengths of {statistics.name}"
-        draw["document-lengths"] = partial(_draw_histogram, statistics.documents, title, "documents")
-    if statistics.inputs.total:
-        draw["input-lengths"] = partial(_draw_input_lengths, statistics)
-    if statistics.negatives:
-        draw["class-balance"] = partial(_draw_class_balance, statistics)
+    draw: dict[str, tuple[object, Callable[[Axes], None]]] = {
+        "question-words": (statistics.questions.total, partial(_draw_question_words, statistics)),
+        "question-lengths": (
+            statistics.questions.total,
+            partial(
+                _draw_histogram, statistics.questions, f"Question lengths of {statistics.name}", "questions"
+            ),
+        ),
+        "document-lengths": (
+            statistics.documents.total,
+            partial(
+                _draw_histogram, statistics.documents, f"Document lengths of {statistics.name}", "documents"
+            ),
+        ),
+        "input-lengths": (statistics.inputs.total, partial(_draw_input_lengths, statistics)),
+        "class-balance": (statistics.negatives, partial(_draw_class_balance, statistics)),
+    }
     plots = {}
-    for name, draw_axes in draw.items():
+    for name, draw_axes in ((name, draw_axes) for name, (has_data, draw_axes) in draw.items() if has_data):
         with rc_context(STYLE | {"axes.grid": False, "font.size": 9, "axes.titlelocation": "left"}):
             plots[name] = Figure(figsize=(6.4, 3.6), layout="constrained")
             axes = plots[name].add_subplot()

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from telerank.dense.kinds import Floats
-from telerank.models.encoders.bi_encoder import BiEncoder
-from telerank.models.encoders.tokens import SideTokenizer
+from telerank.models.encoders.bi_encoder import BiEncoder, SideTokenizer
 from telerank.models.inference import Batching, Room, pin, prepare_inference
 from telerank.models.precision import Precision, device_of, resolve_precision
 from telerank.models.precision import precision as open_precision

@@ -83,8 +83,10 @@ class VectorWriter:
     def add(self, docnos: Sequence[str], texts: Iterable[str], vectors: Floats, *, cut: int = 0) -> None:
         """Write a shard of float32 vectors (rows, D); ``cut`` of their documents were cut."""
         if vectors.shape != (len(docnos), self.manifest.dimension):
-            expected = f"{len(docnos)} vectors of {self.manifest.dimension} dimensions"
-            raise DocumentError(f"expected {expected}, got an array of shape {vectors.shape}")
+            raise DocumentError(
+                f"expected {len(docnos)} vectors of {self.manifest.dimension} dimensions, "
+                f"got an array of shape {vectors.shape}"
+            )
         check_vectors(vectors, f"shard {self._number}: document")
         arrays = _arrays(vectors, self.manifest.dtype)
         names = shard_files(self._number, self.manifest.dtype)
@@ -147,7 +149,10 @@ class VectorWriter:
         unfinished = VectorManifest.read(self._draft)
         empty = replace(unfinished, shards=(), docnos={}, cut=0, finished=False)
         if empty != manifest:
-            difference = _describe_difference(empty, manifest)
+            names = ("model", "fingerprint", "dtype", "dimension", "collection", "source", "settings")
+            pairs = ((name, getattr(empty, name), getattr(manifest, name)) for name in names)
+            differences = (f"with {name} {old!r}, not {new!r}" for name, old, new in pairs if old != new)
+            difference = next(differences, "otherwise")
             raise IndexFault(f"{self._draft}: was begun {difference}; begin anew (--overwrite)")
         for entry in unfinished.shards:
             verify_files(self._draft, entry.files, "verifying vectors")
@@ -197,14 +202,6 @@ def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
     return stored, codes, bounds
 
 
-def _describe_difference(unfinished: VectorManifest, new: VectorManifest) -> str:
-    for name in ("model", "fingerprint", "dtype", "dimension", "collection", "source", "settings"):
-        before, now = getattr(unfinished, name), getattr(new, name)
-        if before != now:
-            return f"with {name} {before!r}, not {now!r}"
-    return "otherwise"
-
-
 @dataclass(frozen=True)
 class Encoding:
     """How documents are encoded.
@@ -248,8 +245,7 @@ def encode_documents(
     sweep_vectors(Path(folder).resolve())
     if not overwrite and (complete := find_vectors(docs, folder, encoder, how)) is not None:
         return complete
-    manifest = describe_vectors(encoder, how)
-    with VectorWriter(folder, manifest, overwrite=overwrite) as writer:
+    with VectorWriter(folder, describe_vectors(encoder, how), overwrite=overwrite) as writer:
         stream = iter(docs)
         done = _skip(writer, stream, how.shard, progress)
         with ThreadPoolExecutor(1, "tokenising") as reading, ThreadPoolExecutor(1, "writing") as writing:
@@ -289,8 +285,10 @@ def find_vectors(
     vectors = Vectors(folder)
     folder, manifest = vectors.folder, vectors.manifest
     if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
-        made_by = f"{manifest.dtype} by {manifest.model}"
-        raise IndexFault(f"{folder}: holds other vectors already ({made_by}): overwrite them (--overwrite)")
+        raise IndexFault(
+            f"{folder}: holds other vectors already ({manifest.dtype} by {manifest.model}): "
+            "overwrite them (--overwrite)"
+        )
     if manifest.source != encoding.source or not (encoding.source or _are_of(vectors, docs)):
         changed = (
             "index has changed since: encode it" if encoding.source else "documents are others: encode them"

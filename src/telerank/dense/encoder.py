@@ -17,8 +17,7 @@ from telerank.types import Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.computed import ComputedEncoder
-    from telerank.models.encoders.bi_encoder import BiEncoder
-    from telerank.models.encoders.tokens import Tokenizers
+    from telerank.models.encoders.bi_encoder import BiEncoder, Tokenizers
     from telerank.models.inference import Room
 
 PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
@@ -77,8 +76,9 @@ class TorchEncoder:
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            known = f"{', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}"
-            raise ModelError(f"precision must be {known}, got {self.precision!r}")
+            raise ModelError(
+                f"precision must be {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}, got {self.precision!r}"
+            )
 
     @property
     def name(self) -> str:

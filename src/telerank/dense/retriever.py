@@ -1,20 +1,42 @@
-"""The dense first stage: the documents whose vectors have the largest inner products with the query's."""
+"""The dense first stage: the documents whose vectors have the largest inner products with the query's.
+
+Approximate search is with FAISS (extra ``ann``): graphs (HNSW) and lists of product codes (IVF-PQ).
+``approximate.KIND.json`` and ``approximate.KIND.CHECKSUM.faiss`` are files beside the vectors. The former
+names the latter and the vectors, so that replacing it replaces the index; it reports which share of the exact
+best rows the index finds. The rows found are scored exactly.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from telerank.dense.encoder import Encoder, TorchEncoder
-from telerank.dense.search import TOGETHER, Hits, search
+from telerank.dense.kinds import Floats
+from telerank.dense.search import TOGETHER, Hits, rank_rows, search
 from telerank.dense.vectors import Encoded, Vectors
-from telerank.errors import ModelError
-from telerank.expressions import quote
+from telerank.drafts import DRAFT, replace_file, sweep
+from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
+from telerank.expressions import (
+    as_call,
+    bind,
+    call_text,
+    known_names,
+    parse_expression,
+    quote,
+    whole_number,
+    wrong,
+)
+from telerank.records import read_record
 from telerank.stage import Retriever, check_depth
-from telerank.types import Explanation, Phrase, Query, Ranking
+from telerank.stored import StoredFile, compute_checksum, compute_crc32
+from telerank.types import Explanation, Phrase, Progress, Query, Ranking, silent
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,9 +63,9 @@ class DenseRetriever(Retriever):
         check_depth(self.threads)
         mine, other = self.vectors.manifest, self.encoder
         if mine.fingerprint != other.fingerprint:
-            origin = f"its vectors were made by {mine.model} ({mine.fingerprint[:12]})"
             raise ModelError(
-                f"{self.vectors.folder}: {origin}, not by {other.name} ({other.fingerprint[:12]})"
+                f"{self.vectors.folder}: its vectors were made by {mine.model} "
+                f"({mine.fingerprint[:12]}), not by {other.name} ({other.fingerprint[:12]})"
             )
 
     def in_batches(self, batch: int, threads: int = 1) -> DenseRetriever:
@@ -114,3 +136,211 @@ def open_retriever(
         batch = 64 if device == "cpu" else TOGETHER
         return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
     return DenseRetriever(opened, encoder, name=name)
+
+
+DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "hnsw": {"links": 32, "construction": 200, "search": 256},
+    "ivfpq": {"lists": 0, "bytes": 0, "probes": 64},
+}
+"""Kinds and parameters; 0 for ``ivfpq``: 4 times the square root of the rows, an eighth of the dimensions."""
+CUTOFFS = (10, 100, 1000)
+_CANDIDATES = 1000
+_SAMPLED = 200  # queries for which recall is measured
+_TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
+
+
+@dataclass(frozen=True)
+class RecallReport:
+    """How an approximate index was built, and the share of the exact best k that it finds, by k."""
+
+    kind: str
+    parameters: Mapping[str, int]
+    recall: Mapping[int, float]
+    queries: int
+    sampled: str
+    vectors: int = 0
+    crc32: int = 0
+
+
+def build_approximate(
+    vectors: Vectors, kind: str = "hnsw", *, queries: Encoded | None = None, progress: Progress = silent
+) -> RecallReport:
+    """Build an approximate index beside the vectors; ``kind`` may name parameters: ``hnsw(links=16)``.
+
+    Recall is measured for ``queries``; without them, for 200 of the documents' vectors. An unknown kind or
+    parameter raises ModelError.
+    """
+    faiss = _faiss()
+    name, parameters = parse_kind(kind, vectors)
+    inner = faiss.METRIC_INNER_PRODUCT
+    if name == "ivfpq":
+        described = f"IVF{parameters['lists']},PQ{parameters['bytes']}x8"
+        index = faiss.index_factory(vectors.dimension, described, inner)
+    else:
+        half = faiss.ScalarQuantizer.QT_fp16
+        index = faiss.IndexHNSWSQ(vectors.dimension, half, parameters["links"], inner)
+        index.hnsw.efConstruction = parameters["construction"]
+    if not index.is_trained:
+        progress("learning lists and codes", 0, None)
+        index.train(_sample(vectors, min(_TRAINED_ON, len(vectors))))
+    for first, block in vectors.read_blocks():
+        index.add(block)
+        progress(f"building {name}", first + len(block), len(vectors))
+    record = _record_file(vectors, name)
+    draft = record.with_suffix(f".faiss{DRAFT}")
+    faiss.write_index(index, str(draft))
+    searched = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
+    recall = _recall(vectors, index, _search_parameters(faiss, name, parameters), searched)
+    sampled = "documents as queries" if queries is None else "queries"
+    crc32 = StoredFile.record(draft).crc32
+    report = RecallReport(name, parameters, recall, len(searched.vectors), sampled, _identity(vectors), crc32)
+    file = _index_file(vectors, name, crc32)
+    draft.replace(file)
+    replace_file(record, f"{json.dumps(report.__dict__, indent=1)}\n".encode())
+    sweep(vectors.folder.glob(f"approximate.{name}.*"), (file.name, record.name))
+    return report
+
+
+@dataclass(frozen=True, repr=False)
+class ApproximateRetriever(Retriever):
+    """Ranks the ``candidates`` that an approximate index finds by their exact scores.
+
+    Raises IndexFault if there is no such index of these vectors, and as :class:`DenseRetriever`.
+    """
+
+    vectors: Vectors
+    encoder: Encoder
+    kind: str = "hnsw"
+    candidates: int = _CANDIDATES
+    depth: int | None = None
+    batch: int = field(default=64, compare=False)
+    name: str = field(default="", compare=False)
+    report: RecallReport = field(init=False, repr=False, compare=False)
+    role = "dense"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_depth(self.candidates)
+        DenseRetriever(self.vectors, self.encoder)  # refuses vectors of another encoder
+        object.__setattr__(self, "report", read_report(self.vectors, self.kind))
+
+    def in_batches(self, batch: int, threads: int = 1) -> ApproximateRetriever:  # noqa: ARG002
+        return replace(self, batch=batch)
+
+    @property
+    def call(self) -> str:
+        more = {} if self.candidates == _CANDIDATES else {"candidates": self.candidates}
+        return call_text("dense", quote(self.name or self.encoder.name), approximate=self.kind, **more)
+
+    @property
+    def sources(self) -> Mapping[str, object]:
+        return {f"dense({self.name or self.encoder.name})": {**self.vectors.identity, **asdict(self.report)}}
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        return DenseRetriever(self.vectors, self.encoder, name=self.name).explain(query, docno)
+
+    def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
+        targets = self.vectors.require(self.encoder.encode_queries([query.text for query in queries]))
+        index = _open_index(self.vectors, self.kind, self.report.crc32)
+        how = _search_parameters(_faiss(), self.kind, self.report.parameters)
+        depth = self.candidates if self.depth is None else min(self.depth, self.candidates)
+        results = _search(self.vectors, index, how, targets, self.candidates)
+        for query, hits in zip(queries, results, strict=True):
+            docnos = self.vectors.docnos.take(hits.rows[:depth])
+            yield Ranking.presorted(query, tuple(docnos), hits.scores[:depth])
+
+
+def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
+    """Parse the text of an index: ``hnsw``, ``ivfpq(lists=1024, probes=32)``; kind and parameters."""
+    call = as_call(parse_expression(text), text)
+    if call.name not in DEFAULTS:
+        raise wrong(text, call.at, f"unknown approximate index {call.name!r}; {known_names(DEFAULTS)}")
+    defaults = DEFAULTS[call.name]
+    given = {name: whole_number(value, text) for name, value in bind(call, defaults, text).items()}
+    parameters = {**defaults, **given}
+    if call.name == "ivfpq":
+        parameters["lists"] = parameters["lists"] or max(
+            1, min(int(4 * len(vectors) ** 0.5), len(vectors) // 39)
+        )
+        # the divisor of the dimensions that is nearest to an eighth of them
+        divisors = (n for n in range(1, vectors.dimension + 1) if vectors.dimension % n == 0)
+        nearest = min(divisors, key=lambda n: abs(n - vectors.dimension / 8))
+        parameters["bytes"] = parameters["bytes"] or nearest
+        if vectors.dimension % parameters["bytes"]:
+            raise ModelError(
+                f"{text!r}: {parameters['bytes']} bytes do not divide {vectors.dimension} dimensions"
+            )
+    return call.name, parameters
+
+
+def read_report(vectors: Vectors, kind: str) -> RecallReport:
+    """The report of an approximate index; raises IndexFault if there is none of these vectors."""
+    record = _record_file(vectors, kind)
+    if not record.is_file():
+        raise IndexFault(f"{vectors.folder}: no approximate index {kind!r} (telerank encode --approximate)")
+    report = read_record(record, RecallReport, IndexDamaged)
+    if report.vectors != _identity(vectors):
+        raise IndexFault(f"{record}: is of other vectors; build it again")
+    return report
+
+
+@lru_cache(maxsize=4)
+def _open_index(vectors: Vectors, kind: str, crc32: int) -> Any:
+    file = _index_file(vectors, kind, crc32)
+    if not file.is_file():
+        raise IndexDamaged(f"{file}: missing")
+    if compute_crc32(file) != crc32:
+        raise IndexDamaged(f"{file}: damaged (its checksum differs)")
+    return _faiss().read_index(str(file))
+
+
+def _search(vectors: Vectors, index: Any, how: Any, queries: Floats, k: int) -> Iterator[Hits]:
+    depth = min(k, len(vectors))
+    _, numbers = index.search(np.ascontiguousarray(queries, np.float32), depth, params=how(depth))
+    for query, row in zip(queries, numbers, strict=True):
+        # FAISS fills up with -1
+        yield rank_rows(vectors, np.unique(row[row >= 0]).astype(np.int64), query, depth)
+
+
+def _recall(vectors: Vectors, index: Any, how: Any, queries: Encoded) -> dict[int, float]:
+    cutoffs = [k for k in CUTOFFS if k <= len(vectors)] or [len(vectors)]
+    exact = search(vectors, queries, max(cutoffs))
+    recall = {}
+    for k in cutoffs:
+        near = list(_search(vectors, index, how, queries.vectors, k))
+        # rows that tie with the last of the exact list count
+        shares = [(a.scores >= b.scores[k - 1]).sum() / k for a, b in zip(near, exact, strict=True)]
+        recall[k] = round(float(np.mean(shares)), 4)
+    return recall
+
+
+def _search_parameters(faiss: Any, kind: str, parameters: Mapping[str, int]) -> Any:
+    """A function from k to FAISS's parameters of a search."""
+    if kind == "ivfpq":
+        return lambda _: faiss.SearchParametersIVF(nprobe=min(parameters["probes"], parameters["lists"]))
+    return lambda k: faiss.SearchParametersHNSW(efSearch=max(parameters["search"], k))
+
+
+def _sample(vectors: Vectors, count: int) -> Floats:
+    """``count`` vectors, spread evenly over the rows."""
+    return vectors.take(np.linspace(0, len(vectors) - 1, count).astype(np.int64))
+
+
+def _identity(vectors: Vectors) -> int:
+    return compute_checksum(asdict(vectors.manifest))
+
+
+def _record_file(vectors: Vectors, kind: str) -> Path:
+    return vectors.folder / f"approximate.{kind}.json"
+
+
+def _index_file(vectors: Vectors, kind: str, crc32: int) -> Path:
+    return vectors.folder / f"approximate.{kind}.{crc32:08x}.faiss"
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ModuleNotFoundError as error:
+        raise MissingExtra("faiss-cpu", "ann") from error
+    return faiss

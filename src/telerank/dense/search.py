@@ -6,7 +6,6 @@ that cannot be among the best (see :mod:`.kernel`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -78,8 +77,7 @@ class _Coded:
         width = pad_width(queries.shape[1])
         given, queries = queries, queries if vectors.dtype == "int8" else rotate(queries)
         norms = np.sqrt(np.einsum("qd,qd->q", queries, queries, dtype=np.float64))
-        largest = min(32767, (2**31 - 1) // (127 * width))
-        codes, scales, rests = _round(queries, width, norms, largest)
+        codes, scales, rests = _round(queries, width, norms, min(32767, (2**31 - 1) // (127 * width)))
         lengths = (norms * (1 + _SLACK)).astype(np.float32)
         wide = (codes.astype(np.int16), np.stack([scales, lengths, rests], axis=1))
         many = len(queries) >= _MANY and width <= 1 << 16 and tile.is_available()
@@ -144,10 +142,16 @@ class _State:
 def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threads: int) -> list[Hits]:
     coded = _Coded.of(queries, vectors)
 
-    def scan_shards(shards: tuple[VectorShard, ...]) -> _State:
+    def scan_shards(shards: list[VectorShard]) -> _State:
         state = _State(len(queries), room, k)
         for shard in shards:
-            _scan(vectors, shard, coded, state)
+            row, scanned = 0, (shard.codes, shard.bounds, shard.first)
+            while row < len(shard):
+                if coded.groups is None:
+                    row = kernel.scan(scanned, row, coded.wide, state.arrays, k)
+                else:
+                    row = kernel.scan_many(scanned, row, coded.wide, coded.groups, state.arrays, k)
+                state.resolve(vectors, coded.vectors)
         for number in range(len(queries)):
             kernel.compact(state.arrays, number, k)
         return state
@@ -165,26 +169,17 @@ def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threa
     return answers
 
 
-def _scan(vectors: Vectors, shard: VectorShard, coded: _Coded, state: _State) -> None:
-    row, k = 0, state.k
-    scanned = (shard.codes, shard.bounds, shard.first)
-    while row < len(shard):
-        if coded.groups is None:
-            row = kernel.scan(scanned, row, coded.wide, state.arrays, k)
-        else:
-            row = kernel.scan_many(scanned, row, coded.wide, coded.groups, state.arrays, k)
-        state.resolve(vectors, coded.vectors)
-
-
-def _divide(shards: tuple[VectorShard, ...], threads: int) -> list[tuple[VectorShard, ...]]:
+def _divide(shards: tuple[VectorShard, ...], threads: int) -> list[list[VectorShard]]:
     """Divide the rows into ``threads`` parts of about the same size; a shard may be cut."""
     total = sum(map(len, shards))
-    bounds = [total * number // threads for number in range(threads + 1)]
-    return [tuple(_between(shards, low, high)) for low, high in pairwise(bounds)]
-
-
-def _between(shards: tuple[VectorShard, ...], low: int, high: int) -> Iterator[VectorShard]:
-    for first, vectors, codes, bounds in shards:
-        begin, end = max(low - first, 0), min(high - first, len(bounds))
-        if begin < end:
-            yield VectorShard(first + begin, vectors[begin:end], codes[begin:end], bounds[begin:end])
+    parts = []
+    for low, high in pairwise(total * number // threads for number in range(threads + 1)):
+        part = []
+        for first, vectors, codes, bounds in shards:
+            begin, end = max(low - first, 0), min(high - first, len(bounds))
+            if begin < end:
+                part.append(
+                    VectorShard(first + begin, vectors[begin:end], codes[begin:end], bounds[begin:end])
+                )
+        parts.append(part)
+    return parts

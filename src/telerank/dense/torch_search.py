@@ -89,7 +89,7 @@ class DeviceVectors:
         self.vectors, self.device = vectors, torch.device(device)
         self.kept = _Kept() if kept is None else kept
         size = len(vectors) * vectors.dimension * (4 if vectors.dtype in ("float32", "int8") else 2)
-        if kept is None and size <= _SHARE * (self._free() if memory is None else memory):
+        if kept is None and size <= _SHARE * (_free_memory(self.device) if memory is None else memory):
             try:
                 self.kept.blocks = list(self._copy())
             except torch.OutOfMemoryError:  # another program has taken it
@@ -123,23 +123,21 @@ class DeviceVectors:
                 best_rows = self._select(queries, k, step)
             except torch.OutOfMemoryError as error:
                 if step <= _LEAST and not self.kept.blocks:
-                    what = f"searching {step:,} rows for {len(queries):,} queries does not fit into memory"
-                    advice = "search on the processor (CUDA_VISIBLE_DEVICES=)"
-                    raise ModelError(f"{what}: {advice}: {str(error).splitlines()[0]}") from error
+                    raise ModelError(
+                        f"searching {step:,} rows for {len(queries):,} queries does not fit into memory: "
+                        f"search on the processor (CUDA_VISIBLE_DEVICES=): {str(error).splitlines()[0]}"
+                    ) from error
             if best_rows is None:
-                self._take_less(step)
+                # with half of the rows from now on, or, if they are few, none are kept on the device
+                if step > _LEAST:
+                    self.kept.rows = step // 2
+                else:
+                    self.kept.stream()
+                torch.cuda.empty_cache()
         order = np.argsort(best_rows[0], kind="stable")
         ends = np.searchsorted(best_rows[0][order], np.arange(1, len(queries)))
         parts = np.split(best_rows[1][order], ends)
         return [rank_rows(self.vectors, part, query, k) for part, query in zip(parts, queries, strict=True)]
-
-    def _take_less(self, step: int) -> None:
-        """Multiply with half of ``step`` rows from now on, or, if they are few, keep none on the device."""
-        if step > _LEAST:
-            self.kept.rows = step // 2
-        else:
-            self.kept.stream()
-        torch.cuda.empty_cache()
 
     def _select(self, queries: Floats, k: int, step: int) -> npt.NDArray[np.int64]:
         """The numbers of queries (Q, D), and rows that may be among their best: (2, n), in blocks of rows.
@@ -147,7 +145,9 @@ class DeviceVectors:
         ``step`` rows are multiplied together.
         """
         targets = torch.from_numpy(queries).to(self.device)  # (Q, D)
-        lengths = targets.norm(dim=1) * self._error()  # (Q,)
+        exact = multiplies_exactly(self.device)
+        error = (self.vectors.dimension + 8) * 2.0**-23 if exact else 2.0**-7
+        lengths = targets.norm(dim=1) * error  # (Q,)
         best = torch.full((len(queries), 0), -torch.inf, device=self.device)
         candidates: list[tuple[Tensor, Tensor, Tensor]] = []  # of each block: queries, rows, greatest scores
         with torch.inference_mode():
@@ -166,10 +166,6 @@ class DeviceVectors:
                 torch.stack((numbers, rows))[:, spans >= least[numbers]].cpu().numpy()
             )
         return selected
-
-    def _error(self) -> float:
-        exact = multiplies_exactly(self.device)
-        return (self.vectors.dimension + 8) * 2.0**-23 if exact else 2.0**-7
 
     def _copy(self) -> Iterator[_Block]:
         """All blocks on the device; while one is searched the next is read."""
@@ -191,8 +187,9 @@ class DeviceVectors:
             return torch.from_numpy(self.vectors.widen(shard, rows))
         return torch.from_numpy(np.array(shard.vectors[rows]).view(np.int16)).view(half)
 
-    def _free(self) -> int:
-        return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else 0
+
+def _free_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
 
 
 def load_on_device(vectors: Vectors, device: str, *, memory: int | None = None) -> DeviceVectors:

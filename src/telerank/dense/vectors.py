@@ -75,8 +75,7 @@ class Vectors(FolderReader):
     @property
     def identity(self) -> dict[str, object]:
         """Folder, fingerprint of the model, and the checksums of the files of each shard."""
-        entries = self.manifest.shards
-        crc32 = [{name: file.crc32 for name, file in entry.files.items()} for entry in entries]
+        crc32 = [{name: file.crc32 for name, file in entry.files.items()} for entry in self.manifest.shards]
         return {"folder": str(self.folder), "fingerprint": self.manifest.fingerprint, "crc32": crc32}
 
     def require(self, encoded: Encoded) -> Floats:
@@ -86,12 +85,14 @@ class Vectors(FolderReader):
         """
         mine, other = self.manifest.fingerprint, encoded.fingerprint
         if mine != other:
-            origin = f"these vectors were made by {self.manifest.model} ({mine[:12]})"
-            raise ModelError(f"{self.folder}: {origin}, the query's by another model ({other[:12]})")
-        if encoded.vectors.ndim != 2 or encoded.vectors.shape[1] != self.dimension:
-            shape = encoded.vectors.shape
             raise ModelError(
-                f"{self.folder}: vectors of {self.dimension} dimensions, queries of shape {shape}"
+                f"{self.folder}: these vectors were made by {self.manifest.model} ({mine[:12]}), "
+                f"the query's by another model ({other[:12]})"
+            )
+        if encoded.vectors.ndim != 2 or encoded.vectors.shape[1] != self.dimension:
+            raise ModelError(
+                f"{self.folder}: vectors of {self.dimension} dimensions, "
+                f"queries of shape {encoded.vectors.shape}"
             )
         vectors = np.ascontiguousarray(encoded.vectors, np.float32)
         check_vectors(vectors, "query")
@@ -120,8 +121,7 @@ class Vectors(FolderReader):
         """Yield all vectors as float32 in blocks, each with its first row."""
         for shard in self.shards:
             for begin in range(0, len(shard), size):
-                end = min(begin + size, len(shard))
-                yield shard.first + begin, self.widen(shard, slice(begin, end))
+                yield shard.first + begin, self.widen(shard, slice(begin, min(begin + size, len(shard))))
 
     def verify(self, progress: Progress = silent) -> None:
         """Read every file and compare its checksum; raises IndexDamaged naming a damaged file."""
@@ -142,14 +142,12 @@ class Vectors(FolderReader):
         elif self.dtype == "float32":
             kernel.exact_float32(shard.vectors, rows, query, scores)
         else:
-            bits = shard.vectors.view(np.uint16)
-            kernel.exact_half(bits, rows, query, scores, self.dtype == "float16")
+            kernel.exact_half(shard.vectors.view(np.uint16), rows, query, scores, self.dtype == "float16")
 
     def widen(self, shard: VectorShard, rows: npt.NDArray[np.int64] | slice) -> Floats:
         """Rows of a shard as float32."""
         if self.dtype == "int8":
-            scales = shard.bounds[rows, :1]
-            return shard.codes[rows, : self.dimension].astype(np.float32) * scales
+            return shard.codes[rows, : self.dimension].astype(np.float32) * shard.bounds[rows, :1]
         return widen(shard.vectors[rows], self.dtype)
 
 

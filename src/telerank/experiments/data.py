@@ -15,19 +15,23 @@ from pathlib import Path
 from typing import TypeAlias
 
 from telerank import model_names
-from telerank.corpus.article_parts import ArticleParts, is_parted_by, write_parts
-from telerank.corpus.bundled import PIAF, piaf
 from telerank.corpus.collection import Collection
-from telerank.corpus.formats import open_collection
-from telerank.corpus.long_documents import folder as long_documents
-from telerank.corpus.long_documents.articles import ArticleSettings, join_articles
-from telerank.corpus.long_documents.far import FarSettings, make_far_relevant
-from telerank.corpus.ranking_sets.ranking_set import (
+from telerank.corpus.derived import writing as long_documents
+from telerank.corpus.derived.articles import (
+    ArticleParts,
+    ArticleSettings,
+    is_parted_by,
+    join_articles,
+    write_parts,
+)
+from telerank.corpus.derived.far import FarSettings, make_far_relevant
+from telerank.corpus.derived.ranking_set import (
     RankingSetSettings,
     is_made_by,
     make_ranking_set,
     write_ranking_set,
 )
+from telerank.corpus.formats import PIAF, open_collection, piaf
 from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, ModelError
 from telerank.experiments.comparison import JudgedQueries, plain_name
@@ -35,7 +39,7 @@ from telerank.experiments.schema import DataSpec, Experiment
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities.models import BM25
+from telerank.sparse.similarities.families import BM25
 from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress, silent

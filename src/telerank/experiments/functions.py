@@ -63,9 +63,9 @@ class ExperimentModels(Models):
     progress: Progress = silent
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
-        from telerank.dense.approximate import build_approximate
         from telerank.dense.encoder import TorchEncoder
         from telerank.dense.manifest import is_vectors
+        from telerank.dense.retriever import build_approximate
         from telerank.dense.vectors import Vectors
 
         if self.index is None:

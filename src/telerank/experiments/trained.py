@@ -28,7 +28,6 @@ from telerank.model_names import is_here
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
 from telerank.training.kinds import KINDS
-from telerank.training.reranker.config import RerankerTraining
 from telerank.training.settings import Training
 from telerank.training.trained import CHECKPOINTS, MODEL, RUN, collect_versions
 from telerank.trec import read_run, write_run
@@ -36,6 +35,7 @@ from telerank.types import Progress
 
 if TYPE_CHECKING:
     from telerank.training.bi_encoder.config import BiEncoderTraining
+    from telerank.training.reranker.config import RerankerTraining
 
 _FILES = (
     ("data", "negatives", "run"),
@@ -98,6 +98,8 @@ class ModelTrainer:
 
         Its model is :func:`model_of` the run. Raises as :meth:`train`.
         """
+        from telerank.training.reranker.config import RerankerTraining  # which needs torch
+
         config = self.configure(name, seed, candidates, changes)
         if not isinstance(config, RerankerTraining):
             raise CollectionError(f"{name} is a bi-encoder: it does not re-rank; dense({name}) retrieves")
@@ -197,6 +199,8 @@ class ModelTrainer:
 
     def _train(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
         """The folder of a training without its test, whose queries are kept back if they are of its split."""
+        from telerank.training.reranker.config import RerankerTraining  # which needs torch
+
         if isinstance(config, RerankerTraining) and config.test:
             kept = config.test.split == config.data.split
             test = config.test.model_copy(update={"measures": ()}) if kept else None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from telerank.models.encoders.bi_encoder import BiEncoder, token_types
-from telerank.models.encoders.tokens import Tokenizers, rules_of
-from telerank.models.readers.reader import Reader
+from telerank.models.encoders.bi_encoder import BiEncoder, Tokenizers, rules_of, token_types
+from telerank.models.readers import Reader
 from telerank.models.rerankers.reranker import Reranker
 
 _UNHASHED = (
@@ -36,34 +36,23 @@ def fingerprint(model: BiEncoder, tokenizers: Tokenizers) -> str:
     for name, encoder in (("query", model.query_encoder), ("document", model.document_encoder)):
         if token_types(encoder or model.query_encoder) < 2:
             settings[name]["segment"] = 0
-    digest = hashlib.sha256(_text({"shared": model.shared, **settings}))
-    for encoder in (model.query_encoder, model.document_encoder):
-        if encoder is not None:
-            _add_encoder(digest, encoder)
-    for side in (tokenizers.queries, tokenizers.documents):
+    sides = [
         # how it frames a text, read off an example: token types are set by our settings
-        framed = side.tokenizer("a b")["input_ids"]
-        digest.update(_text({"rules": rules_of(side.tokenizer), "framed": framed}))
-    return digest.hexdigest()
+        {"rules": rules_of(side.tokenizer), "framed": side.tokenizer("a b")["input_ids"]}
+        for side in (tokenizers.queries, tokenizers.documents)
+    ]
+    return _hash({"shared": model.shared, **settings}, model.query_encoder, model.document_encoder, *sides)
 
 
 def reranker_fingerprint(reranker: Reranker) -> str:
     """64 hexadecimal digits that depend on everything that decides a re-ranker's scores."""
-    digest = hashlib.sha256(_text(reranker.shape.record()))
     parts = reranker.parts
-    if parts.transformer is not None:
-        _add_encoder(digest, parts.transformer)
-    if parts.layers is not None:
-        _add_weights(digest, parts.layers)
-    digest.update(_text(reranker.texts.record()))
-    return digest.hexdigest()
+    return _hash(reranker.shape.record(), parts.transformer, parts.layers, reranker.texts.record())
 
 
 def reader_fingerprint(reader: Reader) -> str:
     """64 hexadecimal digits that depend on everything that decides a reader's logits."""
-    digest = hashlib.sha256(_text({"kind": "reader", **reader.texts.record()}))
-    _add_encoder(digest, reader.model)
-    return digest.hexdigest()
+    return _hash({"kind": "reader", **reader.texts.record()}, reader.model)
 
 
 def encoder_fingerprint(reranker: Reranker) -> str:
@@ -74,27 +63,26 @@ def encoder_fingerprint(reranker: Reranker) -> str:
     ModelError
         If the re-ranker is not an encoder with a head.
     """
-    encoder = reranker.encoder_ranker.encoder
-    digest = hashlib.sha256(_text({"language": reranker.shape.language, **reranker.texts.record()}))
-    _add_encoder(digest, encoder)
+    texts = {"language": reranker.shape.language, **reranker.texts.record()}
+    return _hash(texts, reranker.encoder_ranker.encoder)
+
+
+def _hash(*parts: nn.Module | Mapping[str, Any] | None) -> str:
+    """Of records, and of models: the configuration, if they have one, then each weight."""
+    digest = hashlib.sha256()
+
+    def add(record: object) -> None:
+        digest.update(json.dumps(record, sort_keys=True, default=str).encode())
+
+    for part in parts:
+        if isinstance(part, nn.Module):
+            if (config := getattr(part, "config", None)) is not None:
+                values = config.to_dict().items()
+                add({key: v for key, v in values if key not in _UNHASHED and "dropout" not in key})
+            for name, weight in sorted(part.state_dict().items()):
+                if not name.startswith("pooler."):
+                    add([name, str(weight.dtype), list(weight.shape)])
+                    digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        elif part is not None:
+            add(part)
     return digest.hexdigest()
-
-
-def _add_encoder(digest: Any, encoder: nn.Module) -> None:
-    config = encoder.config.to_dict()  # type: ignore[union-attr, operator]
-    kept = {name: value for name, value in config.items() if name not in _UNHASHED and "dropout" not in name}
-    digest.update(_text(kept))
-    _add_weights(digest, encoder)
-
-
-def _add_weights(digest: Any, model: nn.Module) -> None:
-    weights = model.state_dict()
-    for name in sorted(weights):
-        if not name.startswith("pooler."):
-            digest.update(_text([name, str(weights[name].dtype), list(weights[name].shape)]))
-            flat = weights[name].detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy())
-
-
-def _text(record: object) -> bytes:
-    return json.dumps(record, sort_keys=True, default=str).encode()

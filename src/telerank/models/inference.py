@@ -61,8 +61,9 @@ class Room:
             return [compute(rows, width)]
         except torch.OutOfMemoryError as error:
             if len(rows) == 1:
-                reason = str(error).splitlines()[0]
-                raise ModelError(f"a batch of {width} tokens does not fit into memory: {reason}") from error
+                raise ModelError(
+                    f"a batch of {width} tokens does not fit into memory: {str(error).splitlines()[0]}"
+                ) from error
         self.tokens = len(rows) * width // 2
         torch.cuda.empty_cache()  # outside of the handler, whose error keeps the tensors of the batch
         return self.compute(rows, width, compute)
@@ -238,8 +239,7 @@ def _launch_windows(
 
 def batch_width(items: Iterable[Sized], device: torch.device, longest: int) -> int:
     """The width of one batch of these items, as :func:`batch_widths` has it."""
-    lengths = np.array([max(map(len, items), default=0)], np.int64)
-    return int(batch_widths(lengths, device, longest)[0])
+    return int(batch_widths(np.array([max(map(len, items), default=0)], np.int64), device, longest)[0])
 
 
 def pin(tensor: Tensor, device: torch.device) -> Tensor:

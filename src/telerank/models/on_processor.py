@@ -60,17 +60,13 @@ def drop(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = F
     is_slow = input.device.type == "cpu" and input.dtype in _PATTERNS and input.numel() >= _FEW
     if not (training and is_slow and 0 < dropped < _STEPS):
         return functional.dropout(input, p, training, inplace)
-    return input * _draw_factors(input, dropped)
-
-
-def _draw_factors(like: Tensor, dropped: int) -> Tensor:
-    """Zero in the mean for ``dropped`` of 2^16 elements, and otherwise what keeps the mean, as ``like``."""
+    # zero in the mean for ``dropped`` of 2^16 elements, and otherwise what keeps the mean
     seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))
-    factors = torch.empty(-(-like.numel() // 4) * 4, dtype=like.dtype)
-    kept = torch.tensor(_STEPS / (_STEPS - dropped), dtype=like.dtype)
-    integers = _PATTERNS[like.dtype]
+    factors = torch.empty(-(-input.numel() // 4) * 4, dtype=input.dtype)
+    kept = torch.tensor(_STEPS / (_STEPS - dropped), dtype=input.dtype)
+    integers = _PATTERNS[input.dtype]
     _fill(factors.view(integers).numpy(), int(kept.view(integers)), np.uint64(dropped), np.uint64(seed))
-    return factors[: like.numel()].view(like.shape)
+    return input * factors[: input.numel()].view(input.shape)
 
 
 @compiled

@@ -76,7 +76,19 @@ def precision(name: str, device: torch.device) -> Precision:
     if name not in NAMES:
         raise ModelError(f"precision must be {', '.join(NAMES[:-1])} or {NAMES[-1]}, got {name!r}")
     if name == "float32-fast":
-        _check_fast(device)
+        if device.type != "cpu":
+            raise ModelError(f"float32-fast is for processors, not for {device.type}")
+        mkldnn: Any = torch.backends.mkldnn
+        if not hasattr(mkldnn, "matmul"):
+            raise ModelError(f"float32-fast needs torch 2.9 or later, got {torch.__version__}")
+        if not mkldnn.is_available():
+            raise ModelError("float32-fast needs a torch that was built with oneDNN (mkldnn)")
+        error = fast_error(torch.get_num_threads())
+        if error > _ERROR:
+            raise ModelError(
+                f"float32-fast: this processor rounds to bfloat16 (error of a product {error:.1g}); "
+                "choose float32 or bfloat16"
+            )
         return _fast
     if name == "tf32" and device.type != "cuda":
         raise ModelError(f"tf32 is for GPUs, not for {device.type}")
@@ -88,12 +100,10 @@ def precision(name: str, device: torch.device) -> Precision:
 @contextmanager
 def _on_gpu(name: str) -> Iterator[None]:
     """Attention is not cuDNN's, which makes a plan for every new shape of a batch: in tenths of a second."""
-    with sdpa_kernel(_ATTENTION), torch.autocast("cuda", torch.bfloat16, enabled=name == "bfloat16"):
-        if name != "tf32":
-            yield
-            return
-        with _tf32():
-            yield
+    products = _tf32() if name == "tf32" else nullcontext()
+    in_bfloat16 = torch.autocast("cuda", torch.bfloat16, enabled=name == "bfloat16")
+    with sdpa_kernel(_ATTENTION), in_bfloat16, products:
+        yield
 
 
 def multiplies_exactly(device: torch.device) -> bool:
@@ -148,41 +158,24 @@ def fast_error(threads: int) -> float:  # noqa: ARG001 — the kernels depend on
     return worst
 
 
-def _check_fast(device: torch.device) -> None:
-    if device.type != "cpu":
-        raise ModelError(f"float32-fast is for processors, not for {device.type}")
-    mkldnn: Any = torch.backends.mkldnn
-    if not hasattr(mkldnn, "matmul"):
-        raise ModelError(f"float32-fast needs torch 2.9 or later, got {torch.__version__}")
-    if not mkldnn.is_available():
-        raise ModelError("float32-fast needs a torch that was built with oneDNN (mkldnn)")
-    error = fast_error(torch.get_num_threads())
-    if error > _ERROR:
-        reason = f"this processor rounds to bfloat16 (error of a product {error:.1g})"
-        raise ModelError(f"float32-fast: {reason}; choose float32 or bfloat16")
+def _fast() -> AbstractContextManager[None]:
+    return _set(torch.backends.mkldnn.matmul, "fp32_precision", "bf16")  # type: ignore[attr-defined]
 
 
-@contextmanager
-def _fast() -> Iterator[None]:
-    """For the whole process: torch has no such setting for a thread."""
-    setting: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = setting.fp32_precision
-    setting.fp32_precision = "bf16"
-    try:
-        yield
-    finally:
-        setting.fp32_precision = before
-
-
-@contextmanager
-def _tf32() -> Iterator[None]:
-    """For the whole process, too."""
+def _tf32() -> AbstractContextManager[None]:
     setting: Any = torch.backends.cuda.matmul
     # both names of the setting are read by torch, but it refuses to read one after the other was set
-    name, value = ("fp32_precision", "tf32") if hasattr(setting, "fp32_precision") else ("allow_tf32", True)
-    before = getattr(setting, name)
-    setattr(setting, name, value)
+    if hasattr(setting, "fp32_precision"):
+        return _set(setting, "fp32_precision", "tf32")
+    return _set(setting, "allow_tf32", True)
+
+
+@contextmanager
+def _set(settings: Any, name: str, value: object) -> Iterator[None]:
+    """A setting of the whole process within the block: torch has none for a thread."""
+    before = getattr(settings, name)
+    setattr(settings, name, value)
     try:
         yield
     finally:
-        setattr(setting, name, before)
+        setattr(settings, name, before)

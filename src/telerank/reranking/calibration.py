@@ -13,7 +13,6 @@ from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker, Docs, read_doc
-from telerank.reranking.texts import TextPair
 from telerank.types import Qrels, Ranking
 
 MEASURE = "nDCG@10"
@@ -55,10 +54,16 @@ def calibrate(scorer: Scorer, docs: Docs, rankings: Sequence[Ranking], qrels: Qr
     judged = [ranking for ranking in rankings if ranking.query.qid in qrels]
     if len(judged) < 2:
         raise CollectionError(f"int8 needs two judged queries, got {len(judged)} among {len(rankings)}")
-    calibrated = replace(scorer, samples=_samples(judged[::2], docs))
+    # a few candidates of each query, from all ranks
+    each = max(1, _CALIBRATION_PAIRS // len(judged[::2]))
+    samples = tuple(
+        (ranking.query.text, read_doc(docs, docno).full_text)
+        for ranking in judged[::2][:_CALIBRATION_PAIRS]
+        for docno in ranking.docnos[:: max(1, len(ranking) // each)][:each]
+    )
+    calibrated = replace(scorer, samples=samples)
     sums = np.cumsum([len(ranking) for ranking in judged[1::2]])
-    number = max(1, int(np.searchsorted(sums, _MEASURED_PAIRS, side="right")))
-    candidates = judged[1::2][:number]
+    candidates = judged[1::2][: max(1, int(np.searchsorted(sums, _MEASURED_PAIRS, side="right")))]
     grades = {ranking.query.qid: qrels[ranking.query.qid] for ranking in candidates}
     means, scores = [], []
     for other in (calibrated, replace(scorer, precision="float32")):
@@ -67,13 +72,3 @@ def calibrate(scorer: Scorer, docs: Docs, rankings: Sequence[Ranking], qrels: Qr
         scores.append([score for ranking in run for _, score in sorted(ranking)])  # by docno
     correlation = float(spearmanr(scores[0], scores[1]).statistic)
     return Calibration(calibrated, means[1], means[0], correlation, len(candidates))
-
-
-def _samples(rankings: Sequence[Ranking], docs: Docs) -> tuple[TextPair, ...]:
-    """A few candidates of each query, from all ranks."""
-    each = max(1, _CALIBRATION_PAIRS // len(rankings))
-    return tuple(
-        (ranking.query.text, read_doc(docs, docno).full_text)
-        for ranking in rankings[:_CALIBRATION_PAIRS]
-        for docno in ranking.docnos[:: max(1, len(ranking) // each)][:each]
-    )

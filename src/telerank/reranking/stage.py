@@ -1,22 +1,128 @@
-"""The stage that scores the documents of rankings anew."""
+"""The stage that scores the documents of rankings anew, and explains a score: what it shows of a pair.
+
+================  ======================================================================
+any re-ranker     the score minus the score without the sentence, for each sentence
+``bert-dmn``      the gates of each episode over the sentences
+``dmn``           the same
+``qa-lstm``       the attention over the passage's words
+``k-nrm``         each kernel's share of the argument of the tanh
+================  ======================================================================
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Protocol
 
-from telerank.errors import CollectionError
+import torch
+
+from telerank.errors import CollectionError, ModelError
 from telerank.expressions import call_text, quote
 from telerank.models.inference import compute_each
+from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.rerankers.reranker import Reranker
-from telerank.reranking.explain import explain_score
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.texts import TextPair
+from telerank.reranking.texts import TextPair, make_pairs, sentences_with_tokens
 from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
-from telerank.types import Doc, Explanation, Query, Ranking
+from telerank.text.sentences import split_sentences
+from telerank.types import Doc, Explanation, Phrase, Query, Ranking
+
+_WIDTH = 100  # characters of a sentence that are shown
+
+
+def explain_score(scorer: Scorer, query: str, passage: str, name: str = "") -> Explanation:
+    """The score of a pair, and its explanations: see the table above. What is scored is not counted.
+
+    ``name`` stands for the model; empty: the scorer's name, which may be a path. The last sentences are one
+    part, of 0, if the pair is cut before them.
+    """
+    reranker = scorer.reranker
+    spans = split_sentences(passage, reranker.shape.language)
+    texts = reranker.texts
+    [tokens], [encoding] = texts.queries([query]), texts.encode([passage])
+    room = texts.max_length - texts.frame.size - min(len(tokens), texts.longest_query)
+    # where the last token of the passage begins that is read
+    last_token = math.inf if len(encoding.ids) <= room else encoding.offsets[room - 1][0]
+    read = [span for span in spans if span.start <= last_token]
+    without = [passage[:start] + passage[end:] for start, end in read]
+    score, *others = scorer.uncounted.score((query, text) for text in (passage, *without)).tolist()
+    parts = [
+        Explanation(
+            score - other,
+            Phrase(
+                "sentence {n}, “{text}”: without it {value:.4g}",
+                n=number,
+                text=_shorten(passage[start:end]),
+                value=other,
+            ),
+        )
+        for number, ((start, end), other) in enumerate(zip(read, others, strict=True), 1)
+    ]
+    if len(read) < len(spans):
+        template = "sentences {n} to {of}" if len(read) + 1 < len(spans) else "sentence {n}"
+        limits = {"n": len(read) + 1, "of": len(spans), "k": reranker.texts.max_length}
+        parts.append(Explanation(0.0, Phrase(template + ": not read, beyond {k} tokens", **limits)))
+    sentences = Explanation(
+        sum(part.value for part in parts), "what single sentences add, in all", tuple(parts)
+    )
+    return Explanation(
+        score,
+        Phrase("logit by {model}", model=name or scorer.name),
+        (*_of_model(reranker, query, passage), sentences),
+    )
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
+
+
+@torch.inference_mode()
+def _of_model(reranker: Reranker, query: str, passage: str) -> Iterator[Explanation]:
+    kind, model = reranker.kind, reranker.model
+    if kind.gates is None and kind.explain is None:
+        return
+    (pair,) = make_pairs(reranker, [(query, passage)])
+    batch = batch_of([pair], reranker.texts.pad_id).to(reranker.device)
+    if kind.gates is not None:
+        names = _sentence_names(reranker, passage, pair)
+        gates = kind.gates(model, batch)[1][0, :, : len(names)]  # (episodes, S)
+        for episode, row in enumerate(gates.tolist(), 1):
+            yield _sum_of(Phrase("gates of episode {n}", n=episode), zip(row, names, strict=True))
+    if kind.explain is not None:
+        shown = kind.explain(model, reranker.texts, batch)
+        yield _sum_of(shown.title, shown.values)
+
+
+def _sentence_names(reranker: Reranker, passage: str, pair: Pair) -> Sequence[str]:
+    """The names of the sentences in the pair, without those that have no token or were cut off.
+
+    If sentences share a token these are not known, and the names say so.
+    """
+    count = int(pair.sentences.max(initial=-1)) + 1
+    spans = split_sentences(passage, reranker.shape.language)
+    (tokens,) = reranker.texts.passages([passage], [spans])
+    try:
+        in_tokens = sentences_with_tokens(reranker.texts, passage, spans, tokens)
+    except ModelError as error:
+        return [
+            Phrase("number {n} by the tokens ({error})", n=n, error=str(error)) for n in range(1, count + 1)
+        ]
+    names = [
+        Phrase("sentence {n}, “{text}”", n=number, text=_shorten(passage[start:end]))
+        for number, (start, end) in enumerate(spans, 1)
+    ]
+    return list(compress(names, in_tokens))[:count]
+
+
+def _sum_of(title: str, values: Iterable[tuple[float, str]]) -> Explanation:
+    parts = tuple(Explanation(value, name) for value, name in values)
+    return Explanation(sum(part.value for part in parts), title, parts)
 
 
 class Docs(Protocol):
@@ -105,8 +211,7 @@ class CrossReranker(Stage):
     @property
     def text(self) -> str:
         call = call_text("rerank", quote(self.name or self.scorer.name), **self.scorer.changed)
-        readable = self.name and not self.scorer.samples
-        return depth_text(call if readable else f"<{call}>", self.k)
+        return depth_text(call if self.name and not self.scorer.samples else f"<{call}>", self.k)
 
     @property
     def binding(self) -> int:

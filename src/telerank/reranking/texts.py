@@ -194,8 +194,7 @@ def _concatenate(arrays: Sequence[_Tokens]) -> _Tokens:
 def _ranges(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The numbers of ranges, one range after the other."""
     ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - ends + counts, counts)
+    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
 
 
 def sentences_with_tokens(texts: PairTexts, passage: str, spans: Spans, tokens: Passage) -> list[bool]:

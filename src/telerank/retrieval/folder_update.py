@@ -1,17 +1,20 @@
-"""Bringing an index up to date with a folder of files, by the hashes of their contents.
+"""An index of a folder of files: what it was made from, and bringing it up to date by the files' hashes.
 
-The record of the files decides what is read again. Before a change the contents of the files that change are
-made unknown in it, and they are recorded once the change is committed: after a process was killed in between,
-these files are read again, and whatever documents they have in the index are replaced.
+The record of the files, ``files/manifest.json`` in the folder of the index, decides what is read again.
+Before a change the contents of the files that change are made unknown in it, and they are recorded once the
+change is committed: after a process was killed in between, these files are read again, and whatever documents
+they have in the index are replaced.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import (
     FileRecord,
@@ -19,12 +22,70 @@ from telerank.corpus.readers.files.folder import (
     FolderRecord,
     ScannedFile,
     file_docno,
+    warn_unread,
 )
-from telerank.errors import CollectionError, IndexFault
-from telerank.retrieval.folder_record import read_record, write_record
+from telerank.drafts import replace_file
+from telerank.errors import CollectionError, DocumentError, IndexFault
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.manifest import FILES
 from telerank.sparse.writer import IndexWriter
+from telerank.stored import MANIFEST
 from telerank.types import Doc, Progress, silent
+
+
+def read_record(index: Path) -> FolderRecord | None:
+    """The record of the files that an index was made from; None if it was made otherwise.
+
+    Raises
+    ------
+    IndexDamaged
+        If it cannot be read.
+    """
+    return FolderRecord.read(index / FILES) if (index / FILES / MANIFEST).is_file() else None
+
+
+def write_record(index: Path, record: FolderRecord) -> None:
+    """Replace the record of an index."""
+    (index / FILES).mkdir(exist_ok=True)
+    record.write(index / FILES)
+
+
+def recorded_docs(collection: Collection, files: dict[str, FileRecord]) -> Iterator[Doc]:
+    """The documents of a collection; ``files`` gets the record of each file once it was read."""
+    if collection.files is None:
+        yield from collection.docs()
+        return
+    for name, record, docs in collection.files.read(collection.files.scan()):
+        files[name] = record
+        yield from docs
+
+
+@contextmanager
+def replacing_record(index: Path, collection: object, files: dict[str, FileRecord]) -> Iterator[None]:
+    """Build an index in the block, then replace its record by that of ``files``, if it is of such a folder.
+
+    There is no record while documents change; if the block fails, the old one is put back. At the end
+    warnings name the files that were not read.
+    """
+    record = index / FILES / MANIFEST
+    before = None
+    with suppress(IndexFault):  # something else of that name stays
+        if read_record(index) is not None:
+            before = record.read_bytes()
+            record.unlink()
+    try:
+        yield
+    except BaseException as error:
+        if before is not None:
+            replace_file(record, before)
+        if isinstance(error, DocumentError):  # there may be no document because no file can be read
+            warn_unread(files)
+        raise
+    if isinstance(collection, Collection) and collection.files is not None:
+        write_record(
+            index, FolderRecord(collection.format, collection.files.encoding, dict(sorted(files.items())))
+        )
+    warn_unread(files)
 
 
 @dataclass(frozen=True)
@@ -52,33 +113,26 @@ def update_folder(
         record = read_record(index)
         if record is None:
             raise IndexFault(f"{index}: was not made from a folder of files: build it again (--overwrite)")
-        files = _open_files(folder, record)
-        plan = _Plan.of(record.files, _scan(files, progress))
-        if record.files and len(plan.gone) == len(record.files):
+        collection = open_collection(folder, format=record.collection_format, encoding=record.encoding)
+        if (files := collection.files) is None:
+            raise CollectionError(f"{folder}: not a folder of files")
+        scanned = {}
+        for number, file in enumerate(files.scan(), 1):
+            scanned[file.name] = file
+            progress("comparing files", number, None)
+        plan = _Plan.of(record.files, scanned)
+        if record.files and len(plan.changes.gone) == len(record.files):
             raise CollectionError(
                 f"{folder}: has none of the {len(record.files):,} files of {index}: another folder?"
             )
         if not plan.affected:
-            return plan.changes(record.files)
+            return replace(plan.changes, files=record.files)
         kept = {name: file for name, file in record.files.items() if name not in plan.affected}
         unknown = dict.fromkeys(plan.affected, FileRecord("", 0))
         write_record(index, replace(record, files=dict(sorted({**kept, **unknown}.items()))))
         read = _change(writer, files, plan, progress)
         write_record(index, replace(record, files=dict(sorted({**kept, **read}.items()))))
-        return plan.changes({**kept, **read})
-
-
-def _scan(files: FolderFiles, progress: Progress) -> Iterator[ScannedFile]:
-    for number, file in enumerate(files.scan(), 1):
-        yield file
-        progress("comparing files", number, None)
-
-
-def _open_files(folder: str | Path, record: FolderRecord) -> FolderFiles:
-    collection = open_collection(folder, format=record.collection_format, encoding=record.encoding)
-    if collection.files is None:
-        raise CollectionError(f"{folder}: not a folder of files")
-    return collection.files
+        return replace(plan.changes, files={**kept, **read})
 
 
 @dataclass(frozen=True)
@@ -88,16 +142,10 @@ class _Plan:
     to_read: tuple[ScannedFile, ...]
     copies: Mapping[str, tuple[str, FileRecord]]
     """By the new name, the old one, and the record."""
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    moved: Mapping[str, str]
-    """By the new name, the old one."""
-    gone: tuple[str, ...]
-    unchanged: tuple[str, ...]
+    changes: FolderChanges
 
     @classmethod
-    def of(cls, before: Mapping[str, FileRecord], now: Iterable[ScannedFile]) -> _Plan:
-        scanned = {file.name: file for file in now}
+    def of(cls, before: Mapping[str, FileRecord], scanned: Mapping[str, ScannedFile]) -> _Plan:
         unchanged = tuple(
             name
             for name, file in scanned.items()
@@ -120,20 +168,21 @@ class _Plan:
         return cls(
             tuple(file for name, file in scanned.items() if name not in {*unchanged, *copies}),
             copies,
-            tuple(name for name in scanned if name not in before and name not in moved),
-            tuple(name for name in scanned if name in before and name not in unchanged),
-            moved,
-            tuple(name for name in missing if name not in moved.values()),
-            unchanged,
+            FolderChanges(
+                tuple(name for name in scanned if name not in before and name not in moved),
+                tuple(name for name in scanned if name in before and name not in unchanged),
+                moved,
+                tuple(name for name in missing if name not in moved.values()),
+                unchanged,
+            ),
         )
 
     @property
     def affected(self) -> frozenset[str]:
         """The names whose documents are replaced, added or deleted."""
-        return frozenset((*self.added, *self.changed, *self.moved, *self.moved.values(), *self.gone))
-
-    def changes(self, files: Mapping[str, FileRecord]) -> FolderChanges:
-        return FolderChanges(self.added, self.changed, self.moved, self.gone, self.unchanged, files)
+        changes = self.changes
+        old = changes.moved.values()
+        return frozenset((*changes.added, *changes.changed, *changes.moved, *old, *changes.gone))
 
 
 def _is_unchanged(before: FileRecord, now: FileRecord) -> bool:
@@ -167,8 +216,7 @@ def _new_docs(
     for name, (old, record) in plan.copies.items():
         read[name] = record
         for doc in by_file[old]:
-            docno = file_docno(name) + doc.docno.removeprefix(file_docno(old))
-            yield replace(doc, docno=docno, file=name)
+            yield replace(doc, docno=file_docno(name) + doc.docno.removeprefix(file_docno(old)), file=name)
     for name, record, docs in files.read(plan.to_read):
         read[name] = record
         yield from docs

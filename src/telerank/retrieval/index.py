@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -14,24 +17,27 @@ from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
-from telerank.retrieval.hits import locate_hit
 from telerank.show.progress import show_progress
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
-from telerank.sparse.similarities.dfr import DFR
-from telerank.sparse.similarities.families import parse_similarity
-from telerank.sparse.similarities.models import BM25, DFI, LMDirichlet, LMJelinekMercer
+from telerank.sparse.similarities.families import (
+    BM25,
+    DFI,
+    DFR,
+    LMDirichlet,
+    LMJelinekMercer,
+    parse_similarity,
+)
 from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
 from telerank.types import Doc, Location, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
-    from telerank.dense.approximate import ApproximateRetriever
     from telerank.dense.encoder import Encoder
-    from telerank.dense.retriever import DenseRetriever
+    from telerank.dense.retriever import ApproximateRetriever, DenseRetriever
     from telerank.dense.vectors import Vectors
 
 
@@ -105,7 +111,34 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        return locate_hit(self.sparse, self.doc(docno), query) if self.has_texts else None
+        if not self.has_texts:
+            return None
+        index, doc = self.sparse, self.doc(docno)
+        whole = doc.locate()
+        if whole is None or len(doc.marks) < 2:
+            return whole
+        # a term counts the more, the rarer it is in the index
+        weights = {
+            term: math.log(1 + len(index) / (1 + index.term(term).df)) for term in index.analyzer(query)
+        }
+
+        def weigh(terms: set[str]) -> float:
+            return sum(weights[term] for term in terms)
+
+        stretches = []
+        by_page: dict[int, set[str]] = defaultdict(set)
+        starts = [*(mark.start for mark in doc.marks), len(doc.text)]
+        for mark, (start, end) in zip(doc.marks, pairwise(starts), strict=True):
+            text = doc.text[start:end]
+            terms = {term for term in index.analyzer(f"{mark.heading}\n{text}") if term in weights}
+            stretches.append((mark, terms))
+            by_page[mark.page] |= terms
+        page = max(by_page, key=lambda number: weigh(by_page[number]))  # of equal pages the first
+        if not by_page[page]:
+            return whole
+        on_page = [(mark, terms) for mark, terms in stretches if mark.page == page]
+        heading = max(on_page, key=lambda stretch: weigh(stretch[1]))[0].heading
+        return Location(doc.file, page, page, heading)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -123,8 +156,7 @@ class Index(FolderReader):
 
     def retriever(self, model: Similarity | str) -> SparseRetriever:
         """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
-        similarity = parse_similarity(model) if isinstance(model, str) else model
-        return SparseRetriever(self.sparse, similarity)
+        return SparseRetriever(self.sparse, parse_similarity(model) if isinstance(model, str) else model)
 
     def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
         return self.retriever(BM25(k1, b))
@@ -179,13 +211,16 @@ class Index(FolderReader):
         MissingExtra
             If torch, FAISS or the model's package is not installed.
         """
-        from telerank.dense.approximate import ApproximateRetriever
-        from telerank.dense.retriever import open_retriever
+        from telerank.dense.retriever import ApproximateRetriever, open_retriever
         from telerank.dense.vectors import Vectors
 
         name, folder = self._named_vectors(model)
         vectors = Vectors(folder)
-        source = self._encoder(name, model, folder, models)
+        # the model that encodes queries is the one of that name, or else the one that the vectors name
+        source = locate_model(model or name, models=models, index=self.folder)
+        made_by = vectors.manifest.model
+        if source == (model or name) and not Path(source).is_dir() and folder_name(made_by) == name:
+            source = made_by
         precision = vectors.manifest.settings.get("precision", "float32")
         encoder = source if make_encoder is None else make_encoder(source, precision)
         opened = open_retriever(vectors, encoder, name=name)
@@ -271,16 +306,6 @@ class Index(FolderReader):
         if self._sparse is None:  # the only vectors there are; whether the model made them is checked
             return name, self.folder
         raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
-
-    def _encoder(
-        self, name: str, model: str | None, folder: Path, models: Mapping[str, str | Path] | None
-    ) -> str:
-        """The model that encodes queries: the one of that name, or else the one that the vectors name."""
-        source = locate_model(model or name, models=models, index=self.folder)
-        if source != (model or name) or Path(source).is_dir():
-            return source
-        made_by = VectorManifest.read(folder).model
-        return made_by if folder_name(made_by) == name else source
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,7 @@ class SegmentScorer:
 
     def _score(self, pairs: TokenizedPairs, sizes: Sequence[int], progress: Progress) -> list[Scores]:
         logits = self.scorer.score_pairs(pairs, progress)
-        bounds = np.cumsum([0, *sizes]).tolist()
-        return [logits[start:end] for start, end in pairwise(bounds)]
+        return [logits[start:end] for start, end in pairwise(np.cumsum([0, *sizes]).tolist())]
 
     def _make_pairs(
         self, items: Sequence[Candidate], counts: SegmentCounts
@@ -129,14 +128,11 @@ class SegmentScorer:
             fresh = self.segmenter.split([doc for doc, cut in zip(docs, known, strict=True) if cut is None])
             all_segments = [next(fresh) if cut is None else cut for cut in known]
             for segments in all_segments:
-                self._keep(segments)
+                docno = segments.doc.docno
+                if docno in self._cut:
+                    self._tokens -= len(self._cut.pop(docno).ids)
+                self._cut[docno] = segments
+                self._tokens += len(segments.ids)
+                while self._tokens > self.most_tokens and len(self._cut) > 1:
+                    self._tokens -= len(self._cut.popitem(last=False)[1].ids)
             return all_segments
-
-    def _keep(self, segments: Segments) -> None:
-        docno = segments.doc.docno
-        if docno in self._cut:
-            self._tokens -= len(self._cut.pop(docno).ids)
-        self._cut[docno] = segments
-        self._tokens += len(segments.ids)
-        while self._tokens > self.most_tokens and len(self._cut) > 1:
-            self._tokens -= len(self._cut.popitem(last=False)[1].ids)

@@ -84,8 +84,7 @@ class Segments:
         if start == end:
             return Span(0, 0)
         first, last = int(self.offsets[start, 0]), int(self.offsets[end - 1, 1])
-        blanks = len(self.doc.text[first:last]) - len(self.doc.text[first:last].lstrip())
-        return Span(first + blanks, last)
+        return Span(last - len(self.doc.text[first:last].lstrip()), last)
 
     def text(self, number: int) -> str:
         """The text of a segment, without the title."""
@@ -123,8 +122,10 @@ class Segmenter:
             raise ModelError("segments that end with sentences need a language")
         length = self.settings.length
         if self.settings.unit == "tokens" and length is not None and length > self.room:
-            reads = f"{self.texts.max_length} tokens, {self.texts.max_length - self.room} of them for"
-            raise ModelError(f"segments of {length} tokens: the model reads {reads} the query and the frame")
+            raise ModelError(
+                f"segments of {length} tokens: the model reads {self.texts.max_length} tokens, "
+                f"{self.texts.max_length - self.room} of them for the query and the frame"
+            )
 
     @classmethod
     def of(cls, reranker: Reranker, settings: SegmentSettings) -> Segmenter:
@@ -158,16 +159,12 @@ class Segmenter:
         for end, doc in enumerate(docs, 1):
             characters += len(doc.text)
             if characters >= most_characters or end == len(docs):
-                yield from self._split(docs[start:end])
+                part = docs[start:end]
+                titles = [doc.title if self.settings.title else "" for doc in part]
+                texts = self.texts.encode([doc.text for doc in part])
+                for encoded in zip(part, self.texts.encode(titles), texts, strict=True):
+                    yield self._segments(*encoded)
                 start, characters = end, 0
-
-    def _split(self, docs: Sequence[Doc]) -> Iterator[Segments]:
-        titles = [doc.title if self.settings.title else "" for doc in docs]
-        encodings = zip(
-            docs, self.texts.encode(titles), self.texts.encode([doc.text for doc in docs]), strict=True
-        )
-        for doc, title, text in encodings:
-            yield self._segments(doc, title, text)
 
     def _segments(self, doc: Doc, title: Any, text: Any) -> Segments:
         ids, titles = np.array(text.ids, np.int32), np.array(title.ids, np.int32)
@@ -186,8 +183,7 @@ class Segmenter:
         """The number of the sentence of each token of the title and the text, as in the full text."""
         if self.language is None:
             return np.zeros(len(title.ids), np.int32), np.zeros(len(offsets), np.int32)
-        repeated = self.settings.title and doc.title
-        full = doc.full_text if repeated else doc.text
+        full = doc.full_text if self.settings.title and doc.title else doc.text
         starts = np.array([start for start, _ in split_sentences(full, self.language)], np.int64)
         shift = len(full) - len(doc.text)
         before = np.array(title.offsets, np.int64).reshape(-1, 2)

@@ -15,11 +15,9 @@ from telerank.errors import ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
-from telerank.reranking.explain import explain_score
-from telerank.reranking.stage import CrossReranker, read_candidates, read_doc
-from telerank.segments.aggregate import Aggregate, Unit, convert
+from telerank.reranking.stage import CrossReranker, explain_score, read_candidates, read_doc
 from telerank.segments.scorer import Candidate, SegmentScorer
-from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert
 from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
 from telerank.text.sentences import Span
@@ -191,13 +189,16 @@ class SegmentReranker(Stage):
     def remarks(self) -> Sequence[str]:
         counts, lines = self.scorer.counts, []
         if counts.cut_titles:
-            titles = f"{counts.cut_titles:,} title{'s' if counts.cut_titles != 1 else ''}"
-            lines.append(f"{self.text}: {titles} longer than half of a segment: cut there")
+            lines.append(
+                f"{self.text}: {counts.cut_titles:,} title{'s' if counts.cut_titles != 1 else ''} "
+                "longer than half of a segment: cut there"
+            )
         if counts.left_out:
             kept = f"{self.settings.first} segment{'s' if self.settings.first != 1 else ''}"
-            documents = f"{counts.left_out:,} of {counts.documents:,} documents longer than {kept}"
-            unread = f"{counts.left_out_tokens:,} tokens were not read"
-            lines.append(f"{self.text}: {documents}: cut there, {unread}")
+            lines.append(
+                f"{self.text}: {counts.left_out:,} of {counts.documents:,} documents longer than {kept}: "
+                f"cut there, {counts.left_out_tokens:,} tokens were not read"
+            )
         return lines
 
     def __reduce__(self) -> tuple[Any, ...]:

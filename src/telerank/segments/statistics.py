@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.positions import check_answer
 from telerank.corpus.lengths import Lengths
-from telerank.corpus.long_documents.positions import check_answer
 from telerank.segments.split import Segmenter, Segments
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -174,30 +175,6 @@ class SegmentStatistics(Report):
         }
 
 
-@dataclass(eq=False)
-class _Counts:
-    """What is counted while documents are read."""
-
-    documents: list[int] = field(default_factory=list)
-    segments: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    relevant: list[int] = field(default_factory=list)
-    relevant_counts: list[int] = field(default_factory=list)
-    known: list[Known] = field(default_factory=list)
-    cut_titles: int = 0
-
-    def add(self, own: Segments, queries: int, answers: Iterable[Sequence[Answer]]) -> None:
-        """Count a document, relevant to so many ``queries``; ``answers`` are those of each query."""
-        tokens, count = len(own.ids), len(own)
-        self.documents.append(tokens)
-        self.counts.append(count)
-        self.segments += own.lengths.tolist()
-        self.relevant += [tokens] * queries
-        self.relevant_counts += [count] * queries
-        self.known += [_locate(own, min(some, key=lambda answer: answer.end)) for some in answers]
-        self.cut_titles += own.cut_title > 0
-
-
 def describe_segments(
     collection: Collection,
     segmenter: Segmenter,
@@ -217,15 +194,22 @@ def describe_segments(
         If there is no such split, or an answer does not stand at its offset.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
-    relevant = _count_relevant(collection, names)
+    relevant_to = _count_relevant(collection, names)
     answers = _answers_by_document(collection, names)
-    counts = _Counts()
-    for done, own in enumerate(_cut(collection, segmenter), 1):
-        by_query = answers.get(own.doc.docno, {})
-        for some in by_query.values():
-            for answer in some:
-                check_answer(answer, own.doc.text)
-        counts.add(own, relevant.get(own.doc.docno, 0), by_query.values())
+    documents, segments, counts = list[int](), list[int](), list[int]()
+    relevant, relevant_counts, known, cut_titles = list[int](), list[int](), list[Known](), 0
+    for done, cut in enumerate(_cut(collection, segmenter), 1):
+        documents.append(len(cut.ids))
+        counts.append(len(cut))
+        segments += cut.lengths.tolist()
+        queries = relevant_to[cut.doc.docno]
+        relevant += [len(cut.ids)] * queries
+        relevant_counts += [len(cut)] * queries
+        cut_titles += cut.cut_title > 0
+        for of_query in answers.get(cut.doc.docno, {}).values():
+            for answer in of_query:
+                check_answer(answer, cut.doc.text)
+            known.append(_locate(cut, min(of_query, key=lambda answer: answer.end)))
         if done % _DOCUMENTS == 0:
             progress("cutting documents", done, collection.size)
     return SegmentStatistics(
@@ -233,14 +217,14 @@ def describe_segments(
         model,
         segmenter.settings.model_dump(),
         segmenter.room,
-        documents=Lengths.of(counts.documents),
-        segments=Lengths.of(counts.segments),
-        counts=Lengths.of(counts.counts),
-        relevant=Lengths.of(counts.relevant),
-        relevant_counts=Lengths.of(counts.relevant_counts),
-        known=counts.known,
+        documents=Lengths.of(documents),
+        segments=Lengths.of(segments),
+        counts=Lengths.of(counts),
+        relevant=Lengths.of(relevant),
+        relevant_counts=Lengths.of(relevant_counts),
+        known=known,
         limits=sorted(limits),
-        cut_titles=counts.cut_titles,
+        cut_titles=cut_titles,
     )
 
 
@@ -254,7 +238,7 @@ def _cut(collection: Collection, segmenter: Segmenter) -> Iterator[Segments]:
     yield from segmenter.split(waiting)
 
 
-def _count_relevant(collection: Collection, splits: Sequence[str]) -> dict[str, int]:
+def _count_relevant(collection: Collection, splits: Sequence[str]) -> Counter[str]:
     """The number of queries that each document is relevant to."""
     pairs = {
         (qid, docno)
@@ -264,10 +248,7 @@ def _count_relevant(collection: Collection, splits: Sequence[str]) -> dict[str, 
         for docno, grade in grades.items()
         if grade > 0
     }
-    counts: dict[str, int] = {}
-    for _, docno in pairs:
-        counts[docno] = counts.get(docno, 0) + 1
-    return counts
+    return Counter(docno for _, docno in pairs)
 
 
 def _answers_by_document(collection: Collection, splits: Sequence[str]) -> dict[str, dict[str, list[Answer]]]:
@@ -290,8 +271,7 @@ def _locate(own: Segments, answer: Answer) -> Known:
 
 
 def _longer(lengths: Lengths, limit: int) -> float | None:
-    longer = sum(count for length, count in lengths.counts.items() if length > limit)
-    return _share(longer, lengths.total)
+    return _share(sum(count for length, count in lengths.counts.items() if length > limit), lengths.total)
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -17,15 +17,12 @@ from starlette.routing import Match
 
 from telerank.errors import CollectionError, TelerankError
 from telerank.service.errors import as_service_error, error_response
-from telerank.service.guards.limits import RequestGate
+from telerank.service.gate import RequestGate
 from telerank.service.observe import Readiness, RequestObserver
 from telerank.service.routes import (
-    answers,
-    documents,
     embed,
+    inventory,
     judgments,
-    models,
-    operations,
     page,
     reference,
     rerank,
@@ -35,20 +32,18 @@ from telerank.service.settings import ServiceSettings
 from telerank.service.state import IndexWatch, Served
 
 _log = logging.getLogger(__name__)
-ROUTERS = (
+ROUTERS = (  # in the order in which the API's page shows them
     search.router,
-    answers.router,
-    documents.router,
+    inventory.documents_router,
     rerank.router,
     embed.router,
-    models.router,
+    inventory.models_router,
     judgments.router,
-    operations.router,
+    inventory.operations_router,
     page.router,
     reference.router,
     judgments.page_router,
 )
-"""The routes, in the order in which the API's page shows them."""
 
 
 def create_app(settings: ServiceSettings, readiness: Readiness | None = None) -> FastAPI:
@@ -72,7 +67,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
         docs_url=None,  # its page loads a script from another host
         redoc_url=None,
     )
-    app.state.served = Served(settings, readiness=readiness)
+    app.state.served = Served(settings, readiness)
     app.state.failure, app.state.give_up, app.state.when_ready = None, lambda: None, lambda: None
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     for path in {route.path for route in routes}:
@@ -90,8 +85,7 @@ def create_app(settings: ServiceSettings, readiness: Readiness | None = None) ->
             allow_headers=("authorization", "content-type", "x-api-key", "x-request-id"),
             expose_headers=("retry-after", "x-request-id"),
         )
-    served: Served = app.state.served
-    app.add_middleware(RequestObserver, metrics=served.metrics, log_queries=settings.log_queries)
+    app.add_middleware(RequestObserver, metrics=app.state.served.metrics, log_queries=settings.log_queries)
     return app
 
 
@@ -115,7 +109,16 @@ def _add_error_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     served: Served = app.state.served
-    keeping = asyncio.create_task(_open_and_watch(app))
+
+    async def open_and_watch() -> None:
+        try:
+            await served.prepare(served.open)
+        finally:
+            served.is_settled.set()
+        app.state.when_ready()
+        await IndexWatch(served).run()
+
+    keeping = asyncio.create_task(open_and_watch())
     keeping.add_done_callback(partial(_fail, app))
     if served.readiness is not None and served.readiness.is_complete:
         await served.is_settled.wait()
@@ -128,23 +131,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         served.close()
 
 
-async def _open_and_watch(app: FastAPI) -> None:
-    served: Served = app.state.served
-    try:
-        await served.prepare(served.open)
-    finally:
-        served.is_settled.set()
-    app.state.when_ready()
-    await IndexWatch(served).run()
-
-
 def _fail(app: FastAPI, keeping: asyncio.Task[None]) -> None:
     """End a service that could not open what it serves; one that was open continues with what it has."""
     error = None if keeping.cancelled() else keeping.exception()
     if error is None:
         return
-    expected = isinstance(error, TelerankError | OSError)
-    traceback = None if expected else error
+    traceback = None if isinstance(error, TelerankError | OSError) else error
     served: Served = app.state.served
     if served.is_open:
         _log.error("changes of indexes are no longer taken up: %s", error, exc_info=traceback)

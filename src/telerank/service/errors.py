@@ -26,7 +26,7 @@ _TYPES = {401: "unauthorized", 404: "not_found", 405: "method_not_allowed", 413:
 
 
 class ServiceError(TelerankError):
-    """An error with the status of its reply, its type, and seconds after which to try again."""
+    """An error with the status of its reply, its type, and seconds after which to try again; its headers."""
 
     status: int = 500
     error_type: str = "internal"
@@ -34,13 +34,8 @@ class ServiceError(TelerankError):
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         super().__init__(message)
-        if retry_after is not None:
-            self.retry_after = retry_after
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of its reply."""
-        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        self.retry_after = retry_after or type(self).retry_after
+        self.headers = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
 
 
 class BadRequest(ServiceError):  # noqa: N818 — these are named as the statuses are
@@ -122,9 +117,8 @@ class Unsaved(ServiceError):  # noqa: N818
 def error_body(message: str, error_type: str, path: str = "") -> dict[str, Any]:
     """The body of every error of a ``path``."""
     message = shorten_message(message)
-    error: Any = message
-    if path in OPENAI:
-        error = {"message": message, "type": error_type, "param": None, "code": None}
+    of_openai = {"message": message, "type": error_type, "param": None, "code": None}
+    error = of_openai if path in OPENAI else message
     return {"detail": message, "message": message, "error": error, "error_type": error_type}
 
 
@@ -132,12 +126,13 @@ def error_response(
     error: ServiceError, scope: Scope, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """The reply of an error, with further ``headers``; a browser that lacks a key asks its user for it."""
-    sent = error.headers
+    sent = {**error.headers}
     if error.status == Unauthorized.status:
         is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
         sent["WWW-Authenticate"] = 'Basic realm="telerank", charset="UTF-8"' if is_page else "Bearer"
-    body = error_body(str(error), error.error_type, path_of(scope))
-    return JSONResponse(body, error.status, {**sent, **(headers or {})})
+    return JSONResponse(
+        error_body(str(error), error.error_type, path_of(scope)), error.status, {**sent, **(headers or {})}
+    )
 
 
 def as_service_error(error: Exception) -> ServiceError:
@@ -150,12 +145,13 @@ def as_service_error(error: Exception) -> ServiceError:
     if isinstance(error, ExpressionError):
         return Unprocessable(str(error))
     if isinstance(error, RequestValidationError):
-        return _describe_invalid(error)
+        return _describe_invalid(error.errors()[0])
     if isinstance(error, HTTPException):
         of_status = ServiceError(str(error.detail))
         of_status.status = error.status_code
-        usual = "validation" if error.status_code < 500 else "internal"
-        of_status.error_type = _TYPES.get(error.status_code, usual)
+        of_status.error_type = _TYPES.get(
+            error.status_code, "validation" if error.status_code < 500 else "internal"
+        )
         return of_status
     if isinstance(error, TelerankError):
         _log.error("%s: %s", type(error).__name__, error)
@@ -163,9 +159,8 @@ def as_service_error(error: Exception) -> ServiceError:
     return ServiceError("internal error; the log of the service says more")
 
 
-def _describe_invalid(error: RequestValidationError) -> ServiceError:
+def _describe_invalid(first: Mapping[str, Any]) -> ServiceError:
     """What is wrong with the first value, in a line: 400 if the JSON cannot be read, else 422."""
-    first: Mapping[str, Any] = error.errors()[0]
     if first["type"] == "json_invalid":
         return BadRequest(f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
     where = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
@@ -202,7 +197,6 @@ _EXAMPLES = {
         Unsaved("the judgment could not be saved: No space left on device"),
     ),
 }
-_OF_JUDGMENTS = (403, 507)
 
 
 def describe_errors(statuses: Iterable[int], path: str = "") -> dict[int | str, dict[str, Any]]:
@@ -210,16 +204,11 @@ def describe_errors(statuses: Iterable[int], path: str = "") -> dict[int | str, 
     described: dict[int | str, dict[str, Any]] = {}
     for status in statuses:
         description, error = _EXAMPLES[status]
-        example = error_body(str(error), error.error_type, path)
-        described[status] = {
-            "description": description,
-            "content": {"application/json": {"example": example}},
-        }
+        content = {"application/json": {"example": error_body(str(error), error.error_type, path)}}
+        described[status] = {"description": description, "content": content}
     return described
 
 
-_OF_ALL = tuple(status for status in _EXAMPLES if status not in _OF_JUDGMENTS)
-ERRORS = describe_errors(_OF_ALL)
-"""The errors of every route."""
-OPENAI_ERRORS = describe_errors(_OF_ALL, "/v1/embeddings")
-"""The same as the routes of OpenAI's API have them."""
+_OF_ALL = _EXAMPLES.keys() - {403, 507}  # those are of judgments
+# the errors of every route, and as the routes of OpenAI's API have them
+ERRORS, OPENAI_ERRORS = (describe_errors(sorted(_OF_ALL), path) for path in ("", "/v1/embeddings"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, TelerankError
@@ -37,26 +38,8 @@ if TYPE_CHECKING:
     from telerank.types import Doc
 
 
-@dataclass(eq=False)
-class RequestWork:
-    """What a thread does for a request."""
-
-    is_abandoned: bool = False
-
-
-_present: ContextVar[RequestWork | None] = ContextVar("work", default=None)
-
-
-def begin(work: RequestWork) -> None:
-    """Let :func:`check_wanted` look at this work, in the present context."""
-    _present.set(work)
-
-
-def check_wanted() -> None:
-    """Raise Unready if nobody waits any more for what this thread does."""
-    work = _present.get()
-    if work is not None and work.is_abandoned:
-        raise Unready("given up: nobody waits for it")
+# set when nobody waits any more for what a thread does for a request
+given_up: ContextVar[Event] = ContextVar("given_up", default=Event())  # noqa: B039 — this one is never set
 
 
 @dataclass(frozen=True)
@@ -66,7 +49,8 @@ class WatchedDocs:
     docs: Docs = field(hash=False)
 
     def __getitem__(self, docno: str) -> Doc | str:
-        check_wanted()
+        if given_up.get().is_set():
+            raise Unready("given up: nobody waits for it")
         return self.docs[docno]
 
     def __contains__(self, docno: str) -> bool:
@@ -75,7 +59,6 @@ class WatchedDocs:
 
 Result = TypeVar("Result")
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
-"""Files with their inodes, sizes and times."""
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
 _OF_FILES = ("run", "pool")  # functions that read what a service has not
@@ -85,73 +68,48 @@ _PROBES = (8, 200)  # words of the queries that warm
 def read_signature(folder: Path) -> Signature:
     """Which files say what is in an index, with their inodes, sizes and times; empty if it is missing."""
     files = [folder / MANIFEST, folder / PIPELINES, *sorted(folder.glob(f"{VECTORS}/*/{MANIFEST}"))]
-    files += sorted(folder.glob(f"{VECTORS}/*/approximate.*.json"))
     signature = []
-    for file in files:
-        try:
+    for file in (*files, *sorted(folder.glob(f"{VECTORS}/*/approximate.*.json"))):
+        with suppress(OSError):
             status = file.stat()
-        except OSError:
-            continue
-        signature.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+            signature.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
     return tuple(signature)
 
 
-@dataclass(eq=False)
 class ServedIndex:
     """An index with its pipelines: those of the settings, those saved with it, and texts of requests.
 
-    Nothing is read from the folder after :meth:`open`: a change to it is seen by the next one alone.
+    Nothing is read from the folder once it is made: a change to it is seen by the next one alone.
     ``model`` and ``answer`` are the pipelines that the settings choose; ``pipelines`` are the texts by name,
     ``answering`` those that end in ``read(READER)``; ``unavailable`` says why others cannot be run here.
+    ``generation`` is how often the index has been changed (0 of vectors alone), ``analyzer`` the name of its
+    analyzer (None of vectors alone).
+
+    Raises
+    ------
+    TelerankError
+        If the index cannot be opened.
     """
 
-    name: str
-    index: Index
-    models: ServedModels
-    settings: ServiceSettings
-    signature: Signature = ()
-    model: str | None = field(init=False)
-    answer: str | None = field(init=False)
-    pipelines: dict[str, str] = field(default_factory=dict, init=False)
-    answering: dict[str, str] = field(default_factory=dict, init=False)
-    unavailable: dict[str, str] = field(default_factory=dict, init=False)
-    _stages: dict[str, Any] = field(default_factory=dict, init=False)
-    _recent: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False)
-    _retrievers: dict[str, DenseRetriever] = field(default_factory=dict, init=False)
-    _is_open: bool = field(default=False, init=False)
-    _texts: dict[str, str] = field(default_factory=dict, init=False)
-    _count: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._count = len(self.index)
-        chosen = (self.settings.model, self.settings.answer)
-        self.model, self.answer = (text and self._name_folders(text) for text in chosen)
-
-    @classmethod
-    def open(cls, name: str, folder: Path, models: ServedModels, settings: ServiceSettings) -> ServedIndex:
-        """Open an index and read its pipelines; raises TelerankError if it cannot be opened."""
-        signature = read_signature(folder)  # before: a change meanwhile is seen by the next look
-        served = cls(name, Index(folder), models, settings, signature)
-        served._read_pipelines()
-        return served
-
-    def reopen(self) -> ServedIndex:
-        """The index as it is now, with the same models; raises as :meth:`open`."""
-        return ServedIndex.open(self.name, self.settings.indexes[self.name], self.models, self.settings)
-
-    @property
-    def generation(self) -> int:
-        """How often the index has been changed; 0 of vectors alone."""
-        return self.index.sparse.manifest.generation if self.index.has_texts else 0
-
-    @property
-    def analyzer(self) -> str | None:
-        """The name of the analyzer; None of vectors alone."""
-        return self.index.analyzer.name if self.index.has_texts else None
-
-    @property
-    def documents(self) -> int:
-        return self._count
+    def __init__(self, name: str, models: ServedModels, settings: ServiceSettings) -> None:
+        self.name, self.models, self.settings = name, models, settings
+        folder = settings.indexes[name]
+        self.signature = read_signature(folder)  # before: a change meanwhile is seen by the next look
+        index = self.index = Index(folder)
+        self.documents = len(index)
+        self.generation = index.sparse.manifest.generation if index.has_texts else 0
+        self.analyzer = index.analyzer.name if index.has_texts else None
+        self.model, self.answer = (
+            text and self._name_folders(text) for text in (settings.model, settings.answer)
+        )
+        self.pipelines: dict[str, str] = {}
+        self.answering: dict[str, str] = {}
+        self.unavailable: dict[str, str] = {}
+        self._stages: dict[str, Any] = {}
+        self._recent: OrderedDict[tuple[str, bool], Any] = OrderedDict()
+        self._retrievers: dict[str, DenseRetriever] = {}
+        self._is_open = False
+        self._read_pipelines()
 
     @property
     def vectors(self) -> list[str]:
@@ -186,8 +144,14 @@ class ServedIndex:
         chosen = text or self.default
         if chosen in self.answering:
             raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
-        stage: Stage = self._cached(chosen, self._read_stage)
-        return stage
+
+        def read() -> Stage:
+            stage = read_pipeline(chosen, self._make_names())
+            # what is cut by the length of the page need not be cut by the text
+            check_cost(stage % self.settings.limits.documents, self.settings.limits)
+            return stage
+
+        return self._cached(chosen, read)
 
     def answers(self, text: str | None = None) -> ReadAnswers:
         """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
@@ -202,8 +166,22 @@ class ServedIndex:
         chosen = text or self.default_answer
         if chosen is None:
             raise NotServed("no reader is served: start the service with --reader or --answer")
-        stage: ReadAnswers = self._cached(chosen, self._read_answering)
-        return stage
+        if chosen in self.pipelines:
+            raise Unprocessable(f"the pipeline {chosen} ranks: expected one that ends in read(READER)")
+
+        def read() -> ReadAnswers:
+            if not ends_in_read(chosen):
+                raise ExpressionError(f"{chosen}: expected a pipeline that ends in read(READER)")
+            stage = read_answers(chosen, self._make_names())
+            if stage.first is None:
+                raise ExpressionError(
+                    f"{chosen}: expected a first stage, such as bm25 % {READ_DEPTH} >> {chosen}"
+                )
+            if chosen != self.default_answer:
+                check_read(stage.first, self.settings.limits)
+            return stage
+
+        return self._cached(chosen, read, answering=True)
 
     def warm(self) -> None:
         """Run every named pipeline once, with words of the first document: loads what they need."""
@@ -226,8 +204,14 @@ class ServedIndex:
         """Read every pipeline of the settings and of the index, so that their models and vectors are open."""
         pipelines = {**self.index.pipelines, **self.settings.pipelines}
         texts = self._texts = {name: self._name_folders(text) for name, text in pipelines.items()}
+        from telerank.dense.manifest import folder_name
+
         for name in self.settings.encoders if not self.index.has_texts or self.index.vectors else ():
-            self._open_given(name)
+            if folder_name(name) in self.index.vectors:
+                try:
+                    self.retriever(name)
+                except TelerankError as error:
+                    self.unavailable[f"dense({name})"] = self.scrub(str(error))
         chosen = (self.model or self.index.default_pipeline, self.answer)
         extra = [text for text in chosen if text is not None]
         for name, text in {**texts, **{text: text for text in extra if text not in texts}}.items():
@@ -256,52 +240,25 @@ class ServedIndex:
                 text = text[:start] + name + text[start + len(word.text) :]
         return text
 
-    def _open_given(self, name: str) -> None:
-        """Open the vectors of a model that the settings name, if the index has any of it."""
-        from telerank.dense.manifest import folder_name
-
-        if folder_name(name) in self.index.vectors:
-            try:
-                self.retriever(name)
-            except TelerankError as error:
-                self.unavailable[f"dense({name})"] = self.scrub(str(error))
-
-    def _cached(self, text: str, read: Callable[[str], Result]) -> Result:
+    def _cached(self, text: str, read: Callable[[], Result], *, answering: bool = False) -> Result:
+        most, key = self.settings.limits.pipeline_characters, (text, answering)
+        result = self._stages.get(text) or self._recent.get(key)
         if text in self.unavailable:
             raise Unprocessable(f"the pipeline {text} cannot be run here: {self.unavailable[text]}")
-        known = self._stages.get(text) or self._recent.get(text)
-        if known is not None:
-            result: Result = known
-            return result
-        if len(text) > self.settings.limits.pipeline_characters:
-            most = self.settings.limits.pipeline_characters
+        if result is not None:
+            return cast("Result", result)
+        if len(text) > most:
             raise Unprocessable(f"a pipeline of a request has at most {most:,} characters, got {len(text):,}")
         try:
-            result = read(text)
+            result = read()
         except (NotServed, Unprocessable):
             raise
         except (TelerankError, ValueError) as error:
             raise Unprocessable(self.scrub(str(error))) from error
-        self._recent[text] = result
+        self._recent[key] = result
         while len(self._recent) > _KEPT:
             self._recent.popitem(last=False)
         return result
-
-    def _read_stage(self, text: str) -> Stage:
-        stage = read_pipeline(text, self._make_names())
-        # what is cut by the length of the page need not be cut by the text
-        check_cost(stage % self.settings.limits.documents, self.settings.limits)
-        return stage
-
-    def _read_answering(self, text: str) -> ReadAnswers:
-        if not ends_in_read(text):
-            raise ExpressionError(f"{text}: expected a pipeline that ends in read(READER)")
-        stage = read_answers(text, self._make_names())
-        if stage.first is None:
-            raise ExpressionError(f"{text}: expected a first stage, such as bm25 % {READ_DEPTH} >> {text}")
-        if text != self.default_answer:
-            check_read(stage.first, self.settings.limits)
-        return stage
 
     def _make_names(self) -> Names:
         """What a text may name; it refers to this object, and so is made anew each time: no cycle."""
@@ -316,20 +273,21 @@ class ServedIndex:
             return known[model]
         if self._is_open:
             raise NotServed.named("vectors", model or "", known)
-        make = partial(self._make_encoder, model or next(iter(self.index.vectors), ""))
-        opened: Any = self.index.dense(model, models=self.models.encoders.sources, make_encoder=make)
-        self._retrievers[model or opened.name] = opened
-        return self._retrievers[model or opened.name]
+        name = model or next(iter(self.index.vectors), "")
 
-    def _make_encoder(self, name: str, source: str, precision: str) -> Encoder:
-        return self.models.encoders.open(name, source, self._scope(source), precision=precision)
+        def make_encoder(source: str, precision: str) -> Encoder:
+            return self.models.encoders.open(name, source, self._scope(source), precision=precision)
+
+        opened: Any = self.index.dense(model, models=self.models.encoders.sources, make_encoder=make_encoder)
+        return self._retrievers.setdefault(model or opened.name, opened)
 
     def open_model(self, family: ModelFamily[Model], model: str, **settings: Any) -> Model:
         """A re-ranker or a reader of a pipeline, by its name."""
         if self._is_open:
             return family.find(model, self.name, **settings)
-        known = {**family.sources, **self.models.folders}
-        source = locate_model(model, models=known, index=self.index.folder)
+        source = locate_model(
+            model, models={**family.sources, **self.models.folders}, index=self.index.folder
+        )
         return family.open(model, source, self._scope(source), **settings)
 
     def _scope(self, source: str) -> str:
@@ -337,10 +295,6 @@ class ServedIndex:
         return (
             self.name if Path(source).is_absolute() and Path(source).is_relative_to(self.index.folder) else ""
         )
-
-    def require_texts(self, function: str) -> None:
-        if not self.index.has_texts:
-            raise Unprocessable(f"the index {self.name} holds vectors alone: {function} has no texts to read")
 
 
 @dataclass(frozen=True)
@@ -350,14 +304,18 @@ class _OpenModels(Models):
     served: ServedIndex = field(kw_only=True)
 
     def open_docs(self, function: str) -> Docs:
-        self.served.require_texts(function)
+        served = self.served
+        if not served.index.has_texts:
+            raise Unprocessable(
+                f"the index {served.name} holds vectors alone: {function} has no texts to read"
+            )
         return WatchedDocs(self.served.index.docs)
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
         exact = self.served.retriever(model)
         if approximate is None:
             return exact
-        from telerank.dense.approximate import ApproximateRetriever
+        from telerank.dense.retriever import ApproximateRetriever
 
         return ApproximateRetriever(exact.vectors, exact.encoder, approximate, candidates, name=exact.name)
 

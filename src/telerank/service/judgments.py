@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telerank.corpus.judgments import Judgment, parse_judgment, read_judgments
+from telerank.corpus.answers import Judgment, parse_judgment, read_judgments
 from telerank.corpus.reading import PACKED
 from telerank.errors import CollectionError, FormatError
 from telerank.service.errors import Unready, Unsaved
@@ -37,7 +37,7 @@ def query_id(text: str) -> str:
 class JudgmentFile:
     """Judgments in a file that several processes add to; it is made with the first.
 
-    The reader is :mod:`telerank.corpus.judgments`.
+    The reader is :mod:`telerank.corpus.answers`.
     """
 
     path: Path

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from telerank.errors import MissingExtra
 from telerank.retrieval.index import locate_model
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from telerank.reranking.scorer import Scorer
 
 Model = TypeVar("Model")
-PRECISION = "float32"
-"""Of encoders, unless the vectors that they search name another one."""
 
 
 class ModelKey(NamedTuple):
@@ -31,6 +29,9 @@ class ModelKey(NamedTuple):
     name: str
     scope: str
     settings: tuple[tuple[str, Any], ...]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.settings) or "its own settings"
 
 
 @dataclass(eq=False)
@@ -41,7 +42,7 @@ class ModelFamily(Generic[Model]):
     Each is made once, while the process opens what it serves. Afterwards the family is closed.
     """
 
-    kind: str
+    kind: Literal["re-ranker", "encoder", "reader"]
     class_name: str
     sources: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -61,8 +62,11 @@ class ModelFamily(Generic[Model]):
         if key not in self._models:
             if self.closed:
                 raise NotServed.named(self.kind, name, self.names)
+            for module in ("torch", "transformers"):
+                if find_spec(module) is None:
+                    raise MissingExtra(module, "neural")
             source = source or locate_model(name, models=self.sources)
-            self._models[key] = _load_class(self.class_name)(source, **settings)
+            self._models[key] = resolve_name(self.class_name)(source, **settings)
         return self._models[key]
 
     def find(self, name: str | None = None, scope: str = "", **settings: Any) -> Model:
@@ -75,16 +79,16 @@ class ModelFamily(Generic[Model]):
         Unprocessable
             If it is not served with these settings.
         """
-        chosen = tuple(sorted(settings.items()))
+        chosen = ModelKey(name or "", scope, tuple(sorted(settings.items())))
         known = [key for key in self._models if name in (None, key.name) and key.scope in ("", scope)]
         known.sort(key=lambda key: not key.scope)  # that of the index before one of the same name
         if not known:
             raise NotServed.named(self.kind, name or "", self.names)
         for key in known:
-            if not chosen or key.settings == chosen:
+            if not settings or key.settings == chosen.settings:
                 return self._models[key]
-        served = "; ".join(sorted({_settings_text(key) for key in known}))
-        raise Unprocessable(f"the {self.kind} {name} is served with {served}, not {_settings_text(chosen)}")
+        served = "; ".join(sorted({str(key) for key in known}))
+        raise Unprocessable(f"the {self.kind} {name} is served with {served}, not {chosen}")
 
     @property
     def names(self) -> list[str]:
@@ -95,40 +99,40 @@ class ModelFamily(Generic[Model]):
         return iter(self._models.values())
 
 
-@dataclass(eq=False)
 class ServedModels:
-    """Re-rankers, encoders and readers; loaded when they are first used."""
+    """Re-rankers, encoders and readers; loaded when they are first used.
 
-    rerankers: ModelFamily[Scorer]
-    encoders: ModelFamily[TorchEncoder]
-    readers: ModelFamily[SpanReader]
-    folders: dict[str, str] = field(default_factory=dict)
-    """The folders of models that pipelines name by their paths, by the names that replies show instead."""
+    They are those that the settings name; pipelines add theirs until :meth:`close`. ``folders`` are those of
+    models that pipelines name by their paths, by the names that replies show instead.
+    """
 
-    @classmethod
-    def of(cls, settings: ServiceSettings) -> ServedModels:
-        """The models that the settings name; pipelines add theirs until :meth:`close`."""
-        served = cls(
-            ModelFamily(
-                "re-ranker", "telerank.reranking.scorer:Scorer", settings.rerankers, settings.computing
-            ),
-            ModelFamily("encoder", "telerank.dense.encoder:TorchEncoder", settings.encoders),
-            ModelFamily("reader", "telerank.answers.scorer:SpanReader", settings.readers),
+    def __init__(self, settings: ServiceSettings) -> None:
+        given = {
+            "backend": settings.backend,
+            "precision": settings.precision,
+            "tokens": settings.batch_tokens,
+        }
+        computing = {name: value for name, value in given.items() if value is not None}
+        self.rerankers: ModelFamily[Scorer] = ModelFamily(
+            "re-ranker", "telerank.reranking.scorer:Scorer", settings.rerankers, computing
         )
-        for name in settings.rerankers:
-            served.rerankers.open(name)
-        for name in settings.encoders:
-            served.encoders.open(name, precision=PRECISION)
-        for name in settings.readers:
-            served.readers.open(name)
-        return served
+        # the vectors that an encoder searches may name another precision
+        self.encoders: ModelFamily[TorchEncoder] = ModelFamily(
+            "encoder", "telerank.dense.encoder:TorchEncoder", settings.encoders, {"precision": "float32"}
+        )
+        self.readers: ModelFamily[SpanReader] = ModelFamily(
+            "reader", "telerank.answers.scorer:SpanReader", settings.readers
+        )
+        self.families: tuple[ModelFamily[Any], ...] = (self.rerankers, self.encoders, self.readers)
+        self.folders: dict[str, str] = {}
+        for family in self.families:
+            for name in family.sources:
+                family.open(name)
 
     def name_folder(self, folder: str) -> str:
         """The name that stands for a folder: its last part, with a number if another model has that name."""
-        families = (self.rerankers, self.encoders, self.readers)
-        known = {
-            name: source for family in families for name, source in family.sources.items()
-        } | self.folders
+        known = {name: source for family in self.families for name, source in family.sources.items()}
+        known |= self.folders
         last = Path(folder).resolve().name
         names = (f"{last}-{number}" if number > 1 else last for number in count(1))
         name = next(name for name in names if known.get(name, folder) == folder)
@@ -137,7 +141,8 @@ class ServedModels:
 
     def close(self) -> None:
         """From now on there are no other models."""
-        self.rerankers.closed = self.encoders.closed = self.readers.closed = True
+        for family in self.families:
+            family.closed = True
 
     def warm(self) -> None:
         """Load each model, and let it compute once; raises ModelError if one cannot be loaded."""
@@ -147,15 +152,3 @@ class ServedModels:
             encoder.encode_queries(["a"])
         for reader in self.readers:
             reader.read([("a", "a")])
-
-
-def _settings_text(settings: ModelKey | tuple[tuple[str, Any], ...]) -> str:
-    pairs = settings.settings if isinstance(settings, ModelKey) else settings
-    return ", ".join(f"{name}={value}" for name, value in pairs) or "its own settings"
-
-
-def _load_class(name: str) -> Any:
-    for module in ("torch", "transformers"):
-        if find_spec(module) is None:
-            raise MissingExtra(module, "neural")
-    return resolve_name(name)

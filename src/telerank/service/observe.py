@@ -22,8 +22,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from telerank.service.settings import HEALTH
 
 _notes: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
-_TEXTS = frozenset(("query",))
-"""Notes that are texts of users."""
 
 
 class JsonLines(logging.Formatter):
@@ -54,13 +52,6 @@ def configure_logs() -> None:
     logging.captureWarnings(capture=True)
 
 
-def begin_notes() -> dict[str, Any]:
-    """The notes of the present request, to which :func:`note` adds."""
-    notes: dict[str, Any] = {}
-    _notes.set(notes)
-    return notes
-
-
 def note(**fields: Any) -> None:
     """Add fields to the log line of the present request; ``query`` is logged only if that is asked for."""
     notes = _notes.get()
@@ -68,15 +59,11 @@ def note(**fields: Any) -> None:
         notes.update(fields)
 
 
-def loggable(notes: dict[str, Any], *, log_queries: bool) -> dict[str, Any]:
-    """The notes that may be logged."""
-    return {name: value for name, value in notes.items() if log_queries or name not in _TEXTS}
-
-
+# the environment variable with the folder in which processes add up their numbers
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable with the folder in which processes add up their numbers."""
+# bounds of histograms: of times, and of texts and tokens
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Bounds of histograms of times."""
+COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 16_384, 65_536)
 
 
 class Metrics:
@@ -134,8 +121,7 @@ class Metrics:
 
 
 _log = logging.getLogger(__name__)
-_QUIET = HEALTH | {"/metrics"}
-"""Routes that programs ask again and again."""
+_QUIET = HEALTH | {"/metrics"}  # routes that programs ask again and again
 _ID = re.compile(rb"[\w.-]{1,64}")
 
 
@@ -154,8 +140,7 @@ class Readiness:
     @property
     def is_complete(self) -> bool:
         """Whether as many processes were ready as there are."""
-        ready: int = self._count.value
-        return ready >= self._processes
+        return bool(self._count.value >= self._processes)
 
 
 class RequestObserver:
@@ -171,7 +156,9 @@ class RequestObserver:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begin, notes, status, length = time.perf_counter(), begin_notes(), 0, 0
+        begin, status, length = time.perf_counter(), 0, 0
+        notes: dict[str, Any] = {}
+        _notes.set(notes)
         given = dict(scope["headers"]).get(b"x-request-id", b"")
         request_id = given.decode() if _ID.fullmatch(given) else f"{random.getrandbits(128):032x}"
 
@@ -190,16 +177,12 @@ class RequestObserver:
             raise
         finally:
             seconds = time.perf_counter() - begin
-            fields = {"id": request_id, "status": status, "milliseconds": round(1000 * seconds, 2)}
-            self._record(
-                scope, seconds, {**fields, "bytes": length, **loggable(notes, log_queries=self.log_queries)}
-            )
-
-    def _record(self, scope: Scope, seconds: float, fields: dict[str, object]) -> None:
-        route = getattr(scope.get("route"), "path", "other")
-        method, status = scope["method"], int(str(fields["status"]))
-        known = method if method in ("GET", "POST", "HEAD", "OPTIONS") else "other"
-        self.metrics.requests.labels(route, known, str(status)).inc()
-        self.metrics.request_seconds.labels(route).observe(seconds)
-        level = logging.ERROR if status == 500 else logging.DEBUG if route in _QUIET else logging.INFO
-        _log.log(level, "request", extra={"fields": {"method": method, "path": scope["path"], **fields}})
+            route, method = getattr(scope.get("route"), "path", "other"), scope["method"]
+            known = method if method in ("GET", "POST", "HEAD", "OPTIONS") else "other"
+            self.metrics.requests.labels(route, known, str(status)).inc()
+            self.metrics.request_seconds.labels(route).observe(seconds)
+            fields = {"method": method, "path": scope["path"], "id": request_id, "status": status}
+            fields |= {"milliseconds": round(1000 * seconds, 2), "bytes": length}
+            fields |= {name: value for name, value in notes.items() if self.log_queries or name != "query"}
+            level = logging.ERROR if status == 500 else logging.DEBUG if route in _QUIET else logging.INFO
+            _log.log(level, "request", extra={"fields": fields})

@@ -120,8 +120,11 @@ class _Cost:
 
 
 def _inner(stage: Stage) -> list[Stage]:
-    values = inner_stages(stage).values()
-    return [part for value in values for part in ((value,) if isinstance(value, Stage) else value)]
+    return [
+        part
+        for value in inner_stages(stage).values()
+        for part in ((value,) if isinstance(value, Stage) else value)
+    ]
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, ParamSpec, TypeVar
+from threading import Event
+from typing import Annotated, ParamSpec, TypeVar, cast
 
 from fastapi import Depends, Request
 
 from telerank.errors import IndexFault, TelerankError
 from telerank.service.batching.batcher import Batchers, BatchMetrics
 from telerank.service.errors import NotServed, Overloaded, Unready
-from telerank.service.indexes import RequestWork, ServedIndex, Signature, begin, read_signature
+from telerank.service.indexes import ServedIndex, Signature, given_up, read_signature
 from telerank.service.judgments import JudgmentFile
 from telerank.service.models import ServedModels
 from telerank.service.observe import Metrics, Readiness
@@ -39,41 +40,30 @@ class Snapshot:
 
     def served_index(self, name: str | None = None) -> ServedIndex:
         """The index of a name with its pipelines; None: the first. Raises NotServed if there is none."""
-        known = self.indexes
-        if name is None and known:
-            return next(iter(known.values()))
-        if name is None or name not in known:
-            raise NotServed.named("index", name or "", known)
-        return known[name]
+        if name is None:
+            name = next(iter(self.indexes), "")
+        if name not in self.indexes:
+            raise NotServed.named("index", name, self.indexes)
+        return self.indexes[name]
 
 
-@dataclass(eq=False)
 class Served:
     """What this process serves, behind one object: requests take a :meth:`snapshot` of it.
 
-    :meth:`open` opens and warms everything; until then there is no snapshot.
+    :meth:`open` opens and warms everything; until then there is no snapshot. ``readiness`` counts the
+    processes that are ready, if there are several. ``doing`` is what the process does before it is ready, or
+    why it is not; ``is_settled`` is set when everything is open, or cannot be opened. ``waiting`` counts
+    requests whose work waits for a thread or runs in one, ``batchers`` score and encode across requests.
     """
 
-    settings: ServiceSettings
-    readiness: Readiness | None = None
-    """Counts the processes that are ready, if there are several."""
-    metrics: Metrics = field(default_factory=Metrics)
-    doing: str = "starting"
-    """What the process does before it is ready, or why it is not."""
-    waiting: int = field(default=0, init=False)
-    """Requests whose work waits for a thread or runs in one."""
-    batchers: Batchers = field(init=False)
-    """Scores and vectors in batches across requests."""
-    is_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    """Set when everything is open, or cannot be opened."""
-    _snapshot: Snapshot | None = field(default=None, init=False)
-    _models: ThreadPoolExecutor = field(init=False)
-    _searches: ThreadPoolExecutor = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, settings: ServiceSettings, readiness: Readiness | None = None) -> None:
+        self.settings, self.readiness, self.metrics = settings, readiness, Metrics()
+        self.doing, self.waiting = "starting", 0
+        self.is_settled = asyncio.Event()
+        self._snapshot: Snapshot | None = None
         self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
-        self._searches = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="searches")
-        self.batchers = Batchers(self._models, self.settings.limits, BatchMetrics(self.metrics.registry))
+        self._searches = ThreadPoolExecutor(settings.threads, thread_name_prefix="searches")
+        self.batchers = Batchers(self._models, settings.limits, BatchMetrics(self.metrics.registry))
 
     @property
     def is_open(self) -> bool:
@@ -85,12 +75,6 @@ class Served:
         if self._snapshot is None:
             raise Unready(f"not ready: {self.doing}")
         return self._snapshot
-
-    def check_ready(self) -> None:
-        """Raise Unready unless this process, and every other one, is ready."""
-        self.snapshot()
-        if self.readiness is not None and not self.readiness.is_complete:
-            raise Unready("not ready: other processes are opening")
 
     def open(self) -> None:
         """Open and warm everything, in the thread of the models.
@@ -104,29 +88,30 @@ class Served:
         """
         if self.settings.judgments is not None:
             JudgmentFile(self.settings.judgments).check()
-        models = ServedModels.of(self.settings)
+        models = ServedModels(self.settings)
         indexes = {}
-        for name, folder in self.settings.indexes.items():
+        for name in self.settings.indexes:
             self.doing = f"opening {name}"
-            indexes[name] = ServedIndex.open(name, folder, models, self.settings)
+            indexes[name] = ServedIndex(name, models, self.settings)
         models.close()
-        self._check_defaults(indexes)
+        for first in list(indexes.values())[:1]:
+            for text in (first.model, first.answer):
+                if text is not None and text in first.unavailable:
+                    raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")
         self.doing = "warming"
         for index in indexes.values():
             index.warm()
         models.warm()
         self.doing = "serving"
-        self._snapshot = Snapshot(self.settings, indexes, models)
-        for index in indexes.values():
-            self.metrics.generation.labels(index.name).set(index.generation)
+        self.show(Snapshot(self.settings, indexes, models))
         if self.readiness is not None:
             self.readiness.mark()
 
-    def replace_index(self, index: ServedIndex) -> None:
-        """Let requests from now on have this index, opened and warmed, in place of the one of its name."""
-        snapshot = self.snapshot()
-        self._snapshot = replace(snapshot, indexes={**snapshot.indexes, index.name: index})
-        self.metrics.generation.labels(index.name).set(index.generation)
+    def show(self, snapshot: Snapshot) -> None:
+        """Let requests from now on have these indexes, opened and warmed."""
+        self._snapshot = snapshot
+        for index in snapshot.indexes.values():
+            self.metrics.generation.labels(index.name).set(index.generation)
 
     def close(self) -> None:
         """End the threads; what waits is dropped."""
@@ -176,9 +161,8 @@ class Served:
         limits = self.settings.limits
         if self.waiting >= limits.queue:
             raise Overloaded(f"{self.waiting} requests wait: try again")
-        work = RequestWork()
-        context = copy_context()
-        context.run(begin, work)
+        is_over, context = Event(), copy_context()
+        context.run(given_up.set, is_over)
         self.waiting += 1
         self.metrics.waiting.inc()
         try:
@@ -187,22 +171,13 @@ class Served:
         except TimeoutError as error:
             raise Unready(f"not done within {limits.seconds:g} seconds") from error
         finally:
-            work.is_abandoned = True
+            is_over.set()
             self.waiting -= 1
             self.metrics.waiting.dec()
 
-    def _check_defaults(self, indexes: Mapping[str, ServedIndex]) -> None:
-        first = next(iter(indexes.values()), None)
-        if first is None:
-            return
-        for text in (first.model, first.answer):
-            if text is not None and text in first.unavailable:
-                raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")
-
 
 _log = logging.getLogger(__name__)
-_AGAIN = 30.0
-"""Seconds after which a change that was refused is looked at again."""
+_AGAIN = 30.0  # seconds after which a change that was refused is looked at again
 
 
 class IndexWatch:
@@ -224,12 +199,12 @@ class IndexWatch:
 
         A change with which a pipeline could no longer be run is refused: the present index stays.
         """
-        folder = self.served.settings.indexes[index.name]
-        signature = await asyncio.to_thread(read_signature, folder)
-        if signature == index.signature or self._is_refused(index.name, signature):
+        signature = await asyncio.to_thread(read_signature, self.served.settings.indexes[index.name])
+        refused, until = self._refused.get(index.name, ((), 0.0))
+        if signature == index.signature or (refused == signature and time.monotonic() < until):
             return False
         try:
-            changed = await asyncio.to_thread(index.reopen)
+            changed = await asyncio.to_thread(ServedIndex, index.name, index.models, index.settings)
             if lost := list(find_lost(index, changed)):
                 self._refuse(index.name, signature, "; ".join(lost))
                 return False
@@ -237,16 +212,21 @@ class IndexWatch:
         except (TelerankError, OSError) as error:
             self._refuse(index.name, signature, str(error))
             return False
-        self.served.replace_index(changed)
+        snapshot = self.served.snapshot()
+        self.served.show(replace(snapshot, indexes={**snapshot.indexes, index.name: changed}))
         self._refused.pop(index.name, None)
         self.served.metrics.swaps.labels(index.name, "taken up").inc()
-        fields = {"index": index.name, "generation": changed.generation, "documents": changed.documents}
-        _log.info("index taken up", extra={"fields": fields})
+        _log.info(
+            "index taken up",
+            extra={
+                "fields": {
+                    "index": index.name,
+                    "generation": changed.generation,
+                    "documents": changed.documents,
+                }
+            },
+        )
         return True
-
-    def _is_refused(self, name: str, signature: Signature) -> bool:
-        refused, until = self._refused.get(name, (None, 0.0))
-        return refused == signature and time.monotonic() < until
 
     def _refuse(self, name: str, signature: Signature, reason: str) -> None:
         first = self._refused.get(name, (None, 0.0))[0] != signature
@@ -268,8 +248,7 @@ def find_lost(old: ServedIndex, new: ServedIndex) -> Iterator[str]:
 
 async def served(request: Request) -> Served:
     """What this process serves."""
-    state: Served = request.app.state.served
-    return state
+    return cast("Served", request.app.state.served)
 
 
 async def snapshot(request: Request) -> Snapshot:
@@ -283,10 +262,5 @@ async def snapshot(request: Request) -> Snapshot:
     return (await served(request)).snapshot()
 
 
-async def settings(request: Request) -> ServiceSettings:
-    return (await served(request)).settings
-
-
 CurrentServed = Annotated[Served, Depends(served)]
 CurrentSnapshot = Annotated[Snapshot, Depends(snapshot)]
-CurrentSettings = Annotated[ServiceSettings, Depends(settings)]

@@ -1,4 +1,6 @@
-"""The processes of the service: one, or several that share a socket and the memory-mapped indexes.
+"""The processes of the service, and their connections.
+
+There is one process, or several that share a socket and the memory-mapped indexes.
 
 The first process binds the socket. With several, it computes nothing itself: it starts the others, replaces
 one that dies, and ends them.
@@ -6,37 +8,41 @@ one that dies, and ends them.
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import json
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from http import HTTPStatus
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from telerank.errors import CollectionError, TelerankError
+from telerank.service.errors import BadRequest, Overloaded, ServiceError, error_body
+from telerank.service.gate import TrustedProxies
 from telerank.service.observe import FOLDER_VARIABLE, Readiness, configure_logs
 from telerank.service.settings import ServiceSettings
 
 _log = logging.getLogger(__name__)
-_FAILED = 3
-"""The exit status of a process that could not open what it serves."""
-_RAISED = 1
-"""That of a process which an exception has ended."""
+# exit statuses: of a process that could not open what it serves, and of one that an exception has ended
+_FAILED, _RAISED = 3, 1
 _LOOK = 0.5  # seconds between two looks at the processes
+# Seconds after which a thread that searches yields to the event loop, which gives up the interpreter's lock
+# with everything that it reads or sends, and would wait for 5 milliseconds each time.
 _SWITCH = 0.0005
-"""Seconds after which a thread that searches yields to the event loop, which gives up the interpreter's lock
-with everything that it reads or sends, and would wait for 5 milliseconds each time."""
 _YOUNG, _LONGEST_PAUSE = 10.0, 30.0  # seconds: a process that dies so young is replaced after a pause
 
 
@@ -91,41 +97,24 @@ def run_process(
 ) -> None:
     """Serve in this process; raises what :func:`run_service` does."""
     from telerank.service.app import create_app
-    from telerank.service.guards.protocol import BoundedConfig
 
     app = create_app(settings, readiness)
     config = BoundedConfig(
         settings,
         app,
+        timeout_graceful_shutdown=max(1, round(settings.grace)),
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=max(1, round(settings.grace)),
         lifespan="on",
     )
     server = uvicorn.Server(config)
-    app.state.give_up = lambda: setattr(server, "should_exit", True)
     app.state.when_ready = _freeze
-    _end_with(server)
-    sys.setswitchinterval(_SWITCH)
-    server.run([listening])
-    failure: BaseException | None = app.state.failure
-    if failure is not None:
-        raise failure
-
-
-def _freeze() -> None:
-    """Take everything that is loaded out of later garbage collections: they would halt requests."""
-    gc.collect()
-    gc.freeze()
-
-
-def _end_with(server: uvicorn.Server) -> None:
-    """Let the server end if the process is asked to, or the process that started it dies."""
 
     def end(*_: object) -> None:
         server.should_exit = True
 
+    # the server ends if the process is asked to, or the process that started it dies
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)  # uvicorn raises the signal again when it has ended
@@ -137,12 +126,17 @@ def _end_with(server: uvicorn.Server) -> None:
             end()
 
         threading.Thread(target=follow, daemon=True).start()
+    app.state.give_up = end
+    sys.setswitchinterval(_SWITCH)
+    server.run([listening])
+    if app.state.failure is not None:
+        raise app.state.failure
 
 
-@dataclass
-class _Worker:
-    process: SpawnProcess
-    since: float
+def _freeze() -> None:
+    """Take everything that is loaded out of later garbage collections: they would halt requests."""
+    gc.collect()
+    gc.freeze()
 
 
 class Supervisor:
@@ -153,7 +147,7 @@ class Supervisor:
         self.readiness = Readiness(settings.workers)
         self._stopping = False
         self._pause, self._start_at = 0.0, 0.0
-        self._workers: list[_Worker] = []
+        self._started: dict[SpawnProcess, float] = {}  # the processes, and when each was started
 
     def run(self) -> None:
         """Serve until this process is asked to end.
@@ -163,61 +157,57 @@ class Supervisor:
         TelerankError
             If a process cannot open what it serves, and none ever could.
         """
+
+        def stop(*_: object) -> None:
+            self._stopping = True
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+            signal.signal(number, stop)
         try:
-            self._workers = [self._start() for _ in range(self.settings.workers)]
             while not self._stopping:
-                wait([worker.process.sentinel for worker in self._workers], timeout=_LOOK)
                 self._replace_dead()
+                wait([process.sentinel for process in self._started], timeout=_LOOK)
         finally:
-            self._end()
-
-    def _stop(self, _: int, __: FrameType | None) -> None:
-        self._stopping = True
-
-    def _start(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        arguments = (self.settings, self.listening, self.readiness)
-        process = context.Process(target=_work, args=arguments, name="telerank")
-        process.start()
-        return _Worker(process, time.monotonic())
+            # open requests are answered before the processes end
+            self.listening.close()
+            for process in self._started:
+                process.terminate()
+            until = time.monotonic() + self.settings.grace + 5
+            for process in self._started:
+                process.join(max(0.1, until - time.monotonic()))
+                if process.is_alive():
+                    process.kill()
+                    process.join()
 
     def _replace_dead(self) -> None:
+        from prometheus_client.multiprocess import mark_process_dead
+
         now = time.monotonic()
-        for worker in [worker for worker in self._workers if not worker.process.is_alive()]:
-            self._workers.remove(worker)
-            _forget(worker.process)
-            if self._stopping:
-                continue
-            status = worker.process.exitcode
+        for process in [process for process in self._started if not process.is_alive()]:
+            since, status = self._started.pop(process), process.exitcode
+            if process.pid is not None:  # its gauges are numbers of the service no more
+                mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             if status in (_FAILED, _RAISED) and not self.readiness.is_complete:
                 raise TelerankError("serve: what is to be served cannot be opened; the log says why")
-            young = now - worker.since < _YOUNG
-            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE) if young else 0.0
+            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE) if now - since < _YOUNG else 0.0
             self._start_at = now + self._pause
-            fields = {"process": worker.process.pid, "status": status, "pause": self._pause}
+            fields = {"process": process.pid, "status": status, "pause": self._pause}
             _log.error("process died", extra={"fields": fields})
-        if not self._stopping and now >= self._start_at:
-            self._workers += [self._start() for _ in range(self.settings.workers - len(self._workers))]
-
-    def _end(self) -> None:
-        """Let the processes answer their open requests, then end them."""
-        self.listening.close()
-        for worker in self._workers:
-            worker.process.terminate()
-        until = time.monotonic() + self.settings.grace + 5
-        for worker in self._workers:
-            worker.process.join(max(0.1, until - time.monotonic()))
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
+        while len(self._started) < self.settings.workers and now >= self._start_at:
+            context = multiprocessing.get_context("spawn")
+            process = context.Process(
+                target=_work, args=(self.settings, self.listening, self.readiness), name="telerank"
+            )
+            process.start()
+            self._started[process] = time.monotonic()
 
 
 def _work(settings: ServiceSettings, listening: socket.socket, readiness: Readiness) -> None:
     """One of several processes."""
     configure_logs()
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // settings.workers)))
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // settings.workers)))
     try:
         run_process(settings, listening, readiness)
     except (TelerankError, OSError) as error:
@@ -225,14 +215,140 @@ def _work(settings: ServiceSettings, listening: socket.socket, readiness: Readin
         sys.exit(_FAILED)
 
 
-def _cores() -> int:
-    affinity: Any = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+_END = re.compile(rb"\n\r?\n")
+_LENIENT = re.compile(rb"(?<!\r)\n|\n[ \t]")  # a line that ends without CR, or continues the line before
 
 
-def _forget(process: SpawnProcess) -> None:
-    """Take the gauges of a process that died out of the metrics."""
-    from prometheus_client.multiprocess import mark_process_dead
+class BoundedConfig(uvicorn.Config):
+    """The configuration of a server whose connections are bounded by the limits of ``settings``.
 
-    if process.pid is not None:
-        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
+    ``clients`` are the open connections by the address of their client, the oldest first.
+    """
+
+    def __init__(self, settings: ServiceSettings, app: Any, **more: Any) -> None:
+        limits, proxies = settings.limits, settings.trusted_proxies
+        super().__init__(
+            app,
+            http=BoundedProtocol,
+            h11_max_incomplete_event_size=limits.header_bytes + limits.path_bytes,
+            ws="none",
+            forwarded_allow_ips=list(proxies),
+            **more,
+        )
+        self.limits, self.proxies = limits, TrustedProxies(proxies)
+        self.clients: dict[str, dict[BoundedProtocol, None]] = {}
+
+
+class StrictConnection(h11.Connection):
+    """Refuses requests that proxies read in several ways: one could be hidden in another."""
+
+    def next_event(self) -> type[h11.NEED_DATA | h11.PAUSED] | h11.Event:
+        """The next event; raises RemoteProtocolError for what is refused."""
+        if self.their_state is h11.IDLE:
+            received = self.trailing_data[0]
+            end = _END.search(received)
+            if end is not None and _LENIENT.search(received, 0, end.end()):
+                raise h11.RemoteProtocolError("a header line is folded, or ends without CR")
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version < b"1.1"):
+                raise h11.RemoteProtocolError("Transfer-Encoding with Content-Length, or in HTTP/1.0")
+        elif isinstance(event, h11.EndOfMessage) and event.headers:
+            raise h11.RemoteProtocolError("headers after the body")
+        return event
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that is closed if headers are not complete, or what was sent is not read, in time.
+
+    A client that has as many connections as it may loses the oldest one whose request is not complete, and
+    gets another one only then.
+    """
+
+    config: BoundedConfig
+    _waiting: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.conn = StrictConnection(h11.SERVER, self.config.h11_max_incomplete_event_size or 0)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+        config, address = self.config, self._address
+        if address in config.proxies:
+            return
+        siblings = config.clients.setdefault(address, {})
+        most = config.limits.connections_per_address
+        if len(siblings) >= most:
+            oldest = next((s for s in siblings if s.is_idle or s.cycle.more_body), None)
+            if oldest is None:
+                self._reply(Overloaded(f"{most:,} connections of {address} are open: try again"))
+                return
+            del siblings[oldest]
+            oldest.transport.abort()
+        siblings[self] = None
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_idle:
+            self._wait()
+        super().data_received(data)
+        if not self.is_idle:
+            _stop(self._waiting)
+            self._waiting = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _stop(self._waiting, self._unread)
+        siblings = self.config.clients.get(self._address, {})
+        siblings.pop(self, None)
+        if not siblings:
+            self.config.clients.pop(self._address, None)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        _stop(self._unread)
+        self._unread = self.loop.call_later(self.config.limits.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _stop(self._unread)
+
+    def send_400_response(self, msg: str) -> None:
+        error = sys.exception()  # uvicorn catches it, and says of all of them the same
+        self._reply(BadRequest(f"HTTP: {error}" if isinstance(error, h11.RemoteProtocolError) else msg))
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _reply(self, error: ServiceError) -> None:
+        """Close the connection, with an error unless a reply was begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps(error_body(str(error), error.error_type)).encode()
+            headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
+            response = h11.Response(
+                status_code=error.status,
+                headers=[*headers.items(), ("Connection", "close")],
+                reason=HTTPStatus(error.status).phrase.encode(),
+            )
+            for event in (response, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _wait(self) -> None:
+        """Close the connection unless the headers of a request arrive in time."""
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(self.config.limits.header_seconds, self.transport.abort)
+
+
+def _stop(*timers: asyncio.TimerHandle | None) -> None:
+    for timer in filter(None, timers):
+        timer.cancel()

@@ -50,24 +50,16 @@ def fold(folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progre
     offsets = np.concatenate(([0], np.cumsum(df)))
     np.save(folder / "offsets.npy", offsets)
     np.save(folder / "occurrences.npy", occurrences[held])
-    _write_postings(folder, offsets, ((new[numbers[v][run.ids]], run) for v, run in runs()), progress)
-
-
-def _write_postings(
-    folder: Path,
-    offsets: npt.NDArray[np.int64],
-    runs: Iterator[tuple[npt.NDArray[np.int64], Run]],
-    progress: Progress,
-) -> None:
     postings, done = int(offsets[-1]), 0
     rows = _create_array(folder / "rows.npy", np.int32, postings)
     tfs = _create_array(folder / "tfs.npy", np.uint8, postings)
-    ends, large = offsets[:-1].copy(), []
-    for ids, run in runs:
+    ends, large = offsets[:-1].copy(), [np.empty((0, 2), np.int64)]
+    for vocabulary, run in runs():
+        ids = new[numbers[vocabulary][run.ids]]
         large.append(_append(ids, run.counts, run.rows, run.tfs, (ends, rows, tfs)))
         done += len(run.rows)
         progress("folding", done, postings)
-    pairs = np.concatenate([np.empty((0, 2), np.int64), *large])
+    pairs = np.concatenate(large)
     np.save(folder / "tfs.large.npy", pairs[np.argsort(pairs[:, 0])])
     rows.flush()
     tfs.flush()

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telerank.errors import AnalyzerError, IndexDamaged
-from telerank.sparse.impacts import Impacts
 from telerank.sparse.manifest import IndexManifest
-from telerank.sparse.segment import Segment
+from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import FolderReader, check_files, verify_files
 from telerank.text import Analyzer
@@ -46,8 +45,10 @@ class SparseIndex(FolderReader):
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
         if self.manifest.fingerprint != self.analyzer.fingerprint():
             versions = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
-            built = f"was built where {self.analyzer} made other terms ({versions})"
-            raise AnalyzerError(f"{self.folder}: {built}; build it again")
+            raise AnalyzerError(
+                f"{self.folder}: was built where {self.analyzer} made other terms ({versions}); "
+                "build it again"
+            )
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
 
 from telerank import drafts
 from telerank.errors import IndexFault
-from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, parse_entries
+from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, parse_entries, versions
 
 LOCK = "write.lock"
 SEGMENTS = "segments"
@@ -103,11 +103,7 @@ def sweep_index(folder: Path) -> None:
         drafts.sweep((segments / name).iterdir(), files)
 
 
-@cache
 def read_versions() -> dict[str, str]:
     """The versions of Python and of the packages that decide what an index holds."""
-    from importlib.metadata import version
-    from platform import python_version
-
-    packages = ("telerank", "numpy", "numba", "PyStemmer")
-    return {"python": python_version(), **{name: version(name) for name in packages}}
+    decide = ("python", "telerank", "numpy", "numba", "PyStemmer")
+    return {name: version for name, version in versions().items() if name in decide}

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from telerank.sparse.impacts import RowScores
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.segment import RowScores
 from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Phrase, Query, Ranking
@@ -52,8 +52,16 @@ class SparseRetriever(Retriever):
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         if self.threads == 1:
-            return super().__call__(stream)
-        return self._rank_in_threads(batch_queries(stream, max(self.batch, _BATCH)))
+            yield from super().__call__(stream)
+            return
+        running: deque[Future[list[Ranking]]] = deque()
+        with ThreadPoolExecutor(self.threads) as pool:
+            for batch in batch_queries(stream, max(self.batch, _BATCH)):
+                running.append(pool.submit(self.rank_batch, batch))
+                if len(running) > self.threads:
+                    yield from running.popleft().result()
+            while running:
+                yield from running.popleft().result()
 
     @property
     def call(self) -> str:
@@ -116,24 +124,13 @@ class SparseRetriever(Retriever):
             for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
                 start, end = end, end + len(rows)
                 ranked.append(Ranking.presorted(query, tuple(docnos[start:end]), scores))
-        return [_merge(query, ranked, self.depth) for query, ranked in zip(queries, lists, strict=True)]
+        return [self._merge(*answer) for answer in zip(queries, lists, strict=True)]
 
-    def _rank_in_threads(self, batches: Iterator[list[Query]]) -> Iterator[Ranking]:
-        running: deque[Future[list[Ranking]]] = deque()
-        with ThreadPoolExecutor(self.threads) as pool:
-            for batch in batches:
-                running.append(pool.submit(self.rank_batch, batch))
-                if len(running) > self.threads:
-                    yield from running.popleft().result()
-            while running:
-                yield from running.popleft().result()
-
-
-def _merge(query: Query, lists: list[Ranking], depth: int | None) -> Ranking:
-    """Merge the segments' rankings of a query."""
-    if len(lists) == 1:
-        return lists[0]
-    docnos = [docno for ranking in lists for docno in ranking.docnos]
-    scores = np.concatenate([ranking.scores for ranking in lists]) if lists else np.empty(0)
-    ranking = Ranking.ranked(query, docnos, scores)
-    return ranking if depth is None else ranking.cut(depth)
+    def _merge(self, query: Query, lists: list[Ranking]) -> Ranking:
+        """Merge the segments' rankings of a query."""
+        if len(lists) == 1:
+            return lists[0]
+        docnos = [docno for ranking in lists for docno in ranking.docnos]
+        scores = np.concatenate([ranking.scores for ranking in lists]) if lists else np.empty(0)
+        ranking = Ranking.ranked(query, docnos, scores)
+        return ranking if self.depth is None else ranking.cut(self.depth)

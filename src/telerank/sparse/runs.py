@@ -19,7 +19,7 @@ import numpy.typing as npt
 from telerank.compiled import compiled
 from telerank.stored import load_npy
 from telerank.text import Analyzer
-from telerank.text.tokenizers import BELONGS, JOINS
+from telerank.text.steps import BELONGS, JOINS
 
 _GAP = b"\n"  # between texts; separates tokens for every tokenizer
 

@@ -109,28 +109,20 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
                 raise IndexFault(f"{self.folder}: cannot be written to: {error}") from error
             raise
 
-    def add(self, docs: Iterable[Doc], *, update: bool = False, progress: Progress = silent) -> int:
+    def add(
+        self,
+        docs: Iterable[Doc],
+        *,
+        update: bool = False,
+        deleted: Iterable[str] = (),
+        progress: Progress = silent,
+    ) -> int:
         """Index documents as a new segment and return their number; ``update`` replaces documents.
+
+        The same commit deletes the documents of the docnos ``deleted``.
 
         Raises DocumentError if one cannot be stored or, without ``update``, is in the index already.
         """
-        return self._add(docs, (), update=update, progress=progress)
-
-    def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
-        """Delete documents and add others, which may have their docnos, or none, as one change.
-
-        Returns the number of the others. Raises DocumentError if one of them cannot be stored, or one of the
-        first is unknown.
-        """
-        stream = iter(docs)
-        first = list(islice(stream, 1))
-        if first:
-            return self._add(chain(first, stream), docnos, update=True, progress=progress)
-        if docnos:
-            self.delete(docnos)
-        return 0
-
-    def _add(self, docs: Iterable[Doc], deleted: Iterable[str], *, update: bool, progress: Progress) -> int:
         analyzer = Analyzer.parse(self.manifest.analyzer)
         with self._change():
             new = self._new_segment()
@@ -147,6 +139,20 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         if len(self.manifest.segments) > self._most_segments:
             self._fold(_first_small(self.manifest.segments), progress)
         return entry.documents
+
+    def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
+        """Delete documents and add others, which may have their docnos, or none, as one change.
+
+        Returns the number of the others. Raises DocumentError if one of them cannot be stored, or one of the
+        first is unknown.
+        """
+        stream = iter(docs)
+        first = list(islice(stream, 1))
+        if first:
+            return self.add(chain(first, stream), update=True, deleted=docnos, progress=progress)
+        if docnos:
+            self.delete(docnos)
+        return 0
 
     def delete(self, docnos: Iterable[str]) -> int:
         """Mark documents as deleted and return their number; raises DocumentError if one is unknown."""
@@ -241,7 +247,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             self._commit((*kept, _record_segment(new)))
 
     def _known_docnos(self, new: Path) -> list[str]:
-        """The docnos of the new segment that the index already holds."""
+        """The docnos of the new segment that the index holds, whose files are closed again."""
         if not self.manifest.segments:
             return []
         docs = SparseIndex(self.folder).docs
@@ -258,20 +264,18 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             number, row = index.docs.locate(docno)
             rows.setdefault(number, []).append(row)
         for number, deleted in rows.items():
-            entries[number] = self._write_marks(entries[number], index.segments[number].deleted, deleted)
+            entry, before = entries[number], index.segments[number].deleted
+            marks = np.zeros(entry.documents, np.bool_)
+            marks[: len(before)] = before
+            marks[deleted] = True
+            folder = self.folder / SEGMENTS / entry.name
+            name = f"deleted.{self.manifest.generation + 1}.npy"
+            np.save(folder / name, marks)
+            sync_folder(folder)
+            files = {key: file for key, file in entry.files.items() if key != entry.deleted}
+            files[name] = StoredFile.record(folder / name)
+            entries[number] = replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
         return tuple(entries)
-
-    def _write_marks(self, entry: SegmentEntry, before: np.ndarray, rows: list[int]) -> SegmentEntry:
-        marks = np.zeros(entry.documents, np.bool_)
-        marks[: len(before)] = before
-        marks[rows] = True
-        folder = self.folder / SEGMENTS / entry.name
-        name = f"deleted.{self.manifest.generation + 1}.npy"
-        np.save(folder / name, marks)
-        sync_folder(folder)
-        files = {key: file for key, file in entry.files.items() if key != entry.deleted}
-        files[name] = StoredFile.record(folder / name)
-        return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 
 def _first_small(entries: tuple[SegmentEntry, ...]) -> int:

@@ -8,20 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from telerank.errors import AnalyzerError
-from telerank.text.steps import TEXT_STEPS, TOKEN_STEPS, Function, Step, stop_words
-from telerank.text.tokenizers import TOKENIZERS, Tokenizer
+from telerank.text.steps import TEXT_STEPS, TOKEN_STEPS, TOKENIZERS, Function, Step, Tokenizer, stop_words
 
+# none splits text at blanks and changes nothing.
+#
+# english and french follow Lucene's EnglishAnalyzer and FrenchAnalyzer, except for the differences
+# listed in tests/parity/test_lucene_analysis.py. For French typed without accents: french|asciifold.
 PRESETS = {
     "none": "whitespace",
     "standard": "nfkc|casefold|words",
     "english": "nfkc|casefold|words|possessive|stop(english)|snowball(porter)",
     "french": "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)",
 }
-"""``none`` splits text at blanks and changes nothing.
-
-``english`` and ``french`` follow Lucene's EnglishAnalyzer and FrenchAnalyzer, except for the differences
-listed in tests/parity/test_lucene_analysis.py. For French typed without accents: ``french|asciifold``.
-"""
 
 _REMEMBERED = 1 << 17  # surface tokens
 
@@ -79,7 +77,7 @@ class Analyzer:
 
     @property
     def classes(self) -> bytes:
-        """The tokenizer's :attr:`~telerank.text.tokenizers.Tokenizer.classes` of bytes."""
+        """The tokenizer's :attr:`~telerank.text.steps.Tokenizer.classes` of bytes."""
         return self._tokenizer.classes
 
     def normalize(self, text: str) -> str:

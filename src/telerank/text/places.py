@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from telerank.text.analyzer import Analyzer
-from telerank.text.tokenizers import APOSTROPHES
+from telerank.text.steps import APOSTROPHES
 
 _RUNS = re.compile(r"[\0-\x7f]*[ \t\n\r]|\s+|\S+")  # nothing of a run composes with what is outside
 

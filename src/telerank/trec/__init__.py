@@ -5,9 +5,16 @@ line that does not follow its format raises a :class:`~telerank.errors.FormatErr
 trec_eval reads all the same is read with a :class:`~telerank.errors.FormatWarning` if ``strict`` is false.
 """
 
+from telerank.trec.columns import (
+    load_qrels,
+    read_qrels,
+    read_run,
+    write_json_lines,
+    write_qrels,
+    write_run,
+    write_submission,
+)
 from telerank.trec.files import numbered_lines, open_to_write
-from telerank.trec.qrels import load_qrels, read_qrels, write_qrels
-from telerank.trec.runs import read_run, write_json_lines, write_run, write_submission
 from telerank.trec.topics import read_topics
 
 __all__ = [

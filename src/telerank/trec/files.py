@@ -1,4 +1,7 @@
-"""Opening of text files, plain or compressed, for all readers and writers."""
+"""Formats of files: what each is called, how it is recognised, what reads it, and why a file has none.
+
+Opening of text files, plain or compressed, for all readers and writers.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,70 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, TypeAlias, cast
+from typing import Any, BinaryIO, Generic, TextIO, TypeAlias, TypeVar, cast
 
 from telerank.drafts import is_device, open_draft, replace_file
-from telerank.errors import FormatError, FormatWarning
+from telerank.errors import FormatError, FormatWarning, TelerankError
+
+# Whether each condition of a format holds (a truth value), and what to say if not.
+#
+# A condition without words is a mark that a file need not have: it only makes the format nearer.
+Conditions: TypeAlias = Iterable[tuple[object, str]]
+Failure = TypeVar("Failure", bound=TelerankError)
+Examined = TypeVar("Examined")
+Records = TypeVar("Records")
+_LIST_FORMATS = "all formats: telerank data ls"
+
+
+@dataclass(frozen=True)
+class Format(Generic[Examined, Records]):
+    """A format of collections, topics or qrels: a reader is such a record, and a line in a table of formats.
+
+    ``conditions`` examines the path of a collection, of which it reads names and the beginning of files only,
+    or the first line of topics or qrels. ``read`` takes what its table says. ``kinds`` are the kinds of files
+    of which a folder may have several, so that one has to be named:
+    ``smart(documents=MED.ALL, judgments=MED.REL)``; ``read`` takes such names by their kinds.
+    """
+
+    name: str
+    conditions: Callable[[Examined], Conditions]
+    read: Callable[..., Records]
+    description: str
+    kinds: tuple[str, ...] = ()
+
+    def recognises(self, examined: Examined) -> bool:
+        """Whether it has this format; conditions after the first that is not met are not examined."""
+        return holds(self.conditions(examined))
+
+
+def holds(conditions: Conditions) -> bool:
+    """Whether all conditions are met that a format must meet."""
+    return all(met for met, mismatch in conditions if mismatch)
+
+
+def add_nearest(error: Failure, formats: Iterable[Format[Examined, Records]], examined: Examined) -> Failure:
+    """Add notes to an error: the two formats that came nearest, why each failed, and how to list all."""
+    fits: list[tuple[int, str]] = []
+    for form in formats:
+        results = [(bool(met), mismatch) for met, mismatch in form.conditions(examined)]
+        mismatch = next((mismatch for met, mismatch in results if mismatch and not met), "")
+        fits.append((sum(met for met, _ in results), f"not {form.name}: {mismatch}"))
+    for _, note in sorted(fits, key=lambda fit: -fit[0])[:2]:
+        error.add_note(note)
+    error.add_note(_LIST_FORMATS)
+    return error
+
+
+def recognise_line(
+    path: str | Path, number: int, kind: str, line: Examined, formats: Iterable[Format[Examined, Records]]
+) -> Format[Examined, Records]:
+    """The first of several formats that the first line of a file has, or FormatError."""
+    form = next((form for form in formats if form.recognises(line)), None)
+    if form is None:
+        got = line.decode(errors="replace") if isinstance(line, bytes) else str(line)
+        raise add_nearest(FormatError(path, number, f"{kind} in a known format", got), formats, line)
+    return form
+
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _UNPACKERS: dict[str, Callable[[BinaryIO], Any]] = {
@@ -33,19 +96,19 @@ _PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".xz": partial(lzma.LZMAFile, mode="wb"),
 }
 BOM = b"\xef\xbb\xbf"
+# Bytes of the longest line.
 LONGEST = 1 << 28
-"""Bytes of the longest line."""
 _UNPACKED, _RATIO = 1 << 26, 200  # bytes, and times of the compressed size (text: about 4 to 30)
+# An escape of JSON; the group has half of a surrogate pair without its other half.
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""An escape of JSON; the group has half of a surrogate pair without its other half."""
 _NOT_IN_AN_ID = re.compile("^\ufeff|[ \t\n\r\v\f\0]")  # splits, cuts or hides a column for trec_eval
 
 
+# Called when a file is written: how that was made which it holds.
 Record: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Called when a file is written: how that was made which it holds."""
 
 
 @contextmanager
@@ -65,8 +128,7 @@ def open_to_write(path: str | Path, record: Record | None = None) -> Iterator[Te
     if is_device(target):
         record = None
     with open_draft(target) as file:
-        pack = _PACKERS.get(target.suffix, nullcontext)
-        with pack(file) as packed, _write_text(packed) as text:
+        with _PACKERS.get(target.suffix, nullcontext)(file) as packed, _write_text(packed) as text:
             yield text
         if record is not None:
             written = json.dumps(record(), indent=1, ensure_ascii=False) + "\n"
@@ -120,8 +182,9 @@ class _Unpacked(io.RawIOBase):
         count: int = self._content.readinto(buffer)  # type: ignore[attr-defined]
         self._size += count
         if self._size > self._limit:
-            what = f"a file that does not unpack to more than {_RATIO} times its size"
-            raise FormatError(self._path, None, what)
+            raise FormatError(
+                self._path, None, f"a file that does not unpack to more than {_RATIO} times its size"
+            )
         return count
 
 

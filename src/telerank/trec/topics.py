@@ -17,8 +17,7 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from telerank.errors import FormatError
-from telerank.trec.files import check_id, first_value, numbered_lines, parse_object
-from telerank.trec.recognition import Format, recognise_line
+from telerank.trec.files import Format, check_id, first_value, numbered_lines, parse_object, recognise_line
 from telerank.types import Query
 
 _Lines: TypeAlias = Iterator[tuple[int, str]]
@@ -37,8 +36,8 @@ _FIELDS = _SAME | {name: name for name in _OTHER}  # other tags are mark-up with
 _RECORD = re.compile(r"\.I(?:\s+(.*))?")
 _FIELD = re.compile(r"\.([A-Z])\s*")
 _KNOWN = "TAWBXKCN"
+# A number of a document or a query; the group has it without leading zeros.
 NUMBER = re.compile(r"0*(0|[1-9][0-9]{0,17})")
-"""A number of a document or a query; the group has it without leading zeros."""
 
 
 def read_topics(
@@ -105,8 +104,10 @@ def _tsv(path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
 
 def _car(_path: str | Path, lines: _Lines, _field: str | None) -> _Numbered:
     for number, line in lines:
-        headings = line.removeprefix("enwiki:").split("/")
-        yield number, Query(line, " ".join(unquote(heading) for heading in headings))
+        yield (
+            number,
+            Query(line, " ".join(unquote(heading) for heading in line.removeprefix("enwiki:").split("/"))),
+        )
 
 
 def _jsonl(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
@@ -148,8 +149,7 @@ def _trec(path: str | Path, lines: _Lines, field: str | None) -> _Numbered:
 
 
 def _unescape(text: str) -> str:
-    plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-    return _LABEL.sub("", " ".join(plain.split()))
+    return _LABEL.sub("", " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text).split()))
 
 
 def _read_fields(
@@ -297,8 +297,7 @@ _FORMATS: tuple[Format[str, _Numbered], ...] = (
         "<DOC> with <DOCNO>, the rest is the text",
     ),
 )
+# The formats of topics by name; the first that a file's first line has is its format.
+#
+# Their readers take the path, the numbered lines, and the field that is the text.
 TOPICS_FORMATS: Mapping[str, Format[str, _Numbered]] = {form.name: form for form in _FORMATS}
-"""The formats of topics by name; the first that a file's first line has is its format.
-
-Their readers take the path, the numbered lines, and the field that is the text.
-"""

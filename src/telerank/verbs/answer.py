@@ -19,10 +19,9 @@ from telerank.types import Answer, Answers, ProgressSetting, Query
 from telerank.verbs.search import open_queries, read_queries
 
 if TYPE_CHECKING:
-    from telerank.answers.predictions import AnswerRun
     from telerank.answers.scorer import SpanReader
-    from telerank.answers.stage import ReadAnswers
-    from telerank.models.readers.reader import Reader
+    from telerank.answers.stage import AnswerRun, ReadAnswers
+    from telerank.models.readers import Reader
     from telerank.reranking.stage import Docs
 
 __all__ = ["AnswerSentence", "answer", "in_sentence", "open_answers", "read", "reader"]
@@ -120,7 +119,7 @@ def answer(
     CollectionError
         If there is no such collection or split, it has no query, or a qid comes twice.
     """
-    from telerank.answers.predictions import AnswerRun
+    from telerank.answers.stage import AnswerRun
 
     opened = Index(index) if isinstance(index, str | Path) else index
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)

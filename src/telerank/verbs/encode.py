@@ -23,8 +23,8 @@ from telerank.types import ProgressSetting, silent
 from telerank.verbs.index import open_source, stream_documents
 
 if TYPE_CHECKING:
-    from telerank.dense.approximate import RecallReport
     from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.retriever import RecallReport
     from telerank.dense.vectors import Vectors
 
 _QUERIES = 200  # queries of a collection that the recall of an approximate index is measured with
@@ -180,7 +180,7 @@ def _approximate(
     encoder: TorchEncoder,
     progress: ProgressSetting,
 ) -> RecallReport:
-    from telerank.dense.approximate import build_approximate
+    from telerank.dense.retriever import build_approximate
 
     streams = source.queries.values() if isinstance(source, Collection) else ()
     texts = [query.text for query in islice(chain.from_iterable(stream() for stream in streams), _QUERIES)]

@@ -12,7 +12,7 @@ from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import warn_unread
 from telerank.dense.manifest import describe_vectors
 from telerank.errors import IndexFault
-from telerank.retrieval.folder_record import read_record, recorded_docs, replacing_record
+from telerank.retrieval.folder_update import read_record, recorded_docs, replacing_record
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.sparse.index import SparseIndex

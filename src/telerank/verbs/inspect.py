@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
 
-from telerank.corpus.collection import Collection
-from telerank.corpus.contents import find_docs
+from telerank.corpus.collection import Collection, find_docs
 from telerank.errors import CollectionError
 from telerank.parameters import (
     BatchTokens,

@@ -13,11 +13,11 @@ from reader_place import LENGTHS, squad_file
 from small_training import ON_CPU, losses
 
 import telerank as tr
-from telerank.corpus.article_parts import ArticleParts, article_name, is_parted_by, write_parts
+from telerank.corpus.derived.articles import ArticleParts, article_name, is_parted_by, write_parts
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError
 from telerank.models.pairs.pair import PASSAGE, batch_of
-from telerank.models.readers.reader import fresh_reader, load_reader
+from telerank.models.readers import fresh_reader, load_reader
 from telerank.training.parallel import Processes
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.training.reader.questions import describe_left_out, read_questions
@@ -379,7 +379,7 @@ def test_wrong_settings_are_refused_in_a_line(tmp_path, changes, words):
 
 def test_the_verb_and_the_command_train(asking, tmp_path, monkeypatch):
     import yaml
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from telerank.cli.main import app
 

@@ -1,18 +1,22 @@
-"""``telerank evaluate``, ``compare``, ``depth`` and ``consistency``: what runs are worth."""
+"""``telerank evaluate``, ``compare``, ``depth``, ``consistency``: the worth of runs and predicted answers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Le
 
 from telerank.cli import options
-from telerank.cli.derive import derive
-from telerank.cli.runs.predictions import measure_predictions, refuse_of_runs
+from telerank.cli.commands import derive
+from telerank.cli.options import JudgedOptions, open_collection
 from telerank.errors import MeasureError
 from telerank.parameters import FieldsOf, Flags, Help, Measures, RelevanceLevel
 from telerank.verbs import evaluate as verbs
+
+if TYPE_CHECKING:
+    from telerank.evaluation.measures import MeasureNames
+    from telerank.verbs.evaluate import AnswerEvaluations
 
 _RUN_MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 
@@ -154,3 +158,24 @@ def consistency(
     options.check_one_dash([reference, *run])
     cuts = options.parse_depths(depths)
     report.write(consistency(reference, run, cuts, reference_depth=reference_depth))
+
+
+def measure_predictions(
+    given: JudgedOptions, measures: MeasureNames | None, values: tuple[str | None, float] = (None, 1.0)
+) -> AnswerEvaluations:
+    """The evaluations of files of predictions; ``values`` are the file of no-answer, and the threshold."""
+    from telerank.verbs.evaluate import ANSWER_MEASURES, evaluate_answers
+
+    data = open_collection(given.qrels, given.format, given.encoding)
+    no_answer, threshold = values
+    chosen = tuple(ANSWER_MEASURES) if measures is None else measures
+    return evaluate_answers(
+        given.run, data, chosen, split=given.split, no_answer=no_answer, threshold=threshold
+    )
+
+
+def refuse_of_runs(**given: object) -> None:
+    """Raise MeasureError if an option is set that predicted answers do not have."""
+    for name, value in given.items():
+        if value not in (None, False):
+            raise MeasureError(f"--{name} is for runs, and these are predicted answers")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from annotated_types import Ge
 
 from telerank.cli import console, options
-from telerank.cli.derive import derive
+from telerank.cli.commands import derive
 from telerank.computing import PairComputing
 from telerank.errors import CollectionError, ModelError
 from telerank.parameters import FieldsOf, Flags, Help, Split
@@ -73,7 +73,7 @@ def rerank(
         raise ModelError("rerank: --dev needs --collection, which has its queries and qrels")
     options.check_one_dash([run, *([dev] if dev else [])])
     import telerank as tr
-    from telerank.corpus.readers.topics_qrels import open_topics
+    from telerank.corpus.readers.plain import open_topics
     from telerank.verbs.rerank import DevRun, rerank_run
     from telerank.verbs.train import is_first_process
 

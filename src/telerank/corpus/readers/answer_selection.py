@@ -4,21 +4,54 @@ Every candidate is a document, and those of a question are its pool ``SPLIT/cand
 file. Candidates that answer have grade 1, the others 0. A question without an answer keeps its grades of 0,
 so that it counts as 0 in every mean; notes count such questions. A folder has a file for each split, named
 after it.
+
+``wikiqa``: Questions of Bing with the sentences of a Wikipedia page.
+
+A line has question, document and sentence, each with its id, and the label; sentences are the documents,
+with the page as title. ``WikiQA.tsv`` beside the files of splits has the same questions again, and is not
+read.
+
+Source: Yang et al., WikiQA: A Challenge Dataset for Open-Domain Question Answering, EMNLP 2015
+(microsoft.com/download, id 52419). Licence: Microsoft Research Data License.
+
+``trecqa``: Questions of TREC with sentences, as pseudo-XML with a line of tokens for each text.
+
+``<QApairs id='1'>`` has a ``<question>``, and any number of ``<positive>`` and ``<negative>``, in each of
+which the first line is the text, tokens separated by tabs. Further lines (parts of speech, entities) are
+left out. A sentence's docno is its query's id and its position, ``1-0``.
+
+Source: Wang, Smith and Mitamura, What is the Jeopardy Model?, EMNLP-CoNLL 2007, in the edition of Yao et
+al. 2013 (code.google.com/p/jacana). Licence: none stated.
+
+``parallel``: Questions and sentences in four parallel files, as castorini distributes WikiQA and TREC-QA.
+
+==========  ===========================================
+``a.toks``  the question, once for each of its sentences
+``b.toks``  the sentence
+``id.txt``  the question's id
+``sim.txt`` the label, 0 or 1
+==========  ===========================================
+
+A collection is a folder with these files, or of such folders, each a split named as the folder. A
+sentence's docno is its line in the files, after the split if there are several (``test-12``).
+
+Source: github.com/castorini/data (Rao, He and Lin, CIKM 2016). Licence: that of each set.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeAlias
 
 from telerank.corpus.collection import Collection, rank_in_order
 from telerank.corpus.reading import (
     WHOLE,
+    bind_parts,
     find_file,
     is_note,
     list_few,
@@ -28,25 +61,16 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import check_id, numbered_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, check_id, numbered_lines
 from telerank.types import Doc, Qrel, Query, Ranking
 
-_CANDIDATES = "candidates"
 LABELS = {"0": False, "1": True}
+# A question and its candidates, each with whether it answers the question.
+CandidateQuestion: TypeAlias = tuple[Query, tuple[tuple[Doc, bool], ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateQuestion:
-    """A question and its candidates, each with whether it answers the question."""
-
-    query: Query
-    candidates: tuple[tuple[Doc, bool], ...]
-
-
+# Reads a file, with an encoding and the prefix of ids that the file does not state.
 ReadQuestions = Callable[[Path, str, str], Iterator[CandidateQuestion]]
-"""Reads a file, with an encoding and the prefix of ids that the file does not state."""
-_Load = Callable[[], tuple[CandidateQuestion, ...]]
 
 
 def candidate_format(
@@ -67,74 +91,67 @@ def candidate_format(
         files = form.read(path) or ({WHOLE: path} if path.is_file() and not parts else {})
         if not files:
             raise CollectionError(f"{path}: {missing}")
-        several = len(files) > 1
         load = {
-            split: cache(partial(_read_split, read, file, encoding, f"{split}-" if several else ""))
+            split: cache(partial(_read_split, read, file, encoding, f"{split}-" if len(files) > 1 else ""))
             for split, file in files.items()
         }
+
+        def docs() -> Iterator[Doc]:
+            """The candidates of all splits; one with the docno of an earlier one must have its text."""
+            known: dict[str, Doc] = {}
+            for split, questions in load.items():
+                for doc in (doc for _, candidates in questions() for doc, _ in candidates):
+                    if known.setdefault(doc.docno, doc) is doc:
+                        yield doc
+                    elif known[doc.docno] != doc:
+                        what = f"one text for the candidate {doc.docno}"
+                        raise FormatError(files[split], None, what, doc.text)
+
+        def unanswered() -> int:
+            every = (candidates for questions in load.values() for _, candidates in questions())
+            return sum(not any(answers for _, answers in candidates) for candidates in every)
+
         return Collection(
             path.name,
             form.name,
-            lambda: _distinct_docs(load, files),
-            {split: partial(_queries, questions) for split, questions in load.items()},
-            {split: partial(_qrels, questions) for split, questions in load.items()},
-            pools={f"{split}/{_CANDIDATES}": partial(_pool, questions) for split, questions in load.items()},
-            candidates=_CANDIDATES,
+            docs,
+            bind_parts(load, lambda questions: (query for query, _ in questions)),
+            bind_parts(load, _qrels),
+            pools={f"{split}/candidates": pool for split, pool in bind_parts(load, _pool).items()},
+            candidates="candidates",
             source=source,
-            notes=lambda: {"questions_without_answer": sum(map(_unanswered, load.values()))},
+            notes=lambda: {"questions_without_answer": unanswered()},
             unread=unread_files(path, [*files.values(), *(find_file(path, part) for part in parts)]),
         )
 
     return Format(form.name, form.conditions, open_questions, form.description)
 
 
-def _unanswered(questions: _Load) -> int:
-    return sum(not any(answers for _, answers in question.candidates) for question in questions())
-
-
 def _read_split(read: ReadQuestions, path: Path, encoding: str, prefix: str) -> tuple[CandidateQuestion, ...]:
     questions = tuple(read(path, encoding, prefix))
     seen = set[str]()
-    for question in questions:
-        qid, docnos = question.query.qid, [doc.docno for doc, _ in question.candidates]
-        if qid in seen:
-            raise FormatError(path, None, f"query {qid} once, with its candidates together")
-        if len({*docnos}) < len(docnos):
-            raise FormatError(path, None, f"each candidate of query {qid} once")
-        seen.add(qid)
+    for query, candidates in questions:
+        if query.qid in seen:
+            raise FormatError(path, None, f"query {query.qid} once, with its candidates together")
+        if len({doc.docno for doc, _ in candidates}) < len(candidates):
+            raise FormatError(path, None, f"each candidate of query {query.qid} once")
+        seen.add(query.qid)
     return questions
 
 
-def _distinct_docs(load: Mapping[str, _Load], files: Mapping[str, Path]) -> Iterator[Doc]:
-    """The candidates of all splits; one with the docno of an earlier one must have its text."""
-    known: dict[str, Doc] = {}
-    for split, questions in load.items():
-        for doc in (doc for question in questions() for doc, _ in question.candidates):
-            if known.setdefault(doc.docno, doc) is doc:
-                yield doc
-            elif known[doc.docno] != doc:
-                raise FormatError(files[split], None, f"one text for the candidate {doc.docno}", doc.text)
+def _qrels(questions: Iterable[CandidateQuestion]) -> Iterator[Qrel]:
+    for query, candidates in questions:
+        yield from (Qrel(query.qid, doc.docno, int(answers)) for doc, answers in candidates)
 
 
-def _queries(questions: _Load) -> Iterator[Query]:
-    return (question.query for question in questions())
-
-
-def _qrels(questions: _Load) -> Iterator[Qrel]:
-    for question in questions():
-        for doc, answers in question.candidates:
-            yield Qrel(question.query.qid, doc.docno, int(answers))
-
-
-def _pool(questions: _Load) -> Iterator[Ranking]:
-    for question in questions():
-        yield rank_in_order(question.query, (doc.docno for doc, _ in question.candidates))
+def _pool(questions: Iterable[CandidateQuestion]) -> Iterator[Ranking]:
+    return (rank_in_order(query, (doc.docno for doc, _ in candidates)) for query, candidates in questions)
 
 
 def _group(rows: Iterable[tuple[Query, Doc, bool]]) -> Iterator[CandidateQuestion]:
     """The questions of lines that each have a question and a candidate; those of a question are together."""
     for query, own in groupby(rows, itemgetter(0)):
-        yield CandidateQuestion(query, tuple((doc, answers) for _, doc, answers in own))
+        yield query, tuple((doc, answers) for _, doc, answers in own)
 
 
 def split_files(files: Iterable[Path]) -> dict[str, Path]:
@@ -161,8 +178,12 @@ def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Quer
             continue
         if len(columns) != len(_WIKIQA) or columns[-1] not in LABELS:
             names = ", ".join(_WIKIQA)
-            what = f"{len(_WIKIQA)} columns with tabs between, {names}, of which the last is 0 or 1"
-            raise FormatError(path, number, what, line)
+            raise FormatError(
+                path,
+                number,
+                f"{len(_WIKIQA)} columns with tabs between, {names}, of which the last is 0 or 1",
+                line,
+            )
         qid, question, _, title, docno, sentence, label = columns
         doc = Doc(check_id(docno, "SentenceID", path, number), sentence, title)
         yield Query(check_id(qid, "QuestionID", path, number), question), doc, LABELS[label]
@@ -186,15 +207,6 @@ WIKIQA = candidate_format(
     missing=f"no file with the columns {', '.join(_WIKIQA)}",
     source="microsoft.com/download, id 52419",
 )
-"""Questions of Bing with the sentences of a Wikipedia page.
-
-A line has question, document and sentence, each with its id, and the label; sentences are the documents,
-with the page as title. ``WikiQA.tsv`` beside the files of splits has the same questions again, and is not
-read.
-
-Source: Yang et al., WikiQA: A Challenge Dataset for Open-Domain Question Answering, EMNLP 2015
-(microsoft.com/download, id 52419). Licence: Microsoft Research Data License.
-"""
 
 _QA_PAIRS = re.compile(r"""<QApairs\s++id\s*+=\s*+['"]([^'"<>]*+)['"]\s*+>""", re.IGNORECASE)
 _QA_ELEMENTS = ("<question>", "<positive>", "<negative>")
@@ -212,8 +224,9 @@ def _read_trecqa(path: Path, encoding: str, prefix: str) -> Iterator[CandidateQu
             questions = [text for tag, text in texts if tag == "<question>"]
             if len(questions) != 1:
                 raise FormatError(path, number, f"one <question> in {qid}", str(len(questions)))
-            candidates = [(text, tag == "<positive>") for tag, text in texts if tag != "<question>"]
-            yield number_candidates(qid, questions[0], candidates)
+            yield number_candidates(
+                qid, questions[0], [(text, tag == "<positive>") for tag, text in texts if tag != "<question>"]
+            )
             qid = ""
         elif name in _QA_ELEMENTS and qid:
             texts.append((name, _read_element(path, number, name, lines)))
@@ -242,7 +255,7 @@ def _read_element(path: Path, begun: int, name: str, lines: Iterator[tuple[int, 
 def number_candidates(qid: str, question: str, candidates: Iterable[tuple[str, bool]]) -> CandidateQuestion:
     """A question whose sentences have no ids: they are its own and their positions, ``1-0``."""
     docs = ((Doc(f"{qid}-{n}", text), answers) for n, (text, answers) in enumerate(candidates))
-    return CandidateQuestion(Query(qid, question), tuple(docs))
+    return Query(qid, question), tuple(docs)
 
 
 def _trecqa_files(path: Path) -> dict[str, Path]:
@@ -265,15 +278,6 @@ TRECQA = candidate_format(
     missing="no file that begins with <QApairs id='…'>",
     source="code.google.com/p/jacana",
 )
-"""Questions of TREC with sentences, as pseudo-XML with a line of tokens for each text.
-
-``<QApairs id='1'>`` has a ``<question>``, and any number of ``<positive>`` and ``<negative>``, in each of
-which the first line is the text, tokens separated by tabs. Further lines (parts of speech, entities) are
-left out. A sentence's docno is its query's id and its position, ``1-0``.
-
-Source: Wang, Smith and Mitamura, What is the Jeopardy Model?, EMNLP-CoNLL 2007, in the edition of Yao et
-al. 2013 (code.google.com/p/jacana). Licence: none stated.
-"""
 
 _PARALLEL = ("id.txt", "a.toks", "b.toks", "sim.txt")
 
@@ -283,8 +287,11 @@ def _read_parallel(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Que
     files = [numbered_lines(require_file(path, name), encoding, blank=True) for name in _PARALLEL]
     for number, lines in enumerate(zip_longest(*files), 1):
         if None in lines:
-            short = path / _PARALLEL[lines.index(None)]
-            raise FormatError(short, number, f"as many lines as the longest of {', '.join(_PARALLEL)}")
+            raise FormatError(
+                (path / _PARALLEL[lines.index(None)]),
+                number,
+                f"as many lines as the longest of {', '.join(_PARALLEL)}",
+            )
         qid, question, sentence, label = (line.strip() for _, line in lines)
         if label not in LABELS:
             raise FormatError(path / _PARALLEL[-1], number, "0 or 1", label)
@@ -323,17 +330,3 @@ PARALLEL = candidate_format(
     source="github.com/castorini/data",
     parts=_PARALLEL,
 )
-"""Questions and sentences in four parallel files, as castorini distributes WikiQA and TREC-QA.
-
-==========  ===========================================
-``a.toks``  the question, once for each of its sentences
-``b.toks``  the sentence
-``id.txt``  the question's id
-``sim.txt`` the label, 0 or 1
-==========  ===========================================
-
-A collection is a folder with these files, or of such folders, each a split named as the folder. A
-sentence's docno is its line in the files, after the split if there are several (``test-12``).
-
-Source: github.com/castorini/data (Rao, He and Lin, CIKM 2016). Licence: that of each set.
-"""

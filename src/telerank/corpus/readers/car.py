@@ -44,9 +44,8 @@ import cbor2
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import bind, list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import check_id, open_bytes
-from telerank.trec.qrels import read_qrels
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec import read_qrels
+from telerank.trec.files import Conditions, Format, check_id, open_bytes
 from telerank.trec.topics import read_topics
 from telerank.types import Doc, Query
 
@@ -63,13 +62,10 @@ def read_paragraphs(path: str | Path) -> Iterator[Doc]:
     """Read the paragraphs of a CBOR file, plain or compressed, one at a time."""
     for number, item in _items(path, (PARAGRAPHS,)):
         try:
-            tag, docno, bodies = item
-            text = "".join(_body_text(body) for body in bodies)
-            name = docno.decode("ascii")
+            docno, bodies = _untag(item, max(3, len(item)))  # no more than these
+            name, text = docno.decode("ascii"), "".join(map(_body_text, bodies))
         except (TypeError, ValueError, AttributeError, IndexError) as error:
             raise FormatError(path, None, f"a paragraph as item {number}", _describe(item)) from error
-        if tag != 0:
-            raise FormatError(path, None, f"a paragraph as item {number}", _describe(item))
         yield Doc(check_id(name, "paragraph id", path), text)
 
 
@@ -80,13 +76,18 @@ def read_outlines(path: str | Path) -> Iterator[Query]:
     """
     for number, item in _items(path, (OUTLINES, PAGES)):
         try:
-            tag, name, page, parts = item[:4]
+            name, page, parts = _untag(item, 4)
             queries = dict(_paths([(page.decode("utf-8"), name)], parts))
         except (TypeError, ValueError, AttributeError, IndexError) as error:
             raise FormatError(path, None, f"a page as item {number}", _describe(item)) from error
-        if tag != 0:
-            raise FormatError(path, None, f"a page as item {number}", _describe(item))
         yield from (Query(check_id(qid, "heading id", path), text) for qid, text in queries.items())
+
+
+def _untag(item: object, length: int) -> list[Any]:
+    """The first values of an item that follow its tag, which is 0."""
+    if not isinstance(item, list) or len(item) < length or item[0] != 0:
+        raise ValueError(_describe(item))
+    return item[1:length]
 
 
 def _describe(item: object) -> str:
@@ -126,9 +127,9 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
                 if window.take() != _LIST:
                     raise FormatError(path, None, "a list of items after the header")
             else:
-                yield number, item
-                number += 1
-            while window.peek() not in ({_BREAK} if headed else {b""}):
+                yield 1, item
+                number = 2
+            while window.peek() != (_BREAK if headed else b""):
                 yield number, window.item()
                 number += 1
         except cbor2.CBORDecodeError as error:
@@ -208,31 +209,35 @@ def _conditions(path: Path) -> Conditions:
 
 def _open(path: Path, encoding: str) -> Collection:
     del encoding  # CBOR's text is UTF-8
-    files = [(file, _car_kind(file)) for file in list_files(path)]
-    if not any(kind is not None for _, kind in files):
+    kinds = {file: _car_kind(file) for file in list_files(path)}
+    if not any(kind is not None for kind in kinds.values()):
         raise CollectionError(f"{path}: expected TREC-CAR files of paragraphs or outlines (.cbor)")
-    readers = {_stem(file): partial(read_outlines, file) for file, kind in files if kind == PAGES}
-    readers |= {_stem(file): partial(read_outlines, file) for file, kind in files if kind == OUTLINES}
-    readers |= {
-        _stem(file): partial(read_topics, file, format="car")
-        for file, kind in files
-        if kind is None and _TOPICS.search(plain_name(file))
+    topics = [file for file, kind in kinds.items() if kind is None and _TOPICS.search(plain_name(file))]
+    readers = {
+        # outlines replace pages of the same name
+        **{_stem(file): partial(read_outlines, file) for file, kind in kinds.items() if kind == PAGES},
+        **{_stem(file): partial(read_outlines, file) for file, kind in kinds.items() if kind == OUTLINES},
+        **{_stem(file): partial(read_topics, file, format="car") for file in topics},
     }
     judged: dict[str, Path] = {}
     levels: dict[str, tuple[str, str]] = {}
-    for file, _ in files:
+    for file in kinds:
         if _QRELS.search(plain_name(file)):
             match, stem = _LEVEL.search(plain_name(file)), _stem(file)
             level = match[1] if match and match[1] in _STEPS else ""
             split = f"{stem}-{level}" if level else stem
             judged[split], levels[split] = file, (stem, level)
     levels |= {stem: (stem, "") for stem in readers}
+
+    def queries(read: Callable[[], Iterator[Query]], level: str) -> Iterator[Query]:
+        return (query for query in read() if not level or query.qid.count("/") == _STEPS[level])
+
     return Collection(
         name=path.name if path.is_dir() else _stem(path),
         format=TREC_CAR.name,
-        docs=partial(read_all, read_paragraphs, [file for file, kind in files if kind == PARAGRAPHS]),
+        docs=partial(read_all, read_paragraphs, [file for file, kind in kinds.items() if kind == PARAGRAPHS]),
         queries={
-            split: partial(_queries_of_level, readers[stem], level)
+            split: partial(queries, readers[stem], level)
             for split, (stem, level) in sorted(levels.items())
             if stem in readers
         },
@@ -252,10 +257,6 @@ def _stem(file: Path) -> str:
     for affix in ("topics.", "qrels."):
         name = name.removeprefix(affix)
     return _LEVEL.sub("", name.partition(".cbor")[0].removesuffix(".txt").removesuffix(".qrels"))
-
-
-def _queries_of_level(read: Callable[[], Iterator[Query]], level: str) -> Iterator[Query]:
-    return (query for query in read() if not level or query.qid.count("/") == _STEPS[level])
 
 
 TREC_CAR = Format("trec-car", _conditions, _open, "TREC-CAR: CBOR files of paragraphs and outlines")

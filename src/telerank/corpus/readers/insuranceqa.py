@@ -6,6 +6,10 @@ the split, ``test-1`` for the first. All question files of a split must have the
 The file of all questions without splits adds nothing and is not read.
 
 Source: github.com/shuzi/insuranceQA (Feng et al. 2015). Licence as stated there: research purposes only.
+
+``insuranceqa``: The original texts. Pools are ``test/100``, ``test/500``, … for each size there is.
+
+``insuranceqa-token``: The tokenised variety, which must be chosen with ``format`` if a folder contains both.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection, rank_in_order
 from telerank.corpus.reading import (
+    bind,
     find_file,
     has_file,
     list_files,
@@ -26,8 +31,7 @@ from telerank.corpus.reading import (
     read_columns,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import numbered_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, numbered_lines
 from telerank.types import Doc, Qrel, Query, Ranking
 
 _SPLITS = ("train", "valid", "test")
@@ -74,8 +78,11 @@ class _Folder:
 
     def notes(self) -> dict[str, int]:
         texts = (line.partition("\t")[2] for _, line in numbered_lines(self.answers, self.encoding))
-        strange = sum(not _WORD.fullmatch(token) for text in texts for token in text.split(" ") if token)
-        return {"tokens_that_stand_for_themselves": strange}
+        return {
+            "tokens_that_stand_for_themselves": sum(
+                not _WORD.fullmatch(token) for text in texts for token in text.split(" ") if token
+            )
+        }
 
     def read(self, split: str, size: int | None = None) -> Iterator[InsuranceQuestion]:
         """The questions of a split from the file with pools of this size, by default the smallest."""
@@ -103,8 +110,11 @@ class _Folder:
     def pool(self, split: str, size: int) -> Iterator[Ranking]:
         for first, question in zip_longest(self.read(split), self.read(split, size)):
             if first is None or question is None or first.query != question.query:
-                what = f"the questions of the smallest pool; see {(question or first).query.qid}"
-                raise FormatError(self.questions[split][size], None, what)
+                raise FormatError(
+                    self.questions[split][size],
+                    None,
+                    f"the questions of the smallest pool; see {(question or first).query.qid}",
+                )
             yield rank_in_order(question.query, question.pool)
 
     def _decode(self, text: str, path: Path, number: int) -> str:
@@ -126,8 +136,12 @@ def _find_folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder |
         match = _QUESTION_FILE.fullmatch(plain_name(file))
         if match and match[1] == variety:
             questions[match[3]][int(match[2])] = file
-    ascending = {split: dict(sorted(files.items())) for split, files in questions.items() if files}
-    return _Folder(vocabulary, answers, ascending, encoding)
+    return _Folder(
+        vocabulary,
+        answers,
+        {split: dict(sorted(files.items())) for split, files in questions.items() if files},
+        encoding,
+    )
 
 
 def _conditions(variety: str, path: Path) -> Conditions:
@@ -144,12 +158,13 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
         raise CollectionError(
             f"{path}: expected vocabulary and InsuranceQA.label2answer.{variety}.encoded in it"
         )
+    splits = {split: split for split in folder.questions}
     return Collection(
         name=path.name,
         format=(INSURANCEQA if variety == "raw" else INSURANCEQA_TOKEN).name,
         docs=folder.docs,
-        queries={split: partial(folder.queries, split) for split in folder.questions},
-        qrels={split: partial(folder.qrels, split) for split in folder.questions},
+        queries=bind(folder.queries, splits),
+        qrels=bind(folder.qrels, splits),
         pools={
             f"{split}/{size}": partial(folder.pool, split, size)
             for split, files in folder.questions.items()
@@ -167,7 +182,6 @@ INSURANCEQA = Format(
     partial(_open, "raw"),
     "InsuranceQA v2: vocabulary, InsuranceQA.label2answer.raw.encoded, …",
 )
-"""The original texts. Pools are ``test/100``, ``test/500``, … for each size there is."""
 
 INSURANCEQA_TOKEN = Format(
     "insuranceqa-token",
@@ -175,4 +189,3 @@ INSURANCEQA_TOKEN = Format(
     partial(_open, "token"),
     "InsuranceQA v2, tokenised: InsuranceQA.label2answer.token.encoded, …",
 )
-"""The tokenised variety, which must be chosen with ``format`` if a folder contains both."""

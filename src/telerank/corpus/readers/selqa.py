@@ -27,8 +27,7 @@ from telerank.corpus.readers.answer_selection import (
 )
 from telerank.corpus.reading import list_few, plain_name, read_first_keys, read_text
 from telerank.errors import FormatError
-from telerank.trec.files import describe_json, numbered_lines, parse_json
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, describe_json, numbered_lines, parse_json
 
 _KEYS = {"question", "candidates", "answers"}
 
@@ -54,8 +53,12 @@ def _read_json(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple[str,
             raise FormatError(path, None, f"a question with candidates and answers as item {position}")
         for answer in answers:
             if isinstance(answer, bool) or not isinstance(answer, int) or not 0 <= answer < len(texts):
-                what = f"answers of item {position} that are positions of its candidates"
-                raise FormatError(path, None, what, describe_json(answer))
+                raise FormatError(
+                    path,
+                    None,
+                    f"answers of item {position} that are positions of its candidates",
+                    describe_json(answer),
+                )
         yield question, [(text, n in answers) for n, text in enumerate(texts)]
 
 
@@ -64,8 +67,7 @@ def _read_tsv(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple[str, 
     for number, line in numbered_lines(path, encoding):
         columns = line.split("\t")
         if len(columns) != 3 or columns[2].strip() not in LABELS:
-            what = "3 columns with tabs between: question, sentence, 0 or 1"
-            raise FormatError(path, number, what, line)
+            raise FormatError(path, number, "3 columns with tabs between: question, sentence, 0 or 1", line)
         rows.append((columns[0], columns[1], LABELS[columns[2].strip()]))
     for question, own in groupby(rows, itemgetter(0)):
         yield question, [(text, answers) for _, text, answers in own]

@@ -16,12 +16,22 @@ Such a file becomes a collection as follows:
   occurrence (``tally.moved``) or to the one nearest to the offset (``tally.nearest``); in COVID-QA
   this repairs all of 234 offsets, which are off by one to three characters. An answer that is blank or does
   not occur is not a span; it is kept in ``QASet.unlocated`` as the file has it.
+
+``squad``: A file, or a folder with a file for each split, named after it (``train-v1.1.json``).
+
+A file whose name has no split is the split ``all``; if two have the same split, splits have the whole file
+names. In a folder of several files docnos begin with the split (``dev-3-7``).
+
+Sources, and licences as stated there: SQuAD 1.1 and 2.0, rajpurkar.github.io/SQuAD-explorer, CC BY-SA 4.0.
+PIAF, piaf.etalab.studio, MIT. FQuAD, fquad.illuin.tech, CC BY-NC-SA, for research. SQuAD-FR,
+github.com/Alikabbadj/French-SQuAD, made by machine from SQuAD. COVID-QA,
+github.com/deepset-ai/COVID-QA, Apache-2.0. XQuAD, github.com/google-deepmind/xquad, CC BY-SA 4.0.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -30,6 +40,7 @@ from typing import Any, TypeVar
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
+    bind_parts,
     list_few,
     name_splits,
     plain_name,
@@ -38,8 +49,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import check_id, describe_json, parse_json
-from telerank.trec.recognition import Conditions, Format, holds
+from telerank.trec.files import Conditions, Format, check_id, describe_json, holds, parse_json
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")
@@ -190,26 +200,22 @@ def _open(path: Path, encoding: str) -> Collection:
     files = _files(path) or ({WHOLE: path} if path.is_file() else {})
     if not files:
         raise CollectionError(f"{path}: no SQuAD-style file in it: data, paragraphs, qas")
-    several = len(files) > 1
     load = {
-        split: cache(partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if several else ""))
+        split: cache(
+            partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if len(files) > 1 else "")
+        )
         for split, file in files.items()
     }
-
-    def streams(part: Callable[[QASet], Kind]) -> dict[str, Callable[[], Kind]]:
-        """A part of the set of each split."""
-        return {split: partial(lambda read: part(read()), read) for split, read in load.items()}
-
     return Collection(
         name=path.name if path.is_dir() else plain_name(path).removesuffix(".json"),
         format=SQUAD.name,
         docs=lambda: (doc for read in load.values() for doc in read().docs.values()),
-        queries=streams(lambda qa: iter(qa.queries.values())),
-        qrels=streams(lambda qa: qa.qrels),
-        answers=streams(lambda qa: iter(qa.answers)),
-        contexts=streams(lambda qa: qa.paragraphs),
-        unlocated=streams(lambda qa: iter(qa.unlocated)),
-        moved=streams(lambda qa: iter(qa.moved)),
+        queries=bind_parts(load, lambda qa: iter(qa.queries.values())),
+        qrels=bind_parts(load, lambda qa: qa.qrels),
+        answers=bind_parts(load, lambda qa: iter(qa.answers)),
+        contexts=bind_parts(load, lambda qa: qa.paragraphs),
+        unlocated=bind_parts(load, lambda qa: iter(qa.unlocated)),
+        moved=bind_parts(load, lambda qa: iter(qa.moved)),
         unread=unread_files(path, files.values()),
         notes=lambda: {name: sum(read().tally[name] for read in load.values()) for name in _COUNTED},
     )
@@ -238,13 +244,3 @@ def _file_conditions(file: Path) -> Conditions:
 
 
 SQUAD = Format("squad", _conditions, _open, "SQuAD-style JSON: data, paragraphs, qas")
-"""A file, or a folder with a file for each split, named after it (``train-v1.1.json``).
-
-A file whose name has no split is the split ``all``; if two have the same split, splits have the whole file
-names. In a folder of several files docnos begin with the split (``dev-3-7``).
-
-Sources, and licences as stated there: SQuAD 1.1 and 2.0, rajpurkar.github.io/SQuAD-explorer, CC BY-SA 4.0.
-PIAF, piaf.etalab.studio, MIT. FQuAD, fquad.illuin.tech, CC BY-NC-SA, for research. SQuAD-FR,
-github.com/Alikabbadj/French-SQuAD, made by machine from SQuAD. COVID-QA,
-github.com/deepset-ai/COVID-QA, Apache-2.0. XQuAD, github.com/google-deepmind/xquad, CC BY-SA 4.0.
-"""

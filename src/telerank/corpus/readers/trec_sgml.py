@@ -21,6 +21,20 @@ texts that are not UTF-8 need ``--encoding latin-1``.
 
 Source: TREC disks 4 and 5 (trec.nist.gov/data/cd45; licence: NIST's agreement, research only); Vaswani
 (University of Glasgow, ir.dcs.gla.ac.uk/resources/test_collections/npl; no licence stated).
+
+``cranfield``: The ``<num>`` of a query (1, 2, 4, 8, …, 365) is its number in a longer list; the qrels use the
+position of the query (1 to 225), which is its qid here. Two documents (471 and 995) are empty. The text of a
+document begins with its title, which is also its ``title``.
+
+Source: Cleverdon, 1967, in the edition of University of Glasgow
+(ir.dcs.gla.ac.uk/resources/test_collections/cran) as TREC files. Licence: none stated.
+
+``robust04``: A folder with the documents of TREC disks 4 and 5 at any depth, and beside them topics and qrels
+whose names have ``robust`` (``topics.robust04.txt``, ``qrels.robust2004.txt``). The queries of the split
+``title``
+are the topics' titles, those of ``description`` their descriptions; both have the same qids and qrels. A
+folder ``CR`` is not read and is named as unread. It was tested on small files of this format, never on the
+disks.
 """
 
 from __future__ import annotations
@@ -50,8 +64,7 @@ from telerank.corpus.reading import (
 )
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import decode, open_bytes, raw_lines
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format, decode, open_bytes, raw_lines
 from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")
@@ -82,31 +95,19 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
             f"{path}: packed by compress (LZW), which cannot be read; "
             f"unpack the folder once: gzip -d -r -S {path.suffix} {path.parent}"
         )
-    for begun, raw in _documents(path):
-        yield _doc(path, begun, decode(raw, path, encoding, begun))
-
-
-def _is_compressed(path: Path) -> bool:
-    """Whether the name says that ``compress`` packed the file, as on the TREC disks."""
-    return path.suffix.lower() in {".z", ".0z", ".1z", ".2z"}
-
-
-def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The content between ``<DOC>`` and ``</DOC>``, with the number of the first line."""
-    begun, held = 0, list[bytes]()
+    begun, held = 0, list[bytes]()  # the line of the last <DOC>, and what was read since the last tag
     with open_bytes(path) as file:
         for number, line in raw_lines(path, file):
             end = 0
             for tag in _DOC.finditer(line):
-                before = line[end : tag.start()]
+                held.append(line[end : tag.start()])
                 end = tag.end()
                 if bool(tag[1]) != bool(begun):
                     raise FormatError(
                         path, number, f"</DOC> for the document of line {begun}" if begun else "<DOC>"
                     )
-                held.append(before)
                 if begun:
-                    yield begun, b"".join(held)
+                    yield _doc(path, begun, decode(b"".join(held), path, encoding, begun))
                 else:
                     _check_between(path, number, held)
                 begun = 0 if begun else number
@@ -115,6 +116,11 @@ def _documents(path: Path) -> Iterator[tuple[int, bytes]]:
     if begun:
         raise FormatError(path, begun, "</DOC> for the document that begins here, before the file ends")
     _check_between(path, None, held)
+
+
+def _is_compressed(path: Path) -> bool:
+    """Whether the name says that ``compress`` packed the file, as on the TREC disks."""
+    return path.suffix.lower() in {".z", ".0z", ".1z", ".2z"}
 
 
 def _check_between(path: Path, number: int | None, held: list[bytes]) -> None:
@@ -132,10 +138,9 @@ def _doc(path: Path, begun: int, raw: str) -> Doc:
         raise FormatError(path, begun, "one <DOCNO> in the document that begins here", f"{len(docnos)}")
     names = {name for name, _ in elements}
     headline = next((name for name in _TITLES if name in names), None)
-    texts = [content for name, content in elements if name in _TEXTS] or [rest]
     return Doc(
         _one_line(docnos[0]),
-        "\n".join(strip_markup(text) for text in texts),
+        "\n".join(map(strip_markup, [text for name, text in elements if name in _TEXTS] or [rest])),
         _one_line(" ".join(content for name, content in elements if name == headline)),
         _one_line(" ".join(content for name, content in elements if name == "url")),
     )
@@ -215,31 +220,36 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _open(path: Path, encoding: str) -> Collection:
-    files = [file for file in list_files(path) if path.is_dir() and file.is_file()]
-    topics, qrels = ([file for file in files if _kind(file) == kind] for kind in ("top", "qrels"))
+    topics, qrels = _topics_and_qrels(path)
     questions, judgments = group_by_split(topics, qrels)
-
-    def docs() -> Iterator[Doc]:
-        files = (file for file in _files(path) if file not in {*topics, *qrels})
-        return read_all(read_docs, files, encoding)
 
     return Collection(
         path.name,
         TREC.name,
-        docs,
+        lambda: read_all(
+            read_docs, (file for file in _files(path) if file not in {*topics, *qrels}), encoding
+        ),
         bind(read_topics, questions, encoding=encoding),
         bind(read_qrels, judgments),
         unread=tuple(file.relative_to(path).as_posix() for file in _backups(path)),
     )
 
 
+def _topics_and_qrels(path: Path, name: str = "") -> tuple[list[Path], list[Path]]:
+    """The files of topics and of qrels beside the documents of a folder that have ``name`` in theirs."""
+    files = [
+        file for file in list_files(path) if path.is_dir() and file.is_file() and name in file.name.lower()
+    ]
+    topics, qrels = ([file for file in files if _kind(file) == kind] for kind in ("top", "qrels"))
+    return topics, qrels
+
+
 def _backups(path: Path) -> Iterator[Path]:
     """The backups of other files, at any depth."""
     entries = list_entries(path)
     yield from find_backups(entries)
-    for entry in entries:
-        if entry.is_dir():
-            yield from _backups(entry)
+    for folder in filter(Path.is_dir, entries):
+        yield from _backups(folder)
 
 
 TREC = Format("trec", _conditions, _open, "TREC SGML: files of <DOC> … </DOC>, with topics and qrels")
@@ -250,55 +260,40 @@ _CRANFIELD = ("cran.all.1400.xml", "cran.qry.xml", "cranqrel.trec.txt")
 
 def _cranfield_conditions(path: Path) -> Conditions:
     yield from has_file(path, _CRANFIELD[0])
-    if path.is_dir():
-        yield from ((find_file(path, name), "") for name in _CRANFIELD[1:])
+    yield from ((find_file(path, name), "") for name in _CRANFIELD[1:] if path.is_dir())
 
 
 def _open_cranfield(path: Path, encoding: str) -> Collection:
-    docs, queries, qrels = (require_file(path, name) for name in _CRANFIELD)
+    docs, topics, qrels = (require_file(path, name) for name in _CRANFIELD)
+
+    def queries() -> Iterator[Query]:
+        for position, query in enumerate(read_topics(topics, format="trec", encoding=encoding), 1):
+            yield Query(str(position), query.text)
+
     return Collection(
         path.name,
         CRANFIELD.name,
         partial(read_docs, docs, encoding),
-        {WHOLE: partial(_number_queries, queries, encoding)},
+        {WHOLE: queries},
         {WHOLE: partial(read_qrels, qrels)},
         size=1400,
-        unread=unread_files(path, [docs, queries, qrels]),
+        unread=unread_files(path, [docs, topics, qrels]),
         source="Cleverdon 1967, ir.dcs.gla.ac.uk/resources/test_collections/cran",
     )
-
-
-def _number_queries(path: Path, encoding: str) -> Iterator[Query]:
-    for position, query in enumerate(read_topics(path, format="trec", encoding=encoding), 1):
-        yield Query(str(position), query.text)
 
 
 CRANFIELD = Format(
     "cranfield", _cranfield_conditions, _open_cranfield, f"Cranfield as XML: {', '.join(_CRANFIELD)}"
 )
-"""The ``<num>`` of a query (1, 2, 4, 8, …, 365) is its number in a longer list; the qrels use the position of
-the query (1 to 225), which is its qid here. Two documents (471 and 995) are empty. The text of a document
-begins with its title, which is also its ``title``.
-
-Source: Cleverdon, 1967, in the edition of University of Glasgow
-(ir.dcs.gla.ac.uk/resources/test_collections/cran) as TREC files. Licence: none stated.
-"""
 
 
 _CONGRESS = "cr"  # the Congressional Record, which is on the disks and not in Robust04
+# The splits of Robust04, and the field of the topics that their queries are.
 ROBUST_FIELDS = {"title": "title", "description": "desc"}
-"""The splits of Robust04, and the field of the topics that their queries are."""
-
-
-def _robust_files(path: Path) -> tuple[list[Path], list[Path]]:
-    """The topics and the qrels of Robust04, by their names."""
-    files = [file for file in list_files(path) if file.is_file() and "robust" in file.name.lower()]
-    topics, qrels = ([file for file in files if _kind(file) == kind] for kind in ("top", "qrels"))
-    return topics, qrels
 
 
 def _robust_conditions(path: Path) -> Conditions:
-    topics, qrels = _robust_files(path) if path.is_dir() else ([], [])
+    topics, qrels = _topics_and_qrels(path, "robust")
     yield topics, "no file of topics (<top>) whose name has robust"
     yield qrels, "no file of qrels whose name has robust and qrel"
     described = any("<desc" in read_beginning(file).lower() for file in topics)
@@ -308,7 +303,7 @@ def _robust_conditions(path: Path) -> Conditions:
 
 
 def _open_robust(path: Path, encoding: str) -> Collection:
-    topics, qrels = _robust_files(path)
+    topics, qrels = _topics_and_qrels(path, "robust")
     if len(topics) != 1 or len(qrels) != 1:
         names = ", ".join(file.name for file in (*topics, *qrels)) or "none"
         raise CollectionError(f"{path}: Robust04 has one file of topics and one of qrels, got {names}")
@@ -316,8 +311,7 @@ def _open_robust(path: Path, encoding: str) -> Collection:
 
     def docs() -> Iterator[Doc]:
         entries = (entry for entry in list_files(path) if entry not in {*topics, *qrels, *congress})
-        files = (file for entry in entries for file in _files(entry))
-        return read_all(read_docs, files, encoding)
+        return read_all(read_docs, (file for entry in entries for file in _files(entry)), encoding)
 
     return Collection(
         path.name,
@@ -339,9 +333,3 @@ ROBUST04 = Format(
     _open_robust,
     "Robust04: folders of TREC disks 4 and 5, one file of topics and one of qrels named robust",
 )
-"""A folder with the documents of TREC disks 4 and 5 at any depth, and beside them topics and qrels whose
-names have ``robust`` (``topics.robust04.txt``, ``qrels.robust2004.txt``). The queries of the split ``title``
-are the topics' titles, those of ``description`` their descriptions; both have the same qids and qrels. A
-folder ``CR`` is not read and is named as unread. It was tested on small files of this format, never on the
-disks.
-"""

@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
 from telerank.corpus.collection import split_parts
-from telerank.corpus.long_documents.positions import TokenSpans, find_positions, tokenizer_spans, word_spans
+from telerank.corpus.derived.positions import TokenSpans, find_positions, tokenizer_spans, word_spans
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import average_evaluations
 from telerank.evaluation.statistics import bootstrap_intervals, holm, paired_t, zero_noise

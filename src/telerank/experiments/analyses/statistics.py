@@ -11,9 +11,8 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import Field
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.questions import PARTS, normalise
 from telerank.corpus.lengths import SPECIALS, Lengths, bin_inputs, token_counter
-from telerank.corpus.ranking_sets.qa import normalise
-from telerank.corpus.ranking_sets.splits import PARTS
 from telerank.corpus.statistics import OTHERS, REACH, CollectionStatistics, describe, draw_plots, read_pairs
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Published, Unavailable

@@ -378,8 +378,8 @@ def _tunings_table(study: SparseStudy) -> Table:
         )
     elif study.folds:
         note = (
-            f"{chosen}; folds: how many of {study.folds} chose it, too; held out: each query under the setting "
-            "that the other folds chose; default: the model's defaults."
+            f"{chosen}; folds: how many of {study.folds} chose it, too; held out: each query under the "
+            "setting that the other folds chose; default: the model's defaults."
         )
     caption = f"Tuned by {study.spec.objective}"
     return Table.of(heads, rows, caption=caption, notes=[note], left=2)

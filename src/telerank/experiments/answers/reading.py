@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from telerank.answers.calibration import Confidences, measure_confidences
 from telerank.answers.scorer import SpanReader
-from telerank.corpus.bundled import PIAF
+from telerank.corpus.formats import PIAF
 from telerank.errors import CollectionError
 from telerank.evaluation.answers.measures import measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES

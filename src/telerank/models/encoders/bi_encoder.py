@@ -1,11 +1,14 @@
-"""A text to a vector: one encoder for queries and documents, or one for each."""
+"""A text to tokens, and to a vector: one encoder for queries and documents, or one for each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import with_config
 from torch import Tensor, nn
@@ -23,8 +26,7 @@ def mean(tokens: Tensor, mask: Tensor) -> Tensor:
 
 def first(tokens: Tensor, mask: Tensor) -> Tensor:
     """The first token that is not padding, with padding on the left, too: ``[CLS]``, ``<s>``."""
-    rows = torch.arange(tokens.shape[0], device=tokens.device)
-    return tokens[rows, mask.to(torch.int64).argmax(1)]
+    return tokens[torch.arange(tokens.shape[0], device=tokens.device), mask.to(torch.int64).argmax(1)]
 
 
 POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"mean": mean, "cls": first}
@@ -98,8 +100,9 @@ class BiEncoder(nn.Module):
             if not 0 <= side.segment < max(2, types):
                 raise ModelError(f"segment {side.segment} is not among the {types} token types")
         if document_encoder is not None and width(query_encoder) != width(document_encoder):
-            widths = f"{width(query_encoder)} and {width(document_encoder)}"
-            raise ModelError(f"the towers' vectors differ in width: {widths}")
+            raise ModelError(
+                f"the towers' vectors differ in width: {width(query_encoder)} and {width(document_encoder)}"
+            )
 
     @property
     def shared(self) -> bool:
@@ -151,3 +154,64 @@ def token_types(encoder: nn.Module) -> int:
 
 def width(encoder: nn.Module) -> int:
     return int(encoder.config.hidden_size)  # type: ignore[union-attr, arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class SideTokenizer:
+    """``tokenizer`` is one of transformers', the fast kind."""
+
+    tokenizer: Any
+    side: Side
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text, prompt and special tokens among them, cut to the side's length."""
+        return list(self._encode(texts)["input_ids"]) if texts else []
+
+    def ids_and_cut(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """The same, and whether each text was cut."""
+        if not texts:
+            return [], []
+        encoded = self._encode(texts)
+        return list(encoded["input_ids"]), [bool(encoding.overflowing) for encoding in encoded.encodings]
+
+    def _encode(self, texts: Sequence[str]) -> Any:
+        prompted = [self.side.prompt + text for text in texts]
+        cut = {"truncation": True, "max_length": self.side.max_length}
+        return self.tokenizer(prompted, **cut, return_attention_mask=False, return_token_type_ids=False)
+
+    def pad(self, ids: Sequence[Sequence[int]], width: int | None = None) -> dict[str, Tensor]:
+        """``input_ids`` and ``attention_mask``, (B, L), of texts, from their :meth:`ids`.
+
+        ``L`` is ``width``, or else the longest text's length.
+        """
+        lengths = np.array([len(text) for text in ids], np.int64)
+        mask = np.arange(int(lengths.max(initial=0)) if width is None else width) < lengths[:, None]
+        tokens = np.full(mask.shape, self.tokenizer.pad_token_id or 0, np.int64)
+        tokens[mask] = np.fromiter(chain.from_iterable(ids), np.int64, int(lengths.sum()))
+        masked = torch.from_numpy(mask.astype(np.int64))
+        return {"input_ids": torch.from_numpy(tokens), "attention_mask": masked}
+
+    def __call__(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        """``input_ids`` and ``attention_mask``, (B, L), of texts."""
+        return self.pad(self.ids(texts))
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizers:
+    """The tokenizers of both sides; two towers may have two vocabularies."""
+
+    queries: SideTokenizer
+    documents: SideTokenizer
+
+    @classmethod
+    def of(cls, tokenizer: Any, settings: BiEncoderSettings, document_tokenizer: Any = None) -> Tokenizers:
+        documents = tokenizer if document_tokenizer is None else document_tokenizer
+        return cls(SideTokenizer(tokenizer, settings.query), SideTokenizer(documents, settings.document))
+
+
+def rules_of(tokenizer: Any) -> dict[str, Any]:
+    """Rules and vocabulary of a fast tokenizer, without what calls change and the frame of a text."""
+    rules: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
+    for name in ("truncation", "padding", "post_processor"):
+        rules.pop(name, None)
+    return rules

@@ -24,14 +24,19 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, PositiveInt, with_config
 from tokenizers.processors import TemplateProcessing
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from telerank.drafts import share_weights
 from telerank.errors import ModelError
-from telerank.models.e5 import E5_DOCUMENT, E5_NAMES, E5_QUERY
-from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, token_types
-from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
+from telerank.models.encoders.bi_encoder import (
+    BiEncoder,
+    BiEncoderSettings,
+    Side,
+    SideTokenizer,
+    Tokenizers,
+    token_types,
+)
 from telerank.models.loading import (
     check_encodes,
     draw_encoder,
@@ -43,8 +48,12 @@ from telerank.models.loading import (
 )
 from telerank.models.random_numbers import seeded
 from telerank.records import read_record
+from telerank_e5 import DOCUMENT as E5_DOCUMENT
+from telerank_e5 import QUERY as E5_QUERY
 
 T = TypeVar("T")
+E5_NAMES = ("e5-small", "multilingual-e5-small")
+"""Names, and names of folders, of the model: on the hub it does not say what begins a text."""
 SETTINGS = "bi_encoder.json"
 DOCUMENT = "document"
 MODULES = "modules.json"
@@ -64,24 +73,28 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
     if not _alike(model, tokenizers):
         routes["document"] = [DOCUMENT]
         _save_documents(model, tokenizers, root / DOCUMENT)
-    pooling = {  # in the form that every release of sentence-transformers reads
-        "word_embedding_dimension": model.width,
-        "pooling_mode_cls_token": model.settings.pooling == "cls",
-        "pooling_mode_mean_tokens": model.settings.pooling == "mean",
-    }
-    _write(root / "1_Pooling" / "config.json", pooling)
+    _write(
+        root / "1_Pooling" / "config.json",
+        {  # in the form that every release of sentence-transformers reads
+            "word_embedding_dimension": model.width,
+            "pooling_mode_cls_token": model.settings.pooling == "cls",
+            "pooling_mode_mean_tokens": model.settings.pooling == "mean",
+        },
+    )
     ends = ["1_Pooling"]
     if model.settings.normalise:
         (root / "2_Normalize").mkdir(exist_ok=True)
         ends.append("2_Normalize")
     _write_modules(root, {name: [*route, *ends] for name, route in routes.items()})
     query, document = model.settings.query.prompt, model.settings.document.prompt
-    record = {
-        "prompts": {"query": query, "document": document},
-        "default_prompt_name": "query" if query else None,
-        "similarity_fn_name": "cosine" if model.settings.normalise else "dot",
-    }
-    _write(root / _MODEL, record)
+    _write(
+        root / _MODEL,
+        {
+            "prompts": {"query": query, "document": document},
+            "default_prompt_name": "query" if query else None,
+            "similarity_fn_name": "cosine" if model.settings.normalise else "dot",
+        },
+    )
     _write(root / SETTINGS, {"shared": model.shared, **model.settings.record()})
 
 
@@ -91,7 +104,7 @@ def load_bi_encoder(
     """The model of that name, in evaluation mode on the processor, and its tokenizers.
 
     The settings are those of the folder, if :func:`save_bi_encoder` or sentence-transformers wrote it. One of
-    the names :data:`~telerank.models.e5.E5_NAMES` has E5's, as far as its folder does not say them:
+    the names :data:`E5_NAMES` has E5's, as far as its folder does not say them:
     mean, cosine, ``query: `` and ``passage: `` before the texts. Any other encoder gets RepBERT's: mean,
     inner product, 20 and 256 tokens, token types 0 and 1. ``settings`` overrides them, and ``dropout`` every
     probability of dropout in the encoder.
@@ -145,12 +158,14 @@ def is_for_cosines(name: str | Path) -> bool:
 
 def _check_sides(folder: Path, model: BiEncoder, queries: Any, documents: Any) -> None:
     """Raise ModelError if an encoder cannot compute the tokens of its tokenizer."""
-
-    def batch(ids: Tensor, mask: Tensor) -> dict[str, Tensor]:
-        return {"input_ids": ids, "attention_mask": mask}
-
-    check_encodes(folder, queries, lambda *tokens: model.encode_queries(batch(*tokens)))
-    check_encodes(folder, documents, lambda *tokens: model.encode_documents(batch(*tokens)))
+    check_encodes(
+        folder, queries, lambda ids, mask: model.encode_queries({"input_ids": ids, "attention_mask": mask})
+    )
+    check_encodes(
+        folder,
+        documents,
+        lambda ids, mask: model.encode_documents({"input_ids": ids, "attention_mask": mask}),
+    )
 
 
 @with_config(extra="forbid")
@@ -177,16 +192,10 @@ def _read_settings(name: str | Path, folder: Path, tokenizer: Any) -> tuple[BiEn
         settings = BiEncoderSettings(
             query=Side(min(20, longest)), document=Side(min(256, longest), segment=1)
         )
-    return _with_e5_prompts(settings) if Path(name).name in E5_NAMES else settings, True
-
-
-def _with_e5_prompts(settings: BiEncoderSettings) -> BiEncoderSettings:
-    """Settings with E5's prompts, if they have none."""
-    query, document = settings.query, settings.document
-    if query.prompt or document.prompt:
-        return settings
-    query, document = replace(query, prompt=E5_QUERY), replace(document, prompt=E5_DOCUMENT)
-    return replace(settings, query=query, document=document)
+    if Path(name).name in E5_NAMES and not (settings.query.prompt or settings.document.prompt):
+        query = replace(settings.query, prompt=E5_QUERY)
+        settings = replace(settings, query=query, document=replace(settings.document, prompt=E5_DOCUMENT))
+    return settings, True
 
 
 class _Module(BaseModel):
@@ -229,12 +238,15 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     modules = read_record(folder / MODULES, list[_Module], ModelError)
     kinds = [_module_kind(module.type) for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0].path:
-        got = ", ".join(kinds) or "nothing"
-        raise ModelError(f"{folder}: expected Transformer, Pooling and perhaps Normalize, got {got}")
+        raise ModelError(
+            f"{folder}: expected Transformer, Pooling and perhaps Normalize, "
+            f"got {', '.join(kinds) or 'nothing'}"
+        )
     side = _read_part(folder / _SIDE, _SideFile)
     if side.do_lower_case:
-        problem = "do_lower_case is not supported; let the tokenizer lower its case"
-        raise ModelError(f"{folder / _SIDE}: {problem}")
+        raise ModelError(
+            f"{folder / _SIDE}: do_lower_case is not supported; let the tokenizer lower its case"
+        )
     length = side.max_seq_length or _longest(folder)
     record = _read_part(folder / _MODEL, _ModelFile)
     prompts = record.prompts or {}

@@ -3,6 +3,12 @@
 Two texts are joined by the tokenizer's own template for pairs (``[CLS] q [SEP] d [SEP]`` for BERT,
 ``<s> q </s></s> d </s>`` for CamemBERT), which is read off the tokenizer. A query is cut at its own length,
 then the passage at that of the pair (monoBERT, section 2); a :class:`Pair` counts the lost tokens.
+
+A head reads, of the encoder's outputs, the first token's, the query's, and the means of the sentences'
+(:class:`PairFeatures`). Recurrent layers read rows of uneven lengths without padding, packed as torch packs
+them: sorted by length, the longest first; all first items, then all second items. So each step is a matrix
+product over the rows of at least that length. A row without items is read as a single item of zeros, so that
+a text without words has a state, too.
 """
 
 from __future__ import annotations
@@ -18,10 +24,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from telerank.errors import ModelError
-from telerank.models.encoders.tokens import rules_of
+from telerank.models.encoders.bi_encoder import rules_of
 
 NEITHER, QUERY, PASSAGE = 0, 1, 2
 """Values of :attr:`PairBatch.parts`: a token is special or padding, of the query, of the passage."""
@@ -203,8 +210,10 @@ class PairTokenizer(PairTexts):
         self.tokenizer, self.max_query, self.max_length = tokenizer, max_query, max_length
         self.frame = Frame.of(tokenizer)
         if not 1 <= self.longest_query < max_length - self.frame.size:
-            tokens = f"a query of {max_query or 1} tokens and {self.frame.size} special ones"
-            raise ModelError(f"{tokens} leave no room for a passage in {max_length}")
+            raise ModelError(
+                f"a query of {max_query or 1} tokens and {self.frame.size} special ones leave no room "
+                f"for a passage in {max_length}"
+            )
         self.pad_id = int(tokenizer.pad_token_id or 0)
 
     def record(self) -> dict[str, Any]:
@@ -243,8 +252,7 @@ class PairTokenizer(PairTexts):
 
 def batch_of(pairs: Sequence[Pair], pad_id: int, width: int | None = None) -> PairBatch:
     """Pairs, padded to ``width`` tokens, or else to the longest of them."""
-    longest = max(map(len, pairs), default=0) if width is None else width
-    shape = (len(pairs), longest)
+    shape = (len(pairs), max(map(len, pairs), default=0) if width is None else width)
     ids, sentences = np.full(shape, pad_id, np.int64), np.full(shape, -1, np.int64)
     mask, types, parts = (np.zeros(shape, np.int64) for _ in range(3))
     for row, pair in enumerate(pairs):
@@ -275,3 +283,90 @@ def _reset(tokenizer: Any) -> None:
         backend.no_truncation()
     if backend.padding is not None:
         backend.no_padding()
+
+
+@dataclass(frozen=True, eq=False)
+class PairFeatures:
+    """``cls`` (B, H), ``query`` (B, N, H), ``sentences`` (B, S, H); masks (B, N) and (B, S).
+
+    Outputs are zeros if the mask is false. Both masks have at least one column, even if no text has a token.
+    """
+
+    cls: Tensor
+    query: Tensor
+    query_mask: Tensor
+    sentences: Tensor
+    sentence_mask: Tensor
+
+    @classmethod
+    def of_first(cls, outputs: Tensor) -> PairFeatures:
+        """The first token's output alone, (B, H); there are neither query nor sentences."""
+        nothing, mask = torch.zeros_like(outputs)[:, None], outputs.new_zeros(len(outputs), 1).bool()
+        return cls(outputs, nothing, mask, nothing, mask)
+
+    def __len__(self) -> int:
+        return int(self.cls.shape[0])
+
+    def to(self, device: torch.device | str) -> PairFeatures:
+        return PairFeatures(*(tensor.to(device, non_blocking=True) for tensor in vars(self).values()))
+
+
+def pair_features(tokens: Tensor, batch: PairBatch) -> PairFeatures:
+    """The features of an encoder's outputs, (B, L, H): BERT-DMN's section 3.2.1."""
+    query, query_mask = gather_tokens(tokens, batch.parts == QUERY)
+    return PairFeatures(tokens[:, 0], query, query_mask, *sentence_means(tokens, batch))
+
+
+def gather_tokens(tokens: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens that a mask (B, L) chooses, moved to the left, (B, N, H), and their mask, (B, N)."""
+    if not chosen.shape[1]:  # pairs without a token, of word vectors
+        tokens, chosen = (tensor.new_zeros(len(tensor), 1, *tensor.shape[2:]) for tensor in (tokens, chosen))
+    counts = chosen.sum(1)  # (B,)
+    most = max(1, int(counts.max())) if len(chosen) else 1
+    order = (~chosen).to(torch.int8).argsort(dim=1, stable=True)[:, :most]  # (B, N)
+    mask = torch.arange(most, device=chosen.device) < counts.unsqueeze(1)  # (B, N)
+    moved = tokens.gather(1, order.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+    return moved * mask.unsqueeze(-1).to(tokens.dtype), mask
+
+
+def sentence_means(tokens: Tensor, batch: PairBatch) -> tuple[Tensor, Tensor]:
+    """The mean of each sentence's outputs, (B, S, H), and the mask of sentences, (B, S)."""
+    return group_means(tokens, batch.sentences.masked_fill(batch.parts != PASSAGE, -1))
+
+
+def group_means(tokens: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """The means of tokens, (B, L, H), with the same number, (B, L), (B, S, H), and their mask, (B, S).
+
+    Tokens with the number -1 are in no mean.
+    """
+    columns = torch.arange(max(1, int(numbers.max()) + 1) if numbers.numel() else 1, device=numbers.device)
+    members = (numbers.unsqueeze(1) == columns.view(1, -1, 1)).to(tokens.dtype)  # (B, S, L)
+    counts = members.sum(2, keepdim=True)  # (B, S, 1)
+    return members @ tokens / counts.clamp(min=1), counts.squeeze(2) > 0
+
+
+def pack(items: Tensor, mask: Tensor) -> PackedSequence:
+    """Pack items, (B, L, H), by their mask, (B, L), which is true from the left without gaps."""
+    lengths = mask.sum(1).clamp(min=1).cpu()  # torch requires the processor
+    return pack_padded_sequence(items, lengths, batch_first=True, enforce_sorted=False)
+
+
+def drop_items(packed: PackedSequence, dropout: nn.Dropout) -> PackedSequence:
+    """Apply dropout to the items, without drawing random numbers for padding."""
+    return PackedSequence(dropout(packed.data), *packed[1:])
+
+
+def item_positions(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+    """The row of each item, in sorted order, and its position in the row: both (R,)."""
+    sizes = packed.batch_sizes
+    numbers = torch.repeat_interleave(torch.arange(len(sizes)), sizes)  # (R,)
+    rows = torch.arange(len(numbers)) - (sizes.cumsum(0) - sizes)[numbers]
+    device = packed.data.device
+    return rows.to(device, non_blocking=True), numbers.to(device, non_blocking=True)
+
+
+def with_first_item(mask: Tensor) -> Tensor:
+    """The mask, (B, L), of the items that :func:`pack` reads: the first item of rows without items, too."""
+    first = torch.zeros_like(mask)
+    first[:, 0] = ~mask.any(1)
+    return mask | first

@@ -160,8 +160,9 @@ def load_vectors(path: str | Path, only: Collection[str] | None = None) -> tuple
     """
     path, words = Path(path), None if only is None else frozenset(only)
     if not path.exists():
-        files = f"a folder with {VECTORS} and {VOCABULARY}, or a text file"
-        raise ModelError(f"{path}: expected word vectors: {files}")
+        raise ModelError(
+            f"{path}: expected word vectors: a folder with {VECTORS} and {VOCABULARY}, or a text file"
+        )
     vocabulary, vectors = (_read_folder if path.is_dir() else _read_text)(path, words)
     if not vocabulary:
         raise ModelError(f"{path}: none of the given words has a vector")
@@ -182,8 +183,10 @@ def _read_folder(folder: Path, only: Collection[str] | None) -> tuple[list[str],
     if stored.dtype.kind not in "fiu":
         raise ModelError(f"{folder / VECTORS}: expected an array of numbers, got {stored.dtype}")
     if stored.ndim != 2 or len(stored) != len(vocabulary):
-        shape = f"got one of shape {stored.shape}"
-        raise ModelError(f"{folder / VECTORS}: expected an array of {len(vocabulary)} vectors, {shape}")
+        raise ModelError(
+            f"{folder / VECTORS}: expected an array of {len(vocabulary)} vectors, "
+            f"got one of shape {stored.shape}"
+        )
     if only is None:
         return vocabulary, np.asarray(stored, np.float32)
     kept = [row for row, word in enumerate(vocabulary) if word in only]
@@ -212,8 +215,9 @@ def _read_text(file: Path, only: Collection[str] | None) -> tuple[list[str], _Ar
         except ValueError:
             numbers = []
         if len(numbers) != width or not width:
-            expected = f"a word and {width} numbers" if width else "a word and numbers"
-            raise FormatError(file, number, expected, line)
+            raise FormatError(
+                file, number, f"a word and {width} numbers" if width else "a word and numbers", line
+            )
     return list(vectors), np.stack(list(vectors.values())) if vectors else np.zeros((0, width), np.float32)
 
 

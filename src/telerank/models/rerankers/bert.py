@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from telerank.models.pairs.features import PairFeatures
-from telerank.models.rerankers.encoder_ranker import EncoderKind
+from telerank.models.pairs.pair import PairFeatures
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER
+from telerank.models.rerankers.transformer_ranker import EncoderKind
 
 
 class ClsMlp(nn.Module):
@@ -35,7 +35,7 @@ class ClsMlp(nn.Module):
 
 KIND = EncoderKind(
     ClsMlp,
-    pooled=True,
+    reads_parts=False,
     training={
         **BERT_DMN_PAPER,
         "model": {"start": "bert-base-uncased", "head": {"hidden": [], "dropout": 0.1}},

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from telerank.models.pairs.features import PairFeatures, drop_items, pack
-from telerank.models.rerankers.encoder_ranker import EncoderKind
+from telerank.models.pairs.pair import PairFeatures, drop_items, pack
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory, find_gate, read_items
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER
+from telerank.models.rerankers.transformer_ranker import EncoderKind
 
 
 class DmnHead(nn.Module):

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_packed_sequence
 
-from telerank.models.pairs.features import (
+from telerank.models.pairs.pair import (
+    PairBatch,
     drop_items,
     gather_tokens,
     group_means,
     pack,
     with_first_item,
 )
-from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.episodic import PAPER_HEAD, EpisodicMemory, find_gate, read_items
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER

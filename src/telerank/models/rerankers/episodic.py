@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from telerank.errors import ModelError
-from telerank.models.pairs.features import item_positions
+from telerank.models.pairs.pair import item_positions
 
 PAPER_HEAD: Mapping[str, Any] = {"hidden": 256, "episodes": 4, "dropout": 0.1}
 """Settings of BERT-DMN's section 5, for both kinds with an episodic memory."""

@@ -35,8 +35,6 @@ KINDS = {
 
 Loaded: TypeAlias = "tuple[nn.Module, PairTexts]"
 """A model, and what makes its pairs of texts."""
-Dropout: TypeAlias = float | None
-Vocabulary: TypeAlias = Collection[str] | None
 GatesFunction: TypeAlias = "Callable[[Any, PairBatch], tuple[Tensor, Tensor]]"
 """From a model and a batch to logits, (B,), and the attention that each episode pays to each sentence,
 (B, episodes, S)."""
@@ -74,6 +72,17 @@ class RerankerKind(ABC):
     ----------
     training
         The settings of its paper's training, by section, where they differ from the general defaults.
+    over_words
+        Whether a model starts from word vectors, and has no transformer.
+    has_head
+        Whether a model is an encoder with a head, so that the encoder may be frozen.
+    cuts_documents
+        Whether a model cuts the document of a pair into passages, and reads each of them.
+    takes_settings
+        Whether a model takes settings (:attr:`~Shape.head`).
+    reads_parts
+        Whether a model reads which tokens are the query's and the passage's, and their sentences; else the
+        first token's output alone.
     reads_sentences
         Whether passages must be given with the spans of their sentences.
     gates
@@ -83,30 +92,24 @@ class RerankerKind(ABC):
     """
 
     over_words: ClassVar[bool] = False
-    """Whether a model starts from word vectors, and has no transformer."""
     has_head: ClassVar[bool] = False
-    """Whether a model is an encoder with a head, so that the encoder may be frozen."""
     cuts_documents: ClassVar[bool] = False
-    """Whether a model cuts the document of a pair into passages, and reads each of them."""
     takes_settings: ClassVar[bool] = True
-    """Whether a model takes settings (:attr:`~Shape.head`)."""
 
     training: Mapping[str, Any]
+    reads_parts: bool = True
     reads_sentences: bool = False
     gates: GatesFunction | None = None
     explain: Callable[[Any, Any, PairBatch], ModelExplanation] | None = None
 
-    @property
-    def reads_parts(self) -> bool:
-        """Whether a model reads which tokens are the query's and the passage's, and their sentences."""
-        return True
-
     @abstractmethod
-    def create(self, start: Path, shape: Shape, dropout: Dropout, keep: Vocabulary, /) -> Loaded:
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, keep: Collection[str] | None, /
+    ) -> Loaded:
         """A model before training; see :func:`telerank.models.rerankers.reranker.fresh_reranker`."""
 
     @abstractmethod
-    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
+    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
         """A model whose :meth:`parts` were saved in ``folder``."""
 
     @abstractmethod

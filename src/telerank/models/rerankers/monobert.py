@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from telerank.errors import ModelError
 from telerank.models.loading import architecture_of, check_weights, read_config, read_weights
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import Dropout, Loaded, ModelParts, RerankerKind, Shape, Vocabulary
+from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape
 from telerank.models.rerankers.transformer_ranker import TransformerRanker, inputs_of, read_pair_tokenizer
 
 _LAYERS = ("classifier.out_proj", "classifier")
@@ -91,8 +92,9 @@ class MonoBert(TransformerRanker):
         classifier: Any = self.classifier
         base = getattr(classifier, classifier.base_model_prefix, None)  # classifier.bert, classifier.roberta
         if base is None:
-            name = type(classifier).__name__
-            raise ModelError(f"{name} does not separate its transformer from its last layer")
+            raise ModelError(
+                f"{type(classifier).__name__} does not separate its transformer from its last layer"
+            )
         inputs = inputs_of(classifier, batch.input_ids, batch.attention_mask, batch.token_type_ids)
         outputs: Tensor = base(**inputs).last_hidden_state
         return outputs
@@ -103,15 +105,13 @@ class ClassifierKind(RerankerKind):
 
     takes_settings: ClassVar[bool] = False
 
-    @property
-    def reads_parts(self) -> bool:
-        return False
-
-    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
+    ) -> Loaded:
         model = MonoBert(read_classifier(start, dropout))
         return model, read_pair_tokenizer(start, model, shape)
 
-    def load(self, folder: Path, shape: Shape, dropout: Dropout, /) -> Loaded:
+    def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
         model = MonoBert(read_classifier(folder, dropout, whole=True))
         return model, read_pair_tokenizer(folder, model, shape)
 
@@ -140,6 +140,7 @@ def read_classifier(folder: Path, dropout: float | None, *, whole: bool = False)
 
 
 KIND = ClassifierKind(
+    reads_parts=False,
     # Nogueira & Cho, section 3.1: 16 groups of two are its batch of 32 pairs
     training={
         "model": {"start": "bert-large-uncased"},

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,15 +22,12 @@ from telerank.models.encoders.bi_encoder import width
 from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
 from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTokenizer
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.encoder_ranker import HeadKind
 from telerank.models.rerankers.kinds import (
-    Dropout,
     Loaded,
     Shape,
-    Vocabulary,
     build,
 )
-from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, inputs_of
+from telerank.models.rerankers.transformer_ranker import HeadKind, TransformerRanker, check_length, inputs_of
 
 AGGREGATES = ("avg", "max", "attn", "transformer")
 
@@ -100,11 +97,7 @@ class ParadeHead(nn.Module):
             return passages.masked_fill(~present, -torch.inf).amax(1)
         if self.aggregate == "attn":
             return (self.weigh(passages, mask).unsqueeze(-1) * passages).sum(1)
-        return self._transform(passages, mask)
-
-    def _transform(self, passages: Tensor, mask: Tensor) -> Tensor:
-        start = self.start.expand(len(passages), 1, -1)
-        items = torch.cat([start, passages], 1)  # (B, 1 + P, H)
+        items = torch.cat([self.start.expand(len(passages), 1, -1), passages], 1)  # (B, 1 + P, H)
         items = items + self.positions(torch.arange(items.shape[1], device=items.device))
         padding = torch.cat([torch.zeros_like(mask[:, :1]), ~mask], 1)
         for layer in self.layers:
@@ -137,8 +130,7 @@ class Parade(TransformerRanker):
 
     def forward(self, batch: PairBatch) -> Tensor:
         inputs, rows = self.cut(batch)
-        cls = self.transformer(*inputs)
-        return self._finish(cls, rows, len(batch))
+        return self._finish(self.transformer(*inputs), rows, len(batch))
 
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         """Passages with their queries, each (N, L) -> the first token's outputs, (N, H)."""
@@ -202,8 +194,7 @@ class Parade(TransformerRanker):
         others = torch.nonzero((parts != PASSAGE) & real).squeeze(1)
         head, start, count = self.head, 0, 0
         while count < head.passages:
-            own = text[start : start + head.length]
-            yield torch.cat([others, own]).sort().values
+            yield torch.cat([others, text[start : start + head.length]]).sort().values
             start, count = start + head.stride, count + 1
             if start + head.length - head.stride >= len(text):
                 return
@@ -215,18 +206,21 @@ class ParadeKind(HeadKind):
 
     cuts_documents: ClassVar[bool] = True
 
-    def create(self, start: Path, shape: Shape, dropout: Dropout, _keep: Vocabulary, /) -> Loaded:
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
+    ) -> Loaded:
         encoder, tokenizer = read_encoder(start, dropout), read_tokenizer(start)
         model = Parade(encoder, build(ParadeHead, width(encoder), shape, "head of "))
         if model.head.aggregate == "transformer":
             model.head.start_from(encoder, tokenizer.cls_token_id)
         check_encodes(start, tokenizer, lambda ids, mask: model.transformer(ids, mask, torch.zeros_like(ids)))
         texts = PairTokenizer(tokenizer, max_query=shape.max_query, max_length=shape.max_length)
-        overhead = texts.frame.size + texts.longest_query
-        check_length(encoder, overhead + model.head.length, f"{start}: ")
+        check_length(encoder, texts.frame.size + texts.longest_query + model.head.length, f"{start}: ")
         if shape.max_length > (longest := texts.frame.size + model.head.reach):
-            known = f"{model.head.passages} passages hold {model.head.reach} tokens"
-            raise ModelError(f"{start}: pairs of {shape.max_length} tokens, but {known}: at most {longest}")
+            raise ModelError(
+                f"{start}: pairs of {shape.max_length} tokens, "
+                f"but {model.head.passages} passages hold {model.head.reach} tokens: at most {longest}"
+            )
         return model, texts
 
 

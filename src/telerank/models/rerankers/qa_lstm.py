@@ -10,8 +10,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_packed_sequence
 
 from telerank.errors import ModelError
-from telerank.models.pairs.features import pack, with_first_item
-from telerank.models.pairs.pair import PASSAGE, PairBatch
+from telerank.models.pairs.pair import PASSAGE, PairBatch, pack, with_first_item
 from telerank.models.pairs.words import Words
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import BERT_DMN_PAPER, ModelExplanation

@@ -35,9 +35,13 @@ from telerank.models.loading import (
 )
 from telerank.models.pairs.pair import PairTexts
 from telerank.models.random_numbers import seeded
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
 from telerank.models.rerankers.kinds import ModelParts, RerankerKind, Shape, find_kind
-from telerank.models.rerankers.transformer_ranker import TransformerRanker, check_length, positions
+from telerank.models.rerankers.transformer_ranker import (
+    EncoderRanker,
+    TransformerRanker,
+    check_length,
+    positions,
+)
 from telerank.records import read_record
 
 SETTINGS = "reranker.json"
@@ -143,8 +147,10 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
     folder = locate_reranker(name)
     shape = read_shape(folder)
     if shape is None:
-        architecture = architecture_of(read_config(folder, None))
-        raise ModelError(f"{folder}: expected a re-ranker, got {architecture or 'nothing'} and no {SETTINGS}")
+        raise ModelError(
+            f"{folder}: expected a re-ranker, got "
+            f"{architecture_of(read_config(folder, None)) or 'nothing'} and no {SETTINGS}"
+        )
     with naming(folder):
         model, texts = find_kind(shape.kind).load(folder, shape, dropout)
     return Reranker(model.eval(), texts, shape)
@@ -162,8 +168,7 @@ def save_reranker(reranker: Reranker, folder: str | Path) -> None:
         save_file({name: weight.contiguous() for name, weight in weights.items()}, root / parts.file)
     share_weights(root)
     reranker.texts.save(root)
-    text = json.dumps(reranker.shape.record(), indent=2)
-    (root / SETTINGS).write_text(f"{text}\n", encoding="utf-8")
+    (root / SETTINGS).write_text(f"{json.dumps(reranker.shape.record(), indent=2)}\n", encoding="utf-8")
 
 
 def locate_reranker(name: str | Path) -> Path:

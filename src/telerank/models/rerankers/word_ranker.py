@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -13,16 +13,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.models.pairs.features import gather_tokens
-from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch
+from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch, gather_tokens
 from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vectors, load_vocabulary
 from telerank.models.rerankers.kinds import (
-    Dropout,
     Loaded,
     ModelParts,
     RerankerKind,
     Shape,
-    Vocabulary,
     build,
 )
 
@@ -76,20 +73,23 @@ class WordKind(RerankerKind):
 
     model: Callable[..., nn.Module]
 
-    def create(self, start: Path, shape: Shape, _dropout: Dropout, keep: Vocabulary, /) -> Loaded:
+    def create(
+        self, start: Path, shape: Shape, _dropout: float | None, keep: Collection[str] | None, /
+    ) -> Loaded:
         vocabulary, table = load_vectors(start, keep)
         words = Words(vocabulary, max_query=shape.max_query, max_length=shape.max_length)
         return build(self.model, table, shape), words
 
-    def load(self, folder: Path, shape: Shape, _dropout: Dropout, /) -> Loaded:
+    def load(self, folder: Path, shape: Shape, _dropout: float | None, /) -> Loaded:
         vocabulary = load_vocabulary(folder / VOCABULARY)
         try:
             weights = load_file(folder / WEIGHTS)
             model = build(self.model, torch.zeros_like(weights[_TABLE]), shape)
             model.load_state_dict(weights)
         except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
-            message = f"{folder / WEIGHTS}: these are no weights of a {shape.kind}, or damaged ones"
-            raise ModelError(message) from error
+            raise ModelError(
+                f"{folder / WEIGHTS}: these are no weights of a {shape.kind}, or damaged ones"
+            ) from error
         rows = len(weights[_TABLE]) - SPECIAL
         if rows != len(vocabulary):
             raise ModelError(f"{folder / VOCABULARY}: expected {rows:,} words, got {len(vocabulary):,}")

@@ -26,7 +26,7 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +59,7 @@ class Computable:
     """
 
     kind: str
-    model: nn.Module
+    model: Any
     pad_id: int
     fingerprint: Callable[[], str]
     reason: str = ""
@@ -73,11 +73,6 @@ class Computable:
         reason = "cuts documents into passages" if kind.cuts_documents else over_words
         pad_id, fingerprint = reranker.texts.pad_id, lambda: reranker_fingerprint(reranker)
         return cls(reranker.shape.kind, reranker.model, pad_id, fingerprint, reason, over_words)
-
-    @property
-    def two_step(self) -> TwoStepModel:
-        """The model of a graph back end."""
-        return cast("TwoStepModel", self.model)
 
 
 @dataclass(frozen=True)
@@ -106,8 +101,9 @@ def check_computing(computing: Computing) -> None:
         raise ModelError(f"no back end is called {computing.backend!r}; there are: {', '.join(BACKENDS)}")
     backend = BACKENDS[computing.backend]
     if computing.precision not in (AUTO, *backend.precisions):
-        known = ", ".join(backend.precisions)
-        raise ModelError(f"{computing.backend} computes in {known}, got {computing.precision!r}")
+        raise ModelError(
+            f"{computing.backend} computes in {', '.join(backend.precisions)}, got {computing.precision!r}"
+        )
     if computing.threads is not None and computing.threads < 1:
         raise ModelError(f"threads must be at least 1, got {computing.threads}")
     if computing.tokens is not None and computing.tokens < 1:
@@ -196,7 +192,7 @@ class TraceableTransformer(nn.Module):
 
     def __init__(self, computable: Computable) -> None:
         super().__init__()
-        self.model = computable.two_step.cpu()
+        self.model: TwoStepModel = computable.model.cpu()
         self.eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
@@ -205,7 +201,7 @@ class TraceableTransformer(nn.Module):
 
 def compute_with_graph(computable: Computable, run: RunGraph, count: int | None) -> Compute:
     """Compute the transformer with a graph, and what follows it with the model in ``count`` threads."""
-    model = computable.two_step
+    model: TwoStepModel = computable.model
 
     def compute_batch(batch: PairBatch) -> Tensor:
         outputs = torch.from_numpy(run({name: getattr(batch, name).numpy() for name in INPUTS}))

@@ -43,7 +43,7 @@ def _export(computable: Computable, folder: Path) -> None:
             output_names=["outputs"],
             dynamic_axes={
                 **axes,
-                "outputs": {0: "pairs"} if computable.two_step.pooled else axes[INPUTS[0]],
+                "outputs": {0: "pairs"} if computable.model.pooled else axes[INPUTS[0]],
             },
             opset_version=_OPSET,
             dynamo=False,  # the newer exporter needs one more package

@@ -214,21 +214,16 @@ def _compile(core: Any, graph: Any, hint: str, count: int | None) -> RunGraph:
 
 
 def _export(core: Any, computable: Computable, folder: Path) -> None:
-    graph = _graph(computable)
-    narrow_to_first_token(graph)
-    check_graph(computable, _compile(core, graph, "f32", None))
-    openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
-
-
-def _graph(computable: Computable) -> Any:
-    """The same as ``openvino.convert_model``, which reports each call to its authors."""
+    # as ``openvino.convert_model``, which reports each call to its authors
     frontend = FrontEndManager().load_by_framework("pytorch")
     with tracing():
         inputs = example_inputs(computable.pad_id)
         decoder = TorchScriptPythonDecoder(TraceableTransformer(computable), example_input=inputs)
         graph = frontend.convert(frontend.load(decoder))
         apply_moc_transformations(graph, cf=False, smart_reshape=True)
-    return graph
+    narrow_to_first_token(graph)
+    check_graph(computable, _compile(core, graph, "f32", None))
+    openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
 
 
 def _quantised_graph(core: Any, computable: Computable, exact: Path, samples: Samples) -> Path:

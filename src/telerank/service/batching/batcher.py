@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -21,14 +21,11 @@ from telerank.service.batching.waiting import (
     BatchParts,
     Job,
     PairsToScore,
-    Results,
     TextsToEncode,
-    Timings,
-    TokenizedWork,
     Waiting,
 )
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
-from telerank.service.observe import SECONDS
+from telerank.service.observe import COUNTS, SECONDS
 from telerank.service.settings import Limits
 
 if TYPE_CHECKING:
@@ -40,28 +37,26 @@ Request = TypeVar("Request", bound=Sized)
 Value = TypeVar("Value")
 _SMOOTHING = 0.2  # of the measured seconds of a text: the weight of a new batch
 _LONGEST_RETRY = 60  # seconds
-
-
-_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 16_384, 65_536)
-_MODEL = ("model",)
+# why requests are not answered, for the metrics
+_REASONS = {TimeoutError: "late", asyncio.CancelledError: "left", Unprocessable: "cut"}
 
 
 class BatchMetrics:
     """Numbers of each model, in the format of Prometheus; all of it is counted on the event loop."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def seconds(step: str, what: str) -> Histogram:
-            return Histogram(f"telerank_{step}_seconds", what, _MODEL, buckets=SECONDS, registry=registry)
-
-        def counts(name: str, what: str) -> Histogram:
-            return Histogram(f"telerank_{name}", what, _MODEL, buckets=_COUNTS, registry=registry)
+        def counts(name: str, what: str, buckets: Sequence[float] = COUNTS) -> Histogram:
+            return Histogram(f"telerank_{name}", what, ("model",), buckets=buckets, registry=registry)
 
         def count(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"telerank_{name}", what, (*_MODEL, *labels), registry=registry)
+            return Counter(f"telerank_{name}", what, ("model", *labels), registry=registry)
 
-        self._queue = seconds("queue", "Time of a request's texts waiting for a thread or a batch.")
-        self._tokenise = seconds("tokenise", "Time of tokenising the texts of a request.")
-        self._infer = seconds("infer", "Time of the batches that a request's texts were in.")
+        steps = {
+            "queue": "Time of a request's texts waiting for a thread or a batch.",
+            "tokenise": "Time of tokenising the texts of a request.",
+            "infer": "Time of the batches that a request's texts were in.",
+        }
+        self._steps = {step: counts(f"{step}_seconds", what, SECONDS) for step, what in steps.items()}
         self._batch_texts = counts("batch_texts", "Texts of a batch, or pairs of them.")
         self._batch_tokens = counts("batch_tokens", "Tokens of a batch, padding included.")
         self._lengths = counts("text_tokens", "Tokens of a text or a pair, special ones included.")
@@ -76,13 +71,8 @@ class BatchMetrics:
 
     def replied(self, model: str, reply: BatchedReply) -> None:
         """Count a request that was answered."""
-        timings = reply.timings
-        for histogram, seconds in (
-            (self._queue, timings.queue),
-            (self._tokenise, timings.tokenise),
-            (self._infer, timings.infer),
-        ):
-            histogram.labels(model).observe(seconds)
+        for step, seconds in reply.seconds.items():
+            self._steps[step].labels(model).observe(seconds)
         self._truncated.labels(model).inc(int(reply.cut.sum()))
 
     def computed(self, model: str, lengths: npt.NDArray[np.int64]) -> None:
@@ -147,24 +137,16 @@ class Batcher(Generic[Request]):
         count = len(request)
         self._admit(count)
         self.requests, self.texts = self.requests + 1, self.texts + count
-        outcome = "failed"
         try:
             async with asyncio.timeout(self.limits.seconds):
                 reply = await self._answer(request, may_cut)
-            outcome = ""
-        except TimeoutError as error:
-            outcome = "late"
-            raise Unready(f"not done within {self.limits.seconds:g} seconds") from error
-        except asyncio.CancelledError:
-            outcome = "left"
-            raise
-        except Unprocessable:
-            outcome = "cut"
+        except BaseException as error:
+            self.metrics.dropped(self.name, _REASONS.get(type(error), "failed"))
+            if isinstance(error, TimeoutError):
+                raise Unready(f"not done within {self.limits.seconds:g} seconds") from error
             raise
         finally:
             self.requests, self.texts = self.requests - 1, self.texts - count
-            if outcome:
-                self.metrics.dropped(self.name, outcome)
         self.metrics.replied(self.name, reply)
         return reply
 
@@ -191,8 +173,10 @@ class Batcher(Generic[Request]):
         began = loop.time()
         tokenize = partial(_timed, self.model.tokenize, request)
         work, tokenise = await loop.run_in_executor(self._tokenizing, tokenize)
-        if not may_cut:
-            _check_whole(work)
+        if not may_cut and work.cut.any():
+            count, first = int(work.cut.sum()), int(np.flatnonzero(work.cut)[0])
+            others = f", and {count - 1} more texts are" if count > 1 else " is"
+            raise Unprocessable(f"text {first}{others} longer than the model reads, and truncate is false")
         job = Job(work, began, loop.create_future())
         self._waiting.add(job)
         self._changed.set()
@@ -203,8 +187,8 @@ class Batcher(Generic[Request]):
         finally:
             self._waiting.discard(job)
         queue = max(0.0, loop.time() - began - tokenise - job.infer)
-        timings = Timings(queue, tokenise, job.infer)
-        return BatchedReply(np.asarray(job.results), work.lengths, work.cut, timings)
+        seconds = {"queue": queue, "tokenise": tokenise, "infer": job.infer}
+        return BatchedReply(np.asarray(job.results), work.lengths, work.cut, seconds)
 
     async def _compute_batches(self) -> None:
         while True:
@@ -217,7 +201,8 @@ class Batcher(Generic[Request]):
                 error = await self._compute([part]) if len(batch) > 1 else error
                 if error is not None:
                     self._waiting.discard(part[0])
-                    part[0].fail(error)
+                    if not part[0].done.done():
+                        part[0].done.set_exception(error)
 
     async def _wait_until_due(self) -> None:
         """Until a batch is full, or its oldest request has waited long enough."""
@@ -235,8 +220,9 @@ class Batcher(Generic[Request]):
     async def _compute(self, batch: BatchParts) -> BaseException | None:
         """Compute a batch and give each job its results; the error, if it failed."""
         parts = [(job.work.content, rows.tolist()) for job, rows in batch]
-        compute: Callable[[], tuple[Results, float]] = partial(_timed, self.model.compute, parts)
-        running = asyncio.get_running_loop().run_in_executor(self._computing, compute)
+        running = asyncio.get_running_loop().run_in_executor(
+            self._computing, partial(_timed, self.model.compute, parts)
+        )
         await asyncio.wait([running])
         error = running.exception()
         if error is not None:
@@ -257,13 +243,6 @@ def _timed(function: Callable[[Any], Value], argument: Any) -> tuple[Value, floa
     began = perf_counter()
     value = function(argument)
     return value, perf_counter() - began
-
-
-def _check_whole(work: TokenizedWork[Any]) -> None:
-    if work.cut.any():
-        count, first = int(work.cut.sum()), int(np.flatnonzero(work.cut)[0])
-        others = f", and {count - 1} more texts are" if count > 1 else " is"
-        raise Unprocessable(f"text {first}{others} longer than the model reads, and truncate is false")
 
 
 class Batchers:
@@ -290,10 +269,9 @@ class Batchers:
         """A tokenizer of a model, apart from its batches; raises ModelError if it has none."""
         from telerank.service.batching.models import PlainTokenizer
 
-        tokenizer = self._tokenizers.get(model)
-        if tokenizer is None:
-            tokenizer = self._tokenizers[model] = PlainTokenizer(model)
-        return tokenizer
+        if model not in self._tokenizers:
+            self._tokenizers[model] = PlainTokenizer(model)
+        return self._tokenizers[model]
 
     async def aclose(self) -> None:
         """End all; requests that wait are not answered."""
@@ -301,8 +279,6 @@ class Batchers:
             await batcher.aclose()
 
     def _batcher(self, name: str, key: object, model: Callable[[], Any]) -> Batcher[Any]:
-        batcher = self._batchers.get(key)
-        if batcher is None:
-            batcher = Batcher(name, model(), self._computing, self._limits, self._metrics)
-            self._batchers[key] = batcher
-        return batcher
+        if key not in self._batchers:
+            self._batchers[key] = Batcher(name, model(), self._computing, self._limits, self._metrics)
+        return self._batchers[key]

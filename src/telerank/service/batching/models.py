@@ -7,14 +7,14 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.dense.encoder import TorchEncoder
 from telerank.errors import ModelError
-from telerank.models.encoders.tokens import Tokenizers
+from telerank.models.encoders.bi_encoder import Tokenizers
 from telerank.models.pairs.pair import PairTokenizer, Passage
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
@@ -66,20 +66,15 @@ def _cut_passages(
         queries = np.array([len(query) for query in pairs.queries], np.int64)[pairs.pairs[:, 0]]
         free = texts.max_length - texts.frame.size - np.minimum(queries, texts.longest_query)
         np.minimum.at(room, pairs.pairs[:, 1], free)
-    cut = [
-        _cut_passage(passage, int(size), left=left)
-        for passage, size in zip(pairs.passages, room, strict=True)
-    ]
+    cut = []
+    for passage, size in zip(pairs.passages, room.tolist(), strict=True):
+        if len(passage.ids) > size:
+            kept: Any = slice(len(passage.ids) - size, None) if left else slice(size)
+            sentences = passage.sentences[kept]
+            passage = Passage(passage.ids[kept], sentences - sentences[:1])
+        cut.append(passage)
     shorter = replace(pairs, passages=cut)
     return shorter, (whole > room)[pairs.pairs[:, 1]] | shorter.find_cut()[:, 1]
-
-
-def _cut_passage(passage: Passage, size: int, *, left: bool) -> Passage:
-    if len(passage.ids) <= size:
-        return passage
-    kept: Any = slice(len(passage.ids) - size, None) if left else slice(size)
-    sentences = passage.sentences[kept]
-    return Passage(passage.ids[kept], sentences - sentences[:1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +99,12 @@ class BatchedEncoder:
         side = self._tokenizers.queries if request.queries else self._tokenizers.documents
         tokens, cut = side.ids_and_cut(request.texts)
         lengths = np.array([len(ids) for ids in tokens], np.int64)
-        lane = (request.queries, request.normalise)
-        return TokenizedWork(TokenizedTexts(tokens, request), lengths, np.array(cut, np.bool_), lane)
+        return TokenizedWork(
+            TokenizedTexts(tokens, request),
+            lengths,
+            np.array(cut, np.bool_),
+            (request.queries, request.normalise),
+        )
 
     def compute(self, parts: Sequence[tuple[TokenizedTexts, Sequence[int]]]) -> Results:
         request = parts[0][0].request  # the same side and lengths in all of them: a lane
@@ -121,16 +120,6 @@ class BatchedEncoder:
         return self.encoder.copy_tokenizers()
 
 
-class PlacedToken(NamedTuple):
-    """A token: its number, its form, whether it is special, its characters from ``start`` to ``stop``."""
-
-    number: int
-    form: str
-    special: bool
-    start: int
-    stop: int
-
-
 class PlainTokenizer:
     """A copy of a model's tokenizer that cuts nothing; several threads may use it.
 
@@ -141,32 +130,28 @@ class PlainTokenizer:
     """
 
     def __init__(self, model: Scorer | TorchEncoder) -> None:
-        self._backend: Any = deepcopy(_tokenizer(model).backend_tokenizer)
+        if not isinstance(model, Scorer):
+            tokenizer = model.copy_tokenizers().documents.tokenizer
+        elif isinstance(model.reranker.texts, PairTokenizer):
+            tokenizer = model.reranker.texts.tokenizer
+        else:
+            raise ModelError(f"{model.name} reads words, and has no tokenizer")
+        self._backend: Any = deepcopy(tokenizer.backend_tokenizer)
         self._backend.no_truncation()
         self._backend.no_padding()
 
-    def read(self, texts: Sequence[str], *, special: bool) -> list[list[PlacedToken]]:
-        """The tokens of each text, with ``special`` those that frame it."""
-        encodings = self._backend.encode_batch(list(texts), add_special_tokens=special)
-        return [
-            [
-                PlacedToken(number, form, bool(frames), *place)
-                for number, form, frames, place in zip(
-                    encoding.ids,
-                    encoding.tokens,
-                    encoding.special_tokens_mask,
-                    encoding.offsets,
-                    strict=True,
-                )
-            ]
-            for encoding in encodings
-        ]
+    def read(self, texts: Sequence[str], *, special: bool) -> list[list[dict[str, Any]]]:
+        """The tokens of each text, with ``special`` those that frame it.
 
-
-def _tokenizer(model: Scorer | TorchEncoder) -> Any:
-    if not isinstance(model, Scorer):
-        return model.copy_tokenizers().documents.tokenizer
-    texts = model.reranker.texts
-    if not isinstance(texts, PairTokenizer):
-        raise ModelError(f"{model.name} reads words, and has no tokenizer")
-    return texts.tokenizer
+        Each has its number (``id``), its form (``text``), whether it is ``special``, and, if not, its
+        characters from ``start`` to ``stop``.
+        """
+        rows = []
+        for encoding in self._backend.encode_batch(list(texts), add_special_tokens=special):
+            columns = (encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets)
+            row = []
+            for number, form, frames, (start, stop) in zip(*columns, strict=True):
+                span = {} if frames else {"start": start, "stop": stop}
+                row.append({"id": number, "text": form, "special": bool(frames), **span})
+            rows.append(row)
+        return rows

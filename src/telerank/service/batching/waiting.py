@@ -13,8 +13,7 @@ import numpy.typing as npt
 Request_contra = TypeVar("Request_contra", contravariant=True)
 Content = TypeVar("Content")
 
-Results: TypeAlias = npt.NDArray[Any]
-"""What a model computes, a row for each text: scores (n,) or vectors (n, D)."""
+Results: TypeAlias = npt.NDArray[Any]  # a row for each text: scores (n,) or vectors (n, D)
 
 
 @dataclass(frozen=True)
@@ -58,27 +57,18 @@ class TokenizedWork(Generic[Content]):
     lane: Hashable = None
 
 
-@dataclass(frozen=True)
-class Timings:
-    """The seconds of a request: waiting, being tokenised, and in batches that are computed."""
-
-    queue: float
-    tokenise: float
-    infer: float
-
-    @property
-    def total(self) -> float:
-        return self.queue + self.tokenise + self.infer
-
-
 @dataclass(frozen=True, eq=False)
 class BatchedReply:
-    """The results of a request in the order of its texts; which of them were cut; their tokens."""
+    """The results of a request in the order of its texts; which of them were cut; their tokens.
+
+    ``seconds`` are those of each step: waiting (``queue``), being tokenised (``tokenise``), and in batches
+    that are computed (``infer``).
+    """
 
     results: Results
     lengths: npt.NDArray[np.int64]
     cut: npt.NDArray[np.bool_]
-    timings: Timings
+    seconds: dict[str, float]
 
     @property
     def tokens(self) -> int:
@@ -103,23 +93,22 @@ class BatchedModel(Protocol[Request_contra, Content]):
 _NEAR = 4  # budgets: so many tokens of the first requests are searched for texts of one length
 _COST = 16  # a batch costs a 16th of the largest one besides its own tokens
 
-BatchParts: TypeAlias = Sequence[tuple["Job", npt.NDArray[np.int64]]]
-"""The rows of each of several jobs."""
+BatchParts: TypeAlias = Sequence[tuple["Job", npt.NDArray[np.int64]]]  # the rows of each of several jobs
 
 
 @dataclass(eq=False)
 class Job:
-    """A request's texts on their way: ``left`` has the rows that wait, the longest first."""
+    """A request's texts on their way: ``left`` has the rows that wait, the longest first, ``tokens`` in all.
+
+    ``began`` is when it came, by the event loop's clock; ``missing`` are the rows without a result.
+    """
 
     work: TokenizedWork[Any]
     began: float
-    """When the request came, by the event loop's clock."""
     done: asyncio.Future[None]
     left: npt.NDArray[np.int64] = field(init=False)
     tokens: int = field(init=False)
-    """Of the rows that wait."""
     missing: int = field(init=False)
-    """Rows without a result."""
     infer: float = 0.0
     results: Results | None = None
 
@@ -140,10 +129,6 @@ class Job:
         self.missing -= len(rows)
         if not self.missing and not self.done.done():
             self.done.set_result(None)
-
-    def fail(self, error: BaseException) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)
 
 
 class Waiting:
@@ -180,7 +165,15 @@ class Waiting:
 
     def take(self, budget: int) -> BatchParts:
         """The next batch, of at most ``budget`` tokens with its padding; a longer text is alone."""
-        jobs = self._next_jobs(_NEAR * budget)
+        waiting, jobs, tokens = list(self._jobs.values()), list[Job](), 0
+        self._turn += 1
+        if not self._turn % 2:
+            waiting.sort(key=lambda job: job.tokens)
+        # the first job, and those of its lane after it, until they have enough texts to choose from
+        for job in waiting:
+            if job.work.lane == waiting[0].work.lane and tokens < _NEAR * budget:
+                jobs.append(job)
+                tokens += job.tokens
         lengths = np.concatenate([job.work.lengths[job.left] for job in jobs])
         rows = np.concatenate([job.left for job in jobs])
         owners = np.repeat(np.arange(len(jobs)), [len(job.left) for job in jobs])
@@ -192,21 +185,6 @@ class Waiting:
             if not len(job.left):
                 self.discard(job)
         return parts
-
-    def _next_jobs(self, tokens: int) -> list[Job]:
-        """The first job, and those of its lane after it, until they have so many tokens."""
-        jobs = list(self._jobs.values())
-        self._turn += 1
-        if not self._turn % 2:
-            jobs.sort(key=lambda job: job.tokens)
-        chosen: list[Job] = []
-        for job in jobs:
-            if job.work.lane == jobs[0].work.lane:
-                chosen.append(job)
-                tokens -= job.tokens
-            if tokens <= 0:
-                break
-        return chosen
 
 
 def _fill(lengths: npt.NDArray[np.int64], budget: int) -> npt.NDArray[np.int64]:

@@ -13,11 +13,11 @@ from telerank.text.analyzer import Analyzer
 from telerank.text.places import TermPlace, locate_terms
 from telerank.text.sentences import Span, split_sentences
 
-LENGTH = 320
-"""Characters of a snippet, about three lines."""
-SEARCHED = 200_000
-"""Characters of a document in which a snippet is looked for."""
+LENGTH = 320  # characters of a snippet, about three lines
+SEARCHED = 200_000  # characters of a document in which a snippet is looked for
 _WORD = 30  # characters that a cut moves to the end of a word
+_BLANK = re.compile(r"\s|\Z")
+_SENTENCE = re.compile(r"[.!?…][»”\"’)]*\s+|\n\s*")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def show_passages(text: str, matches: Sequence[TermPlace], spans: Sequence[Span]
     marked = [(place.start, place.end) for place in matches]
     parts: list[Part] = []
     for number, span in enumerate(spans):
-        if span.start > 0 and (number or not _begins_sentence(text, span.start)):
+        before = text[max(0, span.start - 10) : span.start].rstrip(' \u00a0»”"’)')[-1:]
+        if span.start > 0 and (number or before not in {".", "!", "?", "…", "\n", ""}):
             parts.append(Part(" … " if number else "… ", "cut"))
         parts += mark(text, marked, shown=span)
     if spans[-1].end < len(text.rstrip()):
@@ -96,10 +97,10 @@ def around(text: str, span: Span, length: int = LENGTH, language: str = "en") ->
     near = Span(max(0, span.start - length), min(len(text), span.end + length))
     sentences = split_sentences(text[near.start : near.end], language)
     spans = [Span(near.start + start, near.start + end) for start, end in sentences]
-    own = [s for s in spans if s.start < span.end and span.start < s.end]
-    if not own or own[-1].end - own[0].start > 3 * length:
+    inside = [s for s in spans if s.start < span.end and span.start < s.end]
+    if not inside or inside[-1].end - inside[0].start > 3 * length:
         return _fit(text, span, length)
-    start, end = min(own[0].start, span.start), max(own[-1].end, span.end)
+    start, end = min(inside[0].start, span.start), max(inside[-1].end, span.end)
     for after in (s for s in spans if s.start >= end):
         if after.end - start > length:
             break
@@ -136,8 +137,8 @@ def best_passages(
     if not lacking:
         return [_fit(text, _hull(best), length)]
     first = _hull(_best_window(matches, weights, length // 3))
-    own = {place.term for place in matches if first.start <= place.start < first.end}
-    others = [place for place in matches if place.term not in own]
+    shown = {place.term for place in matches if first.start <= place.start < first.end}
+    others = [place for place in matches if place.term not in shown]
     second = _hull(_best_window(others, weights, length // 3))
     spans = sorted(_fit(text, span, length // 2) for span in (first, second))
     return [Span(spans[0].start, spans[1].end)] if spans[1].start <= spans[0].end + 1 else spans
@@ -167,42 +168,21 @@ def _hull(matches: Sequence[TermPlace]) -> Span:
 
 def _fit(text: str, span: Span, length: int) -> Span:
     """A span of about ``length`` characters around a span, from and to the ends of words."""
-    room = max(0, length - (span.end - span.start))
-    start = max(0, span.start - room // 2)
-    sentence = _sentence_start(text, start, span.start)
-    start = _word_start(text, start) if sentence is None else sentence
-    end = _word_end(text, min(len(text), max(start + length, span.end)))
+    start = max(0, span.start - max(0, length - (span.end - span.start)) // 2)
+    # the first sentence that begins there, as far as marks and line ends show it, or else a word
+    sentence = _SENTENCE.search(text, max(0, start - 2), span.start) if start else None
+    if sentence:
+        start = sentence.end()
+    elif start:
+        blank = max(text.rfind(mark, max(0, start - _WORD), start) for mark in " \n")
+        start = blank + 1 if blank >= 0 else _between_characters(text, start)
+    end = min(len(text), max(start + length, span.end))
+    blank_after = _BLANK.search(text, end, min(len(text), end + _WORD))
+    is_end = blank_after is not None and (blank_after[0] or blank_after.start() == len(text))
+    end = blank_after.start() if blank_after and is_end else _between_characters(text, end)
     while start < end and text[start].isspace():
         start += 1
     return Span(start, start + len(text[start:end].rstrip()))
-
-
-_SENTENCE = re.compile(r"[.!?…][»”\"’)]*\s+|\n\s*")
-
-
-def _sentence_start(text: str, start: int, end: int) -> int | None:
-    """Where the first sentence begins between two positions, as far as marks and line ends show it."""
-    if start == 0:
-        return 0
-    match = _SENTENCE.search(text, max(0, start - 2), end)
-    return match.end() if match else None
-
-
-def _begins_sentence(text: str, start: int) -> bool:
-    before = text[max(0, start - 10) : start].rstrip(' \u00a0»”"’)')[-1:]
-    return before in {".", "!", "?", "…", "\n", ""}
-
-
-def _word_start(text: str, at: int) -> int:
-    blank = max(text.rfind(" ", max(0, at - _WORD), at), text.rfind("\n", max(0, at - _WORD), at))
-    return blank + 1 if blank >= 0 else _between_characters(text, at)
-
-
-def _word_end(text: str, at: int) -> int:
-    match = re.compile(r"\s|\Z").search(text, at, min(len(text), at + _WORD))
-    return (
-        match.start() if match and (match[0] or match.start() == len(text)) else _between_characters(text, at)
-    )
 
 
 def _between_characters(text: str, at: int) -> int:

@@ -304,7 +304,8 @@ class Messages:
         texts = TEXTS[self.language]
         if n is not None:
             values["n"] = self.number(n)
-            key = key if key in texts else f"{key}.{self._form(n)}"
+            form = "one" if n == 1 or (n == 0 and self.language == "fr") else "other"
+            key = key if key in texts else f"{key}.{form}"
         return texts[key].format(**values)
 
     @property
@@ -314,10 +315,12 @@ class Messages:
 
     def number(self, value: float, decimals: int = 0) -> str:
         """A number with its thousands apart."""
-        shown = f"{value:,.{decimals}f}"
-        return shown.translate(
-            {ord(","): _THOUSANDS[self.language], ord("."): _DECIMAL[self.language], ord("-"): "\u2212"}
-        )
+        marks: dict[str, str | int | None] = {
+            ",": _THOUSANDS[self.language],
+            ".": _DECIMAL[self.language],
+            "-": "\u2212",
+        }
+        return f"{value:,.{decimals}f}".translate(str.maketrans(marks))
 
     def score(self, value: float) -> str:
         """A score with four significant digits; very large and very small ones as a power of ten."""
@@ -339,9 +342,6 @@ class Messages:
         milliseconds = 1000 * seconds
         return f"{self.number(milliseconds, 0 if milliseconds >= 10 else 1)}\u00a0ms"
 
-    def _form(self, n: int) -> str:
-        return "one" if n == 1 or (n == 0 and self.language == "fr") else "other"
-
 
 def choose_language(accepted: str, chosen: str | None = None) -> str:
     """The language of a page: the one ``chosen``, or the first of the ``Accept-Language`` header that it has.
@@ -352,20 +352,14 @@ def choose_language(accepted: str, chosen: str | None = None) -> str:
         return str(chosen)
     best, language = 0.0, LANGUAGES[0]
     for item in accepted.split(",")[:50]:
-        name, *settings = item.split(";")
-        quality = _quality(settings)
-        primary = name.strip().lower().partition("-")[0]
+        name, *settings = item.lower().split(";")
+        pairs = (setting.partition("=") for setting in settings)
+        given = [value for setting, _, value in pairs if setting.strip() == "q"]
+        try:
+            quality = float(given[0]) if given else 1.0
+        except ValueError:
+            quality = 0.0
+        primary = name.strip().partition("-")[0]
         if primary in LANGUAGES and quality > best:
             best, language = quality, primary
     return language
-
-
-def _quality(settings: list[str]) -> float:
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        if name.strip().lower() == "q":
-            try:
-                return float(value)
-            except ValueError:
-                return 0.0
-    return 1.0

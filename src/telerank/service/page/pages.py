@@ -1,32 +1,30 @@
-"""The pages: what each shows for what its address asks, computed in a thread of the service."""
+"""The pages: what each shows for its address, as plain data, computed in a thread of the service.
+
+Each function returns the values that its template shows, by name: no index, no model, no ranking.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from telerank.errors import shorten
 from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
-from telerank.service.page.document import DocumentView, Excerpt, view_document
+from telerank.service.page import highlight
+from telerank.service.page.highlight import Part, find_matches, mark
 from telerank.service.page.messages import Messages
-from telerank.service.page.view import (
-    SIZE,
-    AnswerView,
-    HowView,
-    Inquiry,
-    Links,
-    ResultView,
-    Shown,
-    SourceView,
-)
-from telerank.service.page.why import Reason, reasons
+from telerank.service.page.render import SIZE, Inquiry, Links
+from telerank.service.page.why import reasons
 from telerank.service.searching import (
     QID,
     StagedRanking,
     StageRun,
-    StageShare,
     count_results,
     explain_stages,
     find_passages,
@@ -36,95 +34,25 @@ from telerank.service.searching import (
 from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
-from telerank.types import Doc, Query, Ranking
+from telerank.text.places import locate_terms
+from telerank.text.sentences import Span
+from telerank.types import Answer, Doc, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
+    from telerank.segments.stage import SegmentMatch
 
-ANSWERS = 3
-"""Answers to a question that are shown."""
-SHORT = 24
-"""Characters of a pipeline that stand in a list of choices on a telephone."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What a person can choose: indexes and pipelines by name, the number of documents of the index.
-
-    ``usual`` says which pipeline is searched if none is chosen, by its name, or its text if that is short.
-    """
-
-    indexes: tuple[str, ...]
-    pipelines: tuple[str, ...]
-    default: str
-    usual: str
-    documents: int
-
-
-@dataclass(frozen=True)
-class ResultsView:
-    """A page of the results of ``inquiry``, whose query has other accents if its own had no results.
-
-    ``total`` is how many results there are on all pages, None if that is not known. ``answer`` is the address
-    of what a reader answers, empty if none is served, it has nothing to read, or behind the first page.
-    ``none`` says why there are no results.
-    """
-
-    inquiry: Inquiry
-    results: tuple[ResultView, ...]
-    total: int | None
-    answer: str
-    how: HowView
-    previous: str
-    next: str
-    none: str
-
-    @property
-    def is_all(self) -> bool:
-        """Whether these are all results."""
-        return not self.previous and not self.next
-
-    @property
-    def first(self) -> int:
-        return self.results[0].rank
-
-    @property
-    def last(self) -> int:
-        return self.results[-1].rank
-
-
-@dataclass(frozen=True)
-class AnsweredView:
-    """What a reader answers, best first, and how many documents it read for that.
-
-    ``cut`` is how many tokens of the question were not read. ``is_sure``: the best answer has the confidence
-    that the settings ask for.
-    """
-
-    answers: tuple[AnswerView, ...]
-    documents: int
-    cut: int
-    is_sure: bool
-    how: HowView
-
-
-@dataclass(frozen=True)
-class ComparedView:
-    """A list of a comparison; ``moves`` are the other ranks of its documents, None for those only here."""
-
-    how: HowView
-    results: tuple[ResultView, ...]
-    others: tuple[int | None, ...]
-
-
-@dataclass(frozen=True)
-class ExplainedView:
-    """Why a document has its rank (None: it is not in the ranking): stages, and the reasons of its scores."""
-
-    source: SourceView
-    rank: int | None
-    stages: list[StageShare]
-    reasons: list[Reason | None]
+Values = dict[str, Any]
+ANSWERS = 3  # answers to a question that are shown
+_SHORT = 24  # characters of a pipeline that stand in a list of choices on a telephone
+_LEVELS = {"high": 0.7, "medium": 0.4, "low": 0.0}  # the least confidences of an answer that are called so
+_TITLE = 90  # characters of a text that stand for a title
+_ADDRESS = 80  # characters of a web address that are shown
+_LONG = 2_000  # characters of a text from which a result leads to its passage
+_CUT = Part(" …", "cut")
+_BREAK = re.compile(r"(?<=([^\s]))[^\S\n]*\n\s*")
+_ENDS = ".!?…:;,»”)"
+_FIRST_LINE = re.compile(r"\s*([^\n\r\f]*)")
 
 
 @dataclass(frozen=True)
@@ -144,7 +72,7 @@ class Pages:
     links: Links
     say: Messages
 
-    @property
+    @cached_property
     def served(self) -> ServedIndex:
         return self.snapshot.served_index(self.inquiry.index)
 
@@ -157,30 +85,39 @@ class Pages:
         return Query(QID, self.inquiry.query)
 
     @property
-    def shown(self) -> Shown:
-        return Shown(self.index, self.inquiry, self.links, self.say)
-
-    @property
     def text_language(self) -> str:
         """The language of the index's texts, as far as its analyzer says it; empty otherwise."""
         analyzer = str(self.index.analyzer) if self.index.has_texts else ""
         return next((code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer), "")
 
-    @property
-    def most(self) -> int:
-        """The most documents of a ranking."""
-        return self.snapshot.settings.limits.documents
+    @cached_property
+    def terms(self) -> Mapping[str, float]:
+        """The terms of the query with their weights."""
+        return highlight.query_terms(self.index, self.inquiry.query)
 
-    def choices(self) -> Choices:
-        """What can be chosen for a search."""
-        served, chosen = self.served, self.inquiry.model
-        names = [name for name in served.pipelines if name != served.default]
-        if chosen is not None and chosen not in (*names, served.default):
+    def matches(self, text: str) -> list[tuple[int, int]]:
+        """The characters of a text that match the query."""
+        if not self.index.has_texts:
+            return []
+        return [(match.start, match.end) for match in find_matches(self.index.analyzer, text, self.terms)]
+
+    def choices(self) -> Values:
+        """What can be chosen: indexes and pipelines by name; and how many documents the index has.
+
+        ``usual`` says which pipeline is searched if none is chosen: its name, or its text if that is short.
+        """
+        served, chosen, default = self.served, self.inquiry.model, self.served.default
+        names = [name for name in served.pipelines if name != default]
+        if chosen is not None and chosen not in (*names, default):
             names.append(chosen)
-        usual, default = self.say("pipeline.default"), served.default
-        if len(default) <= SHORT:
-            usual = f"{usual} ({default})"
-        return Choices(tuple(self.snapshot.indexes), tuple(names), default, usual, served.documents)
+        usual = self.say("pipeline.default")
+        return {
+            "indexes": tuple(self.snapshot.indexes),
+            "pipelines": names,
+            "default": default,
+            "usual": f"{usual} ({default})" if len(default) <= _SHORT else usual,
+            "documents": served.documents,
+        }
 
     def stage(self, model: str | None = None) -> Stage:
         """The pipeline of a name or a text, by default the one that is asked for."""
@@ -211,96 +148,180 @@ class Pages:
         stage = self.served.answers() % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
-    def results(self, stage: Stage) -> ResultsView:
-        """A page of results; of the query with other accents if nothing is found without.
+    def results(self, stage: Stage) -> Values:
+        """A page of results; of the query in the spellings of the index if nothing is found without.
+
+        ``total`` is how many results there are on all pages, None if that is not known. ``answer`` is the
+        address of what a reader answers, empty if none is served, it has nothing to read, or behind the first
+        page. ``none`` says why there are no results.
 
         Raises
         ------
         Unprocessable
             If the page is behind the last one.
         """
-        first = (self.inquiry.page - 1) * SIZE
-        if first + SIZE > self.most:
-            raise Unprocessable(f"page {self.inquiry.page}: there are pages 1 to {self.most // SIZE}")
-        depth = min(first + SIZE + 1, self.most)
+        page, settings = self.inquiry.page, self.snapshot.settings
+        first, most = (page - 1) * SIZE, settings.limits.documents
+        if first + SIZE > most:
+            raise Unprocessable(f"page {page}: there are pages 1 to {most // SIZE}")
+        depth = min(first + SIZE + 1, most)
         ranked = run_stages(stage, self.query, depth)
-        respelled = self if len(ranked.ranking) else self._respelled()
-        if respelled != self and (view := respelled.results(stage)).results:
-            return view
-        results, more = self._list(ranked, stage, first)
-        count, page = len(ranked.ranking), self.inquiry.page
-        has_next = count > first + SIZE and first + 2 * SIZE <= self.most
-        return ResultsView(
-            self.inquiry,
-            results,
-            count if count < depth else count_results(stage, self.query),
-            self._answer_link(has_results=bool(results)),
-            HowView(stage.text, ranked.stages + more),
-            self.links.search(self.inquiry, page=page - 1 if page > 2 else None) if page > 1 else "",
-            self.links.search(self.inquiry, page=page + 1) if has_next else "",
-            "" if results else self._why_none(),
-        )
+        count = len(ranked.ranking)
+        if not count and page == 1 and self.index.has_texts:
+            spelled = respell(self.index.sparse, self.inquiry.query)
+            if spelled != self.inquiry.query and len(spelled) <= settings.limits.query_characters:
+                respelled = replace(self, inquiry=replace(self.inquiry, query=spelled)).results(stage)
+                if respelled["results"]:
+                    return respelled
+        results, how = self._list(ranked, stage, first)
+        can_answer = self.served.default_answer is not None and (settings.answer is not None or results)
+        has_next = count > first + SIZE and first + 2 * SIZE <= most
+        return {
+            "inquiry": self.inquiry,
+            "results": results,
+            "first": first + 1,
+            "last": first + len(results),
+            "total": count if count < depth else count_results(stage, self.query),
+            "answer": (
+                self.links.to("answer", **self.links.values(self.inquiry)) if page == 1 and can_answer else ""
+            ),
+            "how": how,
+            "previous": self.links.search(self.inquiry, page=page - 1 if page > 2 else None)
+            if page > 1
+            else "",
+            "next": self.links.search(self.inquiry, page=page + 1) if has_next else "",
+            "none": "" if results else self._why_none(),
+        }
 
-    def _respelled(self) -> Pages:
-        """The first page for the query in the spellings of the index, if they differ in accents."""
-        query, limits = self.inquiry.query, self.snapshot.settings.limits
-        if self.index.has_texts and self.inquiry.page == 1:
-            spelled = respell(self.index.sparse, query)
-            query = spelled if len(spelled) <= limits.query_characters else query
-        return replace(self, inquiry=replace(self.inquiry, query=query))
+    def answered(self, stage: Stage, reader: ReadAnswers) -> Values:
+        """What the reader answers from the first results of a pipeline, or of its own; best first.
 
-    def answered(self, stage: Stage, reader: ReadAnswers) -> AnsweredView:
-        """What the reader answers from the first results of a pipeline, or of its own."""
-        ranked = StagedRanking([Ranking(self.query)], [])
+        ``documents`` were read for that; ``cut`` tokens of the question were not. ``is_sure``: the best
+        answer has the confidence that the settings ask for.
+        """
+        settings, ranked = self.snapshot.settings, StagedRanking([Ranking(self.query)], [])
+        most = settings.limits.documents
         if reader.first is None:
-            ranked = run_stages(stage, self.query, min(READ_DEPTH, self.most))
-        read = run_reader(reader, ranked.ranking, self.most)
-        answers = tuple(map(self.shown.answer, read.answers))
-        is_sure = bool(answers) and answers[0].share >= self.snapshot.settings.answer_confidence
-        how = HowView(stage.text if reader.first is None else reader.text, ranked.stages + read.stages)
-        return AnsweredView(answers, read.documents, read.cut, is_sure, how)
+            ranked = run_stages(stage, self.query, min(READ_DEPTH, most))
+        read = run_reader(reader, ranked.ranking, most)
+        answers = [self._answer(answer) for answer in read.answers]
+        text = stage.text if reader.first is None else reader.text
+        return {
+            "answers": answers,
+            "documents": read.documents,
+            "cut": read.cut,
+            "is_sure": bool(answers) and answers[0]["share"] >= settings.answer_confidence,
+            "how": _how(text, ranked.stages + read.stages),
+        }
 
-    def compare(self, left: Stage, right: Stage) -> tuple[ComparedView, ComparedView]:
-        """The first results of two pipelines side by side."""
+    def compare(self, left: Stage, right: Stage) -> list[Values]:
+        """The first results of two pipelines, with their ranks in the other, None for those only here."""
         both = [run_stages(stage, self.query, SIZE) for stage in (left, right)]
         ranks = [{docno: rank for rank, docno in enumerate(ranked.ranking.docnos, 1)} for ranked in both]
         views = []
         for ranked, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
-            results, more = self._list(ranked, stage, 0)
-            others = tuple(other.get(result.source.docno) for result in results)
-            views.append(ComparedView(HowView(stage.text, ranked.stages + more), results, others))
-        return views[0], views[1]
+            results, how = self._list(ranked, stage, 0)
+            views.append(
+                {
+                    "how": how,
+                    "results": results,
+                    "others": [other.get(result["source"]["docno"]) for result in results],
+                }
+            )
+        return views
 
-    def explained(self, stage: Stage, docno: str) -> ExplainedView:
-        """Why a document has its rank: what each stage made of it."""
-        doc = self._doc(docno)
-        stages, words = explain_stages(stage, self.query, docno, self.most), self.shown.words
-        explanations = [share.explanation for share in stages]
-        said = [None if each is None else reasons(each, self.say, words) for each in explanations]
-        return ExplainedView(self.shown.source(doc), stages[-1].rank, stages, said)
+    def explained(self, stage: Stage, docno: str) -> Values:
+        """Why a document has its rank (None: it is not in the ranking): what each stage made of it."""
+        doc, query = self.doc(docno), self.inquiry.query
+        stages = explain_stages(stage, self.query, docno, self.snapshot.settings.limits.documents)
+        matches = locate_terms(self.index.analyzer, query) if self.index.has_texts else ()
+        words = {match.term: query[match.start : match.end] for match in matches}
+        said = [share.explanation and reasons(share.explanation, self.say, words) for share in stages]
+        return {"source": self.source(doc), "rank": stages[-1].rank, "stages": stages, "reasons": said}
 
-    def document(self, docno: str, excerpt: Excerpt) -> DocumentView:
-        """A document, with what is marked in it."""
-        return view_document(self.shown, self._doc(docno), excerpt)
+    def doc(self, docno: str) -> Doc:
+        try:
+            return self.index.doc(docno)
+        except KeyError as error:
+            raise NotServed(f"no document {shorten(docno)}") from error
 
-    def _list(
-        self, ranked: StagedRanking, stage: Stage, first: int
-    ) -> tuple[tuple[ResultView, ...], list[StageRun]]:
-        """A page of results behind the ``first`` ones, and the stage that found their passages, if any."""
+    def source(self, doc: Doc, span: tuple[int, int] | None = None, *, is_answer: bool = False) -> Values:
+        """A document: its title in parts, its addresses, the file and the pages in which it stands.
+
+        ``href`` leads to the characters ``span`` of the document here, ``address`` to the web.
+        """
+        line = next(_FIRST_LINE.finditer(doc.text))[1].strip()
+        line = line if len(line) <= _TITLE else f"{line[:_TITLE].rsplit(' ', 1)[0]} …"
+        title, address = doc.title.strip() or line or self.say("untitled"), doc.url.strip()
+        try:
+            parts = urlsplit(address)
+            is_linked = parts.scheme in ("http", "https") and bool(parts.hostname)
+        except ValueError:
+            is_linked = False
+        bare = address.partition("://")[2].rstrip("/")
+        where, location = doc.locate(*(span or (0, None))), ""
+        if where is not None and where.last_page > where.page:
+            location = self.say("place.pages", first=where.page, last=where.last_page)
+        elif where is not None and where.page:
+            location = self.say("place.page", page=where.page)
+        return {
+            "docno": doc.docno,
+            "title": mark(title, self.matches(title)),
+            "href": self.links.document(self.inquiry, doc.docno, span, is_answer=is_answer),
+            "address": address if is_linked else "",
+            "shown_address": bare if len(bare) <= _ADDRESS else f"{bare[:_ADDRESS]}…",
+            "location": ", ".join(filter(None, (where.file, location))) if where else "",
+        }
+
+    def _list(self, ranked: StagedRanking, stage: Stage, first: int) -> tuple[list[Values], Values]:
+        """A page of results behind the ``first`` ones, and how they were ranked.
+
+        Each has its best passage: the one that counted most, or the one with most words of the query.
+        """
         listed = list(enumerate(ranked.ranking, 1))[first : first + SIZE]
         passages, runs = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
-        shown = self.shown
-        results = tuple(
-            shown.result(rank, docno, score, passages.get(docno)) for rank, (docno, score) in listed
-        )
-        return results, runs
+        results = []
+        for rank, (docno, score) in listed:
+            doc, passage = self.index.doc(docno), passages.get(docno)
+            text, span = self._excerpt(doc, passage)
+            shown = passage and self.say("place.passage", n=passage.number + 1, of=passage.count)
+            explain = self.links.to("explain", docno=docno, **self.links.values(self.inquiry))
+            result = {"rank": rank, "source": self.source(doc, span), "text": flow(text)}
+            results.append({**result, "passage": shown, "score": self.say.score(score), "explain": explain})
+        return results, _how(stage.text, ranked.stages + runs)
 
-    def _answer_link(self, *, has_results: bool) -> str:
-        """The address of the answer on the first page, if a reader has something to read; else empty."""
-        reads_results = self.snapshot.settings.answer is None
-        if self.inquiry.page > 1 or self.served.default_answer is None or (reads_results and not has_results):
-            return ""
-        return self.links.answer(self.inquiry)
+    def _excerpt(self, doc: Doc, passage: SegmentMatch | None) -> tuple[list[Part], tuple[int, int] | None]:
+        """What a result shows of its document, and the characters to which it leads, if not to all."""
+        if passage is not None:
+            span = highlight.around(doc.text, passage.span, 0, self._sentences)
+            return mark(doc.text, self.matches(doc.text), shown=span), span
+        if not self.index.has_texts:
+            return [], None
+        searched = doc.text[: highlight.SEARCHED]
+        matches = find_matches(self.index.analyzer, searched, self.terms)
+        spans = highlight.best_passages(searched, matches, self.terms)
+        parts = highlight.show_passages(searched, matches, spans)
+        if len(searched) < len(doc.text) and parts[-1:] != [_CUT]:
+            parts.append(_CUT)
+        return parts, spans[0] if len(doc.text) > _LONG else None
+
+    @property
+    def _sentences(self) -> str:
+        """The language in which the index's texts are cut into sentences."""
+        return self.text_language or "en"
+
+    def _answer(self, answer: Answer) -> Values:
+        """An answer, marked in the sentences around it."""
+        doc, span, share = self.index.doc(answer.docno), Span(answer.start, answer.end), answer.confidence
+        shown = highlight.around(doc.text, span, language=self._sentences)
+        return {
+            "text": answer.text,
+            "source": self.source(doc, span, is_answer=True),
+            "passage": flow(mark(doc.text, (), answer=span, shown=shown)),
+            "confidence": self.say.share(share),
+            "share": share,
+            "level": next(level for level, least in _LEVELS.items() if share >= least),
+        }
 
     def _why_none(self) -> str:
         """Why nothing is found."""
@@ -311,11 +332,22 @@ class Pages:
         analyzer = self.index.analyzer if self.index.has_texts else None
         if analyzer is None or analyzer(self.inquiry.query):
             return self.say("none.hint")
-        has_words = bool(analyzer.tokens(self.inquiry.query))
-        return self.say("none.omitted") if has_words else self.say("none.wordless")
+        if analyzer.tokens(self.inquiry.query):
+            return self.say("none.omitted")
+        return self.say("none.wordless")
 
-    def _doc(self, docno: str) -> Doc:
-        try:
-            return self.index.doc(docno)
-        except KeyError as error:
-            raise NotServed(f"no document {shorten(docno)}") from error
+
+def _how(pipeline: str, stages: list[StageRun]) -> Values:
+    """Which pipeline ranked, and its stages."""
+    seconds = sum(stage.milliseconds for stage in stages) / 1000
+    return {"pipeline": pipeline, "stages": stages, "seconds": seconds}
+
+
+def flow(parts: Iterable[Part]) -> list[Part]:
+    """Lines of a text as one: a dot stands for a line end that ends no sentence."""
+    flowing, last = [], ""
+    for part in parts:
+        text = _BREAK.sub(lambda line: " " if line[1] in _ENDS else " · ", f"{last}{part.text}")[len(last) :]
+        flowing.append(Part(text, part.kind))
+        last = part.text[-1:]
+    return flowing

@@ -1,28 +1,28 @@
-"""The templates, and the replies made of them, with the headers that keep a page to itself."""
+"""The addresses of the page, its templates, and the replies made of them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from telerank.service.page.messages import LANGUAGES, Messages, choose_language
-from telerank.service.page.view import SIZE, Links
-from telerank.service.settings import ServiceSettings
 
-POLICY = (
+SIZE = 10  # results on a page
+_POLICY = (  # this host's files alone, no script or style in the page itself
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""The Content-Security-Policy: this host's files alone, no script or style in the page itself."""
 HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -32,12 +32,59 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "private, no-cache",
     "Vary": "Accept-Language",
 }
-STATIC: Mapping[str, str] = {
+STATIC: Mapping[str, str] = {  # the files of the page and their types
     "style.css": "text/css; charset=utf-8",
     "script.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-"""The files of the page and their types."""
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What the address of a page asks for; ``None`` stands for the default."""
+
+    query: str = ""
+    index: str | None = None
+    model: str | None = None
+    page: int = 1
+
+
+@dataclass(frozen=True)
+class Links:
+    """The addresses of a service below ``prefix``, in the language ``lang`` if the address names one."""
+
+    prefix: str = ""
+    lang: str | None = None
+
+    def to(self, path: str, **values: object) -> str:
+        """The address of a path (without its first slash) with the values that are set as its query."""
+        given = {**values, "lang": self.lang}
+        query = urlencode({name: str(value) for name, value in given.items() if value not in (None, "")})
+        return f"{self.prefix}/{path}{'?' if query else ''}{query}"
+
+    def search(self, inquiry: Inquiry, **changes: object) -> str:
+        """The address of the results."""
+        return self.to("search", **{**self.values(inquiry), **changes})
+
+    def values(self, inquiry: Inquiry) -> dict[str, object]:
+        """An inquiry as the values of an address."""
+        page = inquiry.page if inquiry.page > 1 else None
+        return {"q": inquiry.query, "index": inquiry.index, "model": inquiry.model, "page": page}
+
+    def document(
+        self,
+        inquiry: Inquiry,
+        docno: str,
+        span: tuple[int, int] | None = None,
+        *,
+        is_answer: bool = False,
+        part: int | None = None,
+    ) -> str:
+        """The address of a document, at the characters of an answer or a passage; or of one of its parts."""
+        values = {**self.values(inquiry), "page": None, "part": part}
+        values |= {"at": f"{span[0]}-{span[1]}" if span else None, "kind": "answer" if is_answer else None}
+        address = self.to("document", docno=docno, **values)
+        return f"{address}#passage" if span else address
 
 
 @cache
@@ -66,9 +113,8 @@ def templates() -> Environment:
 
 def links_of(request: Request) -> Links:
     """The addresses of the service that a request came to."""
-    settings: ServiceSettings = request.app.state.served.settings
     lang = request.query_params.get("lang")
-    return Links(settings.prefix, lang if lang in LANGUAGES else None)
+    return Links(request.app.state.served.settings.prefix, lang if lang in LANGUAGES else None)
 
 
 def messages_of(request: Request) -> Messages:
@@ -78,27 +124,17 @@ def messages_of(request: Request) -> Messages:
     )
 
 
-def render(
-    request: Request,
-    template: str,
-    settings: ServiceSettings,
-    values: Mapping[str, Any],
-    *,
-    status: int = 200,
-) -> HTMLResponse:
+def render(request: Request, template: str, values: Mapping[str, Any], *, status: int = 200) -> HTMLResponse:
     """A page from a template with its values, in the language of the request."""
     links, say = links_of(request), messages_of(request)
-    own = {key: value for key, value in request.query_params.multi_items() if key != "lang"}
+    query = {key: value for key, value in request.query_params.multi_items() if key != "lang"}
     path = request.url.path.removeprefix(links.prefix).lstrip("/") if request.method != "POST" else ""
     page = templates().get_template(template).render(
         say=say,
         links=links,
-        settings=settings,
-        size=SIZE,
-        other_language=Links(links.prefix, say.other).to(path, **own),
-        style=links.static("style.css", static_version("style.css")),
-        script=links.static("script.js", static_version("script.js")),
-        icon=links.static("icon.svg", static_version("icon.svg")),
+        settings=request.app.state.served.settings,
+        other_language=Links(links.prefix, say.other).to(path, **query),
+        **{name.split(".")[0]: f"{links.prefix}/static/{name}?v={static_version(name)}" for name in STATIC},
         **values,
     )  # fmt: skip
     return HTMLResponse(page, status, {**HEADERS, "Content-Language": say.language})

@@ -161,8 +161,11 @@ def reasons(
     explanation: Explanation, say: Messages, words: Mapping[str, str], share: float | None = None
 ) -> Reason:
     """An explanation in the language of the page; ``words`` are the query's by their terms."""
-    whole = sum(abs(part.value) for part in explanation.parts)
-    adds = is_sum(explanation) and whole > 0
+    values = [part.value for part in explanation.parts]
+    whole = sum(map(abs, values))
+    # the parts, two or more, sum to the value
+    adds = len(values) > 1 and whole > 0
+    adds = adds and math.isclose(sum(values), explanation.value, rel_tol=1e-4, abs_tol=1e-6)
     parts = tuple(
         reasons(part, say, words, part.value / whole if adds else None)
         for part in explanation.parts
@@ -192,12 +195,6 @@ def describe(what: str, say: Messages, words: Mapping[str, str]) -> str | None:
         else:
             shown[name] = words.get(fact, fact) if name == "term" else fact
     return (french.replace("~", NARROW) if say.language == "fr" else english).format(**shown)
-
-
-def is_sum(explanation: Explanation) -> bool:
-    """Whether the parts, two or more, sum to the value."""
-    values = [part.value for part in explanation.parts]
-    return len(values) > 1 and math.isclose(sum(values), explanation.value, rel_tol=1e-4, abs_tol=1e-6)
 
 
 _FRENCH = (

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, Field
 
-from telerank.service.batching.waiting import BatchedReply, TextsToEncode
+from telerank.service.batching.waiting import TextsToEncode
 from telerank.service.errors import ERRORS, OPENAI_ERRORS, BackendFault
 from telerank.service.routes.fields import (
+    ApiRecord,
     Calls,
     ClientRequest,
-    ModelName,
+    ModelRequest,
     TextOrTexts,
     Truncate,
     Usage,
@@ -25,7 +26,6 @@ from telerank.service.routes.fields import (
     reply_example,
 )
 
-_TEXTS: list[JsonValue] = ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
 Dimensions = Annotated[
     int | None, Field(ge=1, description="First numbers of each vector that are kept; default: all.")
 ]
@@ -40,12 +40,9 @@ def _refuse_tokens(given: Any) -> Any:
     return given
 
 
-class EmbeddingsRequest(ClientRequest):
+class EmbeddingsRequest(ModelRequest):
     """OpenAI's request."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "minilm", "input": _TEXTS}]})
-
-    model: ModelName = None
     input: Annotated[TextOrTexts, BeforeValidator(_refuse_tokens)]
     encoding_format: Literal["float", "base64"] | None = Field(
         None, description="base64: the bytes of float32 numbers, little-endian."
@@ -58,12 +55,9 @@ class EmbeddingsRequest(ClientRequest):
     truncate: Truncate = None
 
 
-class EmbedRequest(ClientRequest):
+class EmbedRequest(ModelRequest):
     """The request of text-embeddings-inference."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": _TEXTS, "prompt_name": "query"}]})
-
-    model: ModelName = None
     inputs: TextOrTexts
     normalize: bool = Field(default=True, description="Whether vectors have length 1.")
     prompt_name: PromptName | None = Field(
@@ -77,8 +71,6 @@ class EmbedRequest(ClientRequest):
 class SparseRequest(ClientRequest):
     """The request of text-embeddings-inference for sparse vectors."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": _TEXTS}]})
-
     inputs: TextOrTexts
 
 
@@ -91,21 +83,8 @@ class EmbeddingItem(BaseModel):
     truncated: Literal[True] | None = None
 
 
-class EmbeddingsReply(BaseModel):
+class EmbeddingsReply(ApiRecord):
     """Vectors in the order of the texts."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "object": "list",
-                    "model": "minilm",
-                    "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
-                    "usage": {"prompt_tokens": 12, "total_tokens": 12},
-                }
-            ]
-        }
-    )
 
     object: Literal["list"] = "list"
     model: str
@@ -125,15 +104,19 @@ _openai_route = partial(
 async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
     """The vectors of texts in OpenAI's form; with ``dimensions`` their first numbers, of length 1 again."""
     texts = TextsToEncode(as_list(body.input), queries=_are_queries(body.input_type))
-    may_cut = body.truncate is not False
-    name, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
+    name, reply = await calls.encode(
+        body.model, texts, dimensions=body.dimensions, may_cut=body.truncate is not False
+    )
     vectors = reply.results if body.dimensions is None else _normalise(reply.results[:, : body.dimensions])
     encoded = vectors.tolist()
     if body.encoding_format == "base64":
         encoded = [base64.b64encode(vector.tobytes()).decode() for vector in vectors.astype("<f4")]
     usage = {"prompt_tokens": reply.tokens, "total_tokens": reply.tokens}
-    content = {"object": "list", "model": name, "data": _items(encoded, reply), "usage": usage}
-    return _respond(calls, content)
+    data = [
+        {"object": "embedding", "index": index, "embedding": vector} | ({"truncated": True} if cut else {})
+        for index, (vector, cut) in enumerate(zip(encoded, reply.cut.tolist(), strict=True))
+    ]
+    return _respond(calls, {"object": "list", "model": name, "data": data, "usage": usage})
 
 
 @router.post(
@@ -145,8 +128,9 @@ async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
 async def embed(body: EmbedRequest, calls: Calls) -> Response:
     """The vectors of texts; the header ``x-truncated-texts`` counts the texts that were cut."""
     texts = TextsToEncode(as_list(body.inputs), _are_queries(body.prompt_name), body.normalize)
-    may_cut = body.truncate is not False
-    _, reply = await calls.encode(body.model, texts, dimensions=body.dimensions, may_cut=may_cut)
+    _, reply = await calls.encode(
+        body.model, texts, dimensions=body.dimensions, may_cut=body.truncate is not False
+    )
     vectors = reply.results[:, : body.dimensions]
     return _respond(calls, (_normalise(vectors) if body.normalize else vectors).tolist())
 
@@ -166,19 +150,11 @@ def _are_queries(kind: str | None) -> bool:
     return kind in ("query", "search_query")
 
 
-def _items(encoded: list[Any], reply: BatchedReply) -> list[dict[str, Any]]:
-    return [
-        {"object": "embedding", "index": index, "embedding": vector} | ({"truncated": True} if cut else {})
-        for index, (vector, cut) in enumerate(zip(encoded, reply.cut.tolist(), strict=True))
-    ]
-
-
 def _normalise(vectors: _Vectors) -> _Vectors:
     """Vectors of length 1; those that have it stay as they are, and so does zero."""
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     lengths[(np.abs(lengths - 1) < 1e-6) | (lengths == 0)] = 1
-    scaled: _Vectors = (vectors / lengths).astype(np.float32)
-    return scaled
+    return np.asarray(vectors / lengths, np.float32)
 
 
 def _respond(calls: Calls, content: Any) -> Response:

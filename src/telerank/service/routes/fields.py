@@ -13,6 +13,7 @@ from telerank.errors import shorten
 from telerank.service.batching.waiting import BatchedReply, PairsToScore, TextsToEncode
 from telerank.service.errors import TooLarge, Unprocessable
 from telerank.service.observe import note
+from telerank.service.routes.examples import EXAMPLES
 from telerank.service.state import CurrentServed, CurrentSnapshot
 
 
@@ -45,10 +46,19 @@ Docno = Annotated[
 ]
 
 
-class Body(BaseModel):
-    """A request; an unknown key is an error, and so is a value of another type."""
+def _add_example(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    if model.__name__ in EXAMPLES:
+        schema["examples"] = [EXAMPLES[model.__name__]]
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+class ApiRecord(BaseModel):
+    """What is sent or replied; its example is in :data:`~telerank.service.routes.examples.EXAMPLES`."""
+
+    model_config = ConfigDict(json_schema_extra=_add_example)
+
+
+class Body(ApiRecord, extra="forbid", allow_inf_nan=False, strict=True):
+    """A request; an unknown key is an error, and so is a value of another type."""
 
 
 ModelName = Annotated[
@@ -64,7 +74,7 @@ Truncate = Annotated[
 TextOrTexts = Annotated[CleanText | list[CleanText], Field(description="A text, or several.")]
 
 
-class PipelineReply(BaseModel):
+class PipelineReply(ApiRecord):
     """What the replies of pipelines begin with. ``generation`` of the index grows with every change."""
 
     query: str
@@ -73,15 +83,19 @@ class PipelineReply(BaseModel):
     pipeline: str
 
 
-class ClientRequest(BaseModel):
+class ClientRequest(ApiRecord, extra="allow", strict=True, allow_inf_nan=False):
     """A request of another service's client, whose other fields are named in the reply, but not read."""
-
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
     @property
     def warnings(self) -> list[str]:
         """The fields that were not read."""
         return [f"{shorten(name)[1:-1]} is not read" for name in self.model_extra or {}]
+
+
+class ModelRequest(ClientRequest):
+    """One that may name a model."""
+
+    model: ModelName = None
 
 
 class Usage(BaseModel):
@@ -148,19 +162,17 @@ class ModelCalls:
 
     async def _reply(self, work: Coroutine[Any, Any, BatchedReply], texts: Sequence[str]) -> BatchedReply:
         reply = await work
-        timings, cut = reply.timings, int(reply.cut.sum())
+        cut, seconds = int(reply.cut.sum()), reply.seconds
         note(texts=len(texts), tokens=reply.tokens, truncated=cut)
-        self.response.headers.update(
-            {
-                "x-compute-tokens": str(reply.tokens),
-                "x-compute-characters": str(sum(map(len, texts))),
-                "x-truncated-texts": str(cut),
-                "x-queue-time": _milliseconds(timings.queue),
-                "x-tokenization-time": _milliseconds(timings.tokenise),
-                "x-inference-time": _milliseconds(timings.infer),
-                "x-total-time": _milliseconds(timings.total),
-            }
-        )
+        counts = {
+            "compute-tokens": reply.tokens,
+            "compute-characters": sum(map(len, texts)),
+            "truncated-texts": cut,
+        }
+        self.response.headers.update({f"x-{name}": str(count) for name, count in counts.items()})
+        names = {"queue": "queue", "tokenise": "tokenization", "infer": "inference"}
+        times = {names[step]: each for step, each in seconds.items()} | {"total": sum(seconds.values())}
+        self.response.headers.update({f"x-{name}-time": f"{1000 * each:.1f}" for name, each in times.items()})
         return reply
 
     def _check(self, count: int, texts: Sequence[str]) -> None:
@@ -172,15 +184,11 @@ class ModelCalls:
             raise TooLarge(f"a text of {longest:,} characters, at most {limits.text_characters:,}")
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.1f}"
-
-
-async def model_calls(
+async def _model_calls(
     request: Request, response: Response, served: CurrentServed, snapshot: CurrentSnapshot
 ) -> ModelCalls:
     """The calls of a request; a coroutine, as all of :mod:`telerank.service.state`."""
     return ModelCalls(request, response, served, snapshot)
 
 
-Calls = Annotated[ModelCalls, Depends(model_calls)]
+Calls = Annotated[ModelCalls, Depends(_model_calls)]

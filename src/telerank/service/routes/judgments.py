@@ -8,14 +8,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from telerank.errors import shorten
 from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessable, describe_errors
 from telerank.service.judgments import JudgmentFile
 from telerank.service.page.messages import LANGUAGES
-from telerank.service.page.render import HEADERS
-from telerank.service.page.view import Inquiry, Links
+from telerank.service.page.render import HEADERS, Inquiry, Links
+from telerank.service.routes.fields import ApiRecord
 from telerank.service.routes.page import PageRoute, check_length
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
@@ -24,15 +24,8 @@ from telerank.types import HIGHEST_GRADE, LEAST_GRADE
 _QUESTION = "Qui peut demander la prime d'activité ?"
 
 
-class JudgmentRequest(BaseModel):
+class JudgmentRequest(ApiRecord, extra="forbid"):
     """A grade of a document for a query: above 0 if it is relevant, 0 if it is not."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"query": _QUESTION, "docno": "F2882", "grade": 1, "index": "dila"}],
-        },
-    )
 
     query: str = Field(min_length=1)
     docno: str = Field(min_length=1)
@@ -40,23 +33,8 @@ class JudgmentRequest(BaseModel):
     index: str | None = None
 
 
-class JudgmentReply(BaseModel):
+class JudgmentReply(ApiRecord):
     """The judgment that was saved; ``qid`` is the same for the same words."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "qid": "q7d3f6a1b2c4e5f60",
-                    "query": _QUESTION,
-                    "docno": "F2882",
-                    "grade": 1,
-                    "time": "2026-11-22T09:30:00Z",
-                    "index": "dila",
-                }
-            ]
-        }
-    )
 
     qid: str
     query: str
@@ -91,7 +69,11 @@ async def add_judgment(
 async def judge(request: Request, served: CurrentServed, snapshot: CurrentSnapshot) -> Response:
     """What a thumb of the page sends: saved, then back to where it was pressed, or JSON for the script."""
     require_own_page(request, served.settings, is_form=True)
-    form = await _read_form(request)
+    body = await request.body()
+    try:  # its fields, each once
+        form = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS))
+    except ValueError as error:  # of which UnicodeDecodeError is one
+        raise BadRequest("the form cannot be read") from error
     index = form.get("index") or None
     try:
         grade = int(form.get("grade", ""))
@@ -150,16 +132,6 @@ async def _save(served: Served, snapshot: Snapshot, judgment: JudgmentRequest) -
     except ValueError as error:
         raise Unprocessable(str(error)) from error
     return JudgmentReply(**asdict(saved))
-
-
-async def _read_form(request: Request) -> Mapping[str, str]:
-    """The fields of a form, each once."""
-    body = await request.body()
-    try:
-        fields = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
-    except ValueError as error:  # of which UnicodeDecodeError is one
-        raise BadRequest("the form cannot be read") from error
-    return dict(fields)
 
 
 def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:

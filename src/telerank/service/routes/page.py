@@ -13,26 +13,25 @@ from fastapi.routing import APIRoute
 
 from telerank.errors import TelerankError, shorten_message
 from telerank.service.errors import NotServed, ServiceError, Unprocessable
-from telerank.service.page.document import Excerpt
+from telerank.service.page.document import Excerpt, view_document
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
 from telerank.service.page.render import (
     HEADERS,
     STATIC,
+    Inquiry,
     links_of,
     messages_of,
     render,
     static_file,
     static_version,
 )
-from telerank.service.page.view import Inquiry
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import CurrentServed, CurrentSettings, CurrentSnapshot
+from telerank.service.state import CurrentServed, CurrentSnapshot
 
 _METHODS = ["GET", "HEAD"]
-_OF_REQUESTS = (400, 413, 422)
-"""Errors whose messages help the person who asked; those of others are for the log."""
+_OF_REQUESTS = (400, 413, 422)  # errors whose messages help who asked; those of others are for the log
 _SPAN = re.compile(r"(\d{1,12})-(\d{1,12})")
 
 
@@ -47,18 +46,17 @@ def error_page(request: Request, error: ServiceError) -> Response:
     """An error in the language of the page; what the service says of it if the request is the cause."""
     settings: ServiceSettings = request.app.state.served.settings
     say = messages_of(request)
-    key, retry_after = f"error.{error.status}", error.retry_after
+    key = f"error.{error.status}"
     detail = shorten_message(str(error)) if error.status in _OF_REQUESTS else ""
     values = {
         "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
         "code": error.status,
         "message": say(key if key in TEXTS["en"] else "error.500"),
         "detail": describe_detail(detail, say),
-        "can_retry": request.method == "GET" and retry_after is not None,
+        "can_retry": request.method == "GET" and error.retry_after is not None,
     }
-    page = render(request, "error.html", settings, values, status=error.status)
-    if retry_after is not None:
-        page.headers["Retry-After"] = str(retry_after)
+    page = render(request, "error.html", values, status=error.status)
+    page.headers.update(error.headers)
     return page
 
 
@@ -71,7 +69,7 @@ def is_page_error(request: Request, error: Exception) -> bool:
 
 
 async def inquiry_of(
-    settings: CurrentSettings,
+    served: CurrentServed,
     q: str = "",
     index: str | None = None,
     model: str | None = None,
@@ -84,7 +82,7 @@ async def inquiry_of(
     Unprocessable
         If the query or the pipeline is too long.
     """
-    limits = settings.limits
+    limits = served.settings.limits
     check_length("the query", q, limits.query_characters)
     check_length("the pipeline", model or "", limits.pipeline_characters)
     return Inquiry(" ".join(q.split()), index or None, model or None, page)
@@ -106,9 +104,9 @@ CurrentPages = Annotated[Pages, Depends(pages_of)]
 
 
 @router.api_route("/", methods=_METHODS)
-async def home(request: Request, pages: CurrentPages, settings: CurrentSettings) -> Response:
+async def home(request: Request, pages: CurrentPages) -> Response:
     choices = pages.choices() if pages.snapshot.indexes else None  # models alone are served
-    return render(request, "home.html", settings, {"inquiry": pages.inquiry, "choices": choices})
+    return render(request, "home.html", {"inquiry": pages.inquiry, "choices": choices})
 
 
 async def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
@@ -141,8 +139,7 @@ async def search(
     stage = pages.stage()
     view = await served.run_stage(stage, pages.results, stage)
     more = {"choices": pages.choices(), "view": view, "thanks": thanks, "unusable": unusable}
-    values = {**values_of(pages), **more, "chosen": inquiry.model}
-    return render(request, "results.html", served.settings, values)
+    return render(request, "results.html", {**values_of(pages), **more, "chosen": inquiry.model})
 
 
 @router.api_route("/answer", methods=_METHODS)
@@ -155,8 +152,11 @@ async def answer(request: Request, served: CurrentServed, pages: CurrentPages) -
     reader = pages.reader()
     if reader is None:
         raise NotServed("no reader is served")
-    view = await served.compute(pages.answered, pages.stage(), reader)
-    return render(request, "answer.html", served.settings, {**values_of(pages), "view": view})
+    return render(
+        request,
+        "answer.html",
+        {**values_of(pages), "view": await served.compute(pages.answered, pages.stage(), reader)},
+    )
 
 
 @router.api_route("/compare", methods=_METHODS)
@@ -164,25 +164,37 @@ async def compare(
     request: Request, served: CurrentServed, pages: CurrentPages, a: str | None = None, b: str | None = None
 ) -> Response:
     """The first results of the pipelines ``a`` and ``b`` side by side; without both, the form alone."""
-    settings = served.settings
     for name in (a, b):
-        check_length("the pipeline", name or "", settings.limits.pipeline_characters)
+        check_length("the pipeline", name or "", served.settings.limits.pipeline_characters)
     views = None
     reasons = {name: pages.why_unusable(name) for name in (a, b) if name}
     unusable = {name: describe_detail(reason, pages.say) for name, reason in reasons.items() if reason}
     if pages.inquiry.query and a and b and not unusable:
         left, right = pages.stage(a), pages.stage(b)
         views = await served.run_stage(left + right, pages.compare, left, right)
-    values = {**values_of(pages), "choices": pages.choices(), "views": views, "unusable": unusable}
-    return render(request, "compare.html", settings, {**values, "a": a or "", "b": b or ""})
+    return render(
+        request,
+        "compare.html",
+        {
+            **values_of(pages),
+            "choices": pages.choices(),
+            "views": views,
+            "unusable": unusable,
+            "a": a or "",
+            "b": b or "",
+        },
+    )
 
 
 @router.api_route("/explain", methods=_METHODS)
 async def explain(request: Request, served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
     """Why a document has its rank."""
     stage = pages.stage()
-    view = await served.run_stage(stage, pages.explained, stage, docno)
-    return render(request, "explain.html", served.settings, {"inquiry": pages.inquiry, "view": view})
+    return render(
+        request,
+        "explain.html",
+        {"inquiry": pages.inquiry, "view": await served.run_stage(stage, pages.explained, stage, docno)},
+    )
 
 
 async def excerpt_of(
@@ -207,9 +219,14 @@ async def document(
     thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
 ) -> Response:
     """A document, with what the address marks in it."""
-    view = await served.search(pages.document, docno, excerpt)
     return render(
-        request, "document.html", served.settings, {**values_of(pages), "view": view, "thanks": thanks}
+        request,
+        "document.html",
+        {
+            **values_of(pages),
+            "view": await served.search(view_document, pages, docno, excerpt),
+            "thanks": thanks,
+        },
     )
 
 

@@ -5,60 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from telerank.service.page.render import render
-from telerank.service.page.view import Inquiry
-from telerank.service.state import CurrentSettings
+from telerank.service.page.render import Inquiry, render
 
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ApiField:
-    """A parameter, or a field of a body: its type and default as text."""
-
-    name: str
-    kind: str
-    default: str
-    description: str
-
-
-@dataclass(frozen=True)
-class ApiOperation:
+def _describe(method: str, path: str, operation: Record, schemas: Record, address: str) -> Record:
     """One operation; ``command`` asks for an example with curl, ``reply`` is what that gives."""
-
-    method: str
-    path: str
-    summary: str
-    description: str
-    fields: list[ApiField]
-    command: str
-    reply: str
-    statuses: list[tuple[str, str]]
-
-    @property
-    def anchor(self) -> str:
-        """A name for the operation in the address of the page."""
-        return f"{self.method}{self.path}".translate(str.maketrans("/{}", "---"))
-
-
-def describe_api(api: Record, address: str) -> list[ApiOperation]:
-    """The operations of an OpenAPI description; the service is at ``address``."""
-    schemas = api.get("components", {}).get("schemas", {})
-    return [
-        _describe(method, path, operation, schemas, address.rstrip("/"))
-        for path, methods in api["paths"].items()
-        for method, operation in methods.items()
-    ]
-
-
-def _describe(method: str, path: str, operation: Record, schemas: Record, address: str) -> ApiOperation:
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     body = None if content is None else _example(content, schemas)
     parameters = operation.get("parameters", [])
@@ -71,16 +30,17 @@ def _describe(method: str, path: str, operation: Record, schemas: Record, addres
     replies = operation["responses"]
     good = next(each for status, each in replies.items() if status.startswith("2"))
     reply = next((_example(each, schemas) for each in good.get("content", {}).values()), None)
-    return ApiOperation(
-        method=method.upper(),
-        path=path,
-        summary=operation.get("summary", ""),
-        description=operation.get("description", ""),
-        fields=fields,
-        command=_command(method, f"{address}{path}", parameters, body, schemas),
-        reply=reply if isinstance(reply, str) else "" if reply is None else _json(reply),
-        statuses=[(status, each["description"]) for status, each in replies.items()],
-    )
+    return {
+        "method": method.upper(),
+        "path": path,
+        "anchor": f"{method.upper()}{path}".translate(str.maketrans("/{}", "---")),
+        "summary": operation.get("summary", ""),
+        "description": operation.get("description", ""),
+        "fields": fields,
+        "command": _command(method, f"{address}{path}", parameters, body, schemas),
+        "reply": reply if isinstance(reply, str) else "" if reply is None else _json(reply),
+        "statuses": [(status, each["description"]) for status, each in replies.items()],
+    }
 
 
 def _command(method: str, url: str, parameters: list[Record], body: Any, schemas: Record) -> str:
@@ -98,18 +58,19 @@ def _command(method: str, url: str, parameters: list[Record], body: Any, schemas
     return f"curl {address} -H 'Content-Type: application/json' -d {sent}"
 
 
-def _body_fields(schema: Record, schemas: Record) -> Iterator[ApiField]:
+def _body_fields(schema: Record, schemas: Record) -> Iterator[Record]:
     """The fields of a body; those of each form that it may have."""
     for record in _forms(schema, schemas):
         required = record.get("required", [])
         for name, each in record.get("properties", {}).items():
-            description = each.get("description", "")
-            yield _field(name, each, description, schemas, required=name in required)
+            yield _field(name, each, each.get("description", ""), schemas, required=name in required)
 
 
-def _field(name: str, schema: Record, description: str, schemas: Record, *, required: bool) -> ApiField:
+def _field(name: str, schema: Record, description: str, schemas: Record, *, required: bool) -> Record:
+    """A parameter, or a field of a body: its type and default as text."""
     default = "required" if required else _json(schema.get("default"))
-    return ApiField(name, _kind(schema, schemas), default, description or schema.get("description", ""))
+    description = description or schema.get("description", "")
+    return {"name": name, "kind": _kind(schema, schemas), "default": default, "description": description}
 
 
 def _kind(schema: Record, schemas: Record) -> str:
@@ -118,11 +79,12 @@ def _kind(schema: Record, schemas: Record) -> str:
         return " or ".join(_json(value) for value in schema.get("enum", [schema.get("const")]))
     forms = schema.get("anyOf", schema.get("oneOf"))
     if forms:
-        kinds = dict.fromkeys(_kind(form, schemas) for form in forms)
-        return " or ".join(kind for kind in kinds if kind != "null")
+        return " or ".join(
+            kind for kind in dict.fromkeys(_kind(form, schemas) for form in forms) if kind != "null"
+        )
     if "$ref" in schema:
-        own = _resolve(schema, schemas)
-        return _kind(own, schemas) if "enum" in own else "object"
+        target = _resolve(schema, schemas)
+        return _kind(target, schemas) if "enum" in target else "object"
     if schema.get("type") == "array":
         return f"list of {_kind(schema.get('items', {}), schemas)}"
     return str(schema.get("type", "any"))
@@ -163,7 +125,13 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.api_route("/docs", methods=["GET", "HEAD"])
-async def reference(request: Request, settings: CurrentSettings) -> Response:
+async def reference(request: Request) -> Response:
     """Every operation of the API, with an example."""
-    operations = describe_api(request.app.openapi(), str(request.base_url))
-    return render(request, "api.html", settings, {"inquiry": Inquiry(), "operations": operations})
+    api, address = request.app.openapi(), str(request.base_url).rstrip("/")
+    schemas = api.get("components", {}).get("schemas", {})
+    operations = [
+        _describe(method, path, operation, schemas, address)
+        for path, methods in api["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return render(request, "api.html", {"inquiry": Inquiry(), "operations": operations})

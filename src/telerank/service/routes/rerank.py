@@ -9,18 +9,18 @@ from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import numpy as np
-import numpy.typing as npt
 from fastapi import APIRouter, Body
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import BaseModel, Discriminator, Field, Tag
 
 from telerank.fusion.lists import sigmoid
 from telerank.service.batching.waiting import BatchedReply, PairsToScore
 from telerank.service.errors import ERRORS, BadRequest, Unprocessable
+from telerank.service.routes.examples import EXAMPLES
 from telerank.service.routes.fields import (
+    ApiRecord,
     Calls,
     CleanText,
-    ClientRequest,
-    ModelName,
+    ModelRequest,
     TextOrTexts,
     Truncate,
     Usage,
@@ -28,21 +28,13 @@ from telerank.service.routes.fields import (
     reply_example,
 )
 
-_DOCUMENTS: list[JsonValue] = ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
-_QUERY = "Who invented printing?"
 
-
-class DocumentsToRerank(ClientRequest):
+class DocumentsToRerank(ModelRequest):
     """The request of Cohere (v1 and v2), Jina, infinity, vLLM and llama.cpp.
 
     A document that is an object has its text in ``rank_fields``, one after the other, else in ``text``.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": _QUERY, "documents": _DOCUMENTS, "top_n": 1}]}
-    )
-
-    model: ModelName = None
     query: CleanText
     documents: list[CleanText | dict[str, Any]]
     top_n: int | None = Field(None, ge=0, description="Documents of the reply; default, and 0: all.")
@@ -56,12 +48,9 @@ class DocumentsToRerank(ClientRequest):
     truncate: Truncate = None
 
 
-class TextsToRerank(ClientRequest):
+class TextsToRerank(ModelRequest):
     """The request of text-embeddings-inference."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": _QUERY, "texts": _DOCUMENTS}]})
-
-    model: ModelName = None
     query: CleanText
     texts: list[CleanText]
     raw_scores: bool = Field(default=False, description="Logits instead of their sigmoids.")
@@ -89,18 +78,9 @@ RerankBody = Annotated[
 ]
 
 
-RERANK_EXAMPLES: dict[str, Any] = {
-    "documents": {"summary": "Cohere, Jina", "value": {"query": _QUERY, "documents": _DOCUMENTS, "top_n": 1}},
-    "texts": {"summary": "text-embeddings-inference", "value": {"query": _QUERY, "texts": _DOCUMENTS}},
-}
-
-
-class PairsRequest(ClientRequest):
+class PairsRequest(ModelRequest):
     """vLLM's request for the scores of pairs: one text and several, or as many as there are of the other."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"text_1": _QUERY, "text_2": _DOCUMENTS}]})
-
-    model: ModelName = None
     text_1: TextOrTexts
     text_2: TextOrTexts
     truncate: Truncate = None
@@ -146,23 +126,8 @@ class RerankMeta(BaseModel):
     warnings: list[str] | None = None
 
 
-class RerankReply(BaseModel):
+class RerankReply(ApiRecord):
     """Documents, the most relevant first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "0b1f8a52c9e04c2f8d8e7f3a4a5b6c7d",
-                    "object": "rerank",
-                    "model": "monobert",
-                    "results": [{"index": 0, "relevance_score": 0.98}],
-                    "usage": {"prompt_tokens": 41, "total_tokens": 41},
-                    "meta": {"api_version": {"version": "2"}, "tokens": {"input_tokens": 41}},
-                }
-            ]
-        }
-    )
 
     id: str
     object: Literal["rerank"] = "rerank"
@@ -181,23 +146,8 @@ class PairScore(BaseModel):
     truncated: Literal[True] | None = None
 
 
-class ScoresReply(BaseModel):
+class ScoresReply(ApiRecord):
     """The scores of pairs, in their order."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "score-7d1f",
-                    "object": "list",
-                    "created": 1795305600,
-                    "model": "my-reranker",
-                    "data": [{"index": 0, "object": "score", "score": 0.98}],
-                    "usage": {"prompt_tokens": 24, "total_tokens": 24},
-                }
-            ]
-        }
-    )
 
     id: str
     object: Literal["list"] = "list"
@@ -210,7 +160,12 @@ class ScoresReply(BaseModel):
 router = APIRouter(tags=["re-ranking"], responses=ERRORS)
 
 
-_BODY: Any = Body(openapi_examples=RERANK_EXAMPLES)
+_BODY: Any = Body(
+    openapi_examples={
+        "documents": {"summary": "Cohere, Jina", "value": EXAMPLES["DocumentsToRerank"]},
+        "texts": {"summary": "text-embeddings-inference", "value": EXAMPLES["TextsToRerank"]},
+    }
+)
 _route = partial(
     router.post,
     summary="Re-rank texts",
@@ -245,69 +200,68 @@ async def score(body: PairsRequest, calls: Calls) -> ScoresReply:
         first *= len(second)
     if len(first) != len(second):
         raise Unprocessable(f"text_1 has {len(first)} texts, text_2 {len(second)}: expected one, or as many")
-    pairs = PairsToScore(list(zip(first, second, strict=True)))
-    name, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
+    name, reply = await calls.score(
+        body.model, PairsToScore(list(zip(first, second, strict=True))), may_cut=body.truncate is not False
+    )
+    scores, cuts = sigmoid(reply.results).tolist(), reply.cut.tolist()
     data = [
         PairScore(index=index, score=score, truncated=cut or None)
-        for index, (score, cut) in enumerate(
-            zip(sigmoid(reply.results).tolist(), reply.cut.tolist(), strict=True)
-        )
+        for index, (score, cut) in enumerate(zip(scores, cuts, strict=True))
     ]
-    usage = Usage.of(reply.tokens)
-    return ScoresReply(id=f"score-{uuid4().hex}", created=int(time()), model=name, data=data, usage=usage)
+    return ScoresReply(
+        id=f"score-{uuid4().hex}", created=int(time()), model=name, data=data, usage=Usage.of(reply.tokens)
+    )
 
 
 async def _rerank_texts(body: TextsToRerank, calls: Calls) -> list[TextScore]:
-    pairs = [(body.query, text) for text in body.texts]
     left = body.truncation_direction.lower() == "left"
-    asking = PairsToScore(pairs, left=left)
-    _, reply = await calls.score(body.model, asking, may_cut=body.truncate is not False)
+    _, reply = await calls.score(
+        body.model,
+        PairsToScore([(body.query, text) for text in body.texts], left=left),
+        may_cut=body.truncate is not False,
+    )
     scores = reply.results if body.raw_scores else sigmoid(reply.results)
     return [
         TextScore(
             index=index,
-            score=float(scores[index]),
+            score=scores[index],
             text=body.texts[index] if body.return_text else None,
-            truncated=True if reply.cut[index] else None,
+            truncated=bool(reply.cut[index]) or None,
         )
-        for index in _best_first(reply.results)
+        for index in _best_first(reply)
     ]
 
 
 async def _rerank_documents(body: DocumentsToRerank, calls: Calls) -> RerankReply:
     texts = [_read_text(number, doc, body.rank_fields) for number, doc in enumerate(body.documents)]
-    pairs = PairsToScore([(body.query, text) for text in texts], body.max_tokens_per_doc)
-    name, reply = await calls.score(body.model, pairs, may_cut=body.truncate is not False)
+    name, reply = await calls.score(
+        body.model,
+        PairsToScore([(body.query, text) for text in texts], body.max_tokens_per_doc),
+        may_cut=body.truncate is not False,
+    )
     scores = reply.results if body.raw_scores else sigmoid(reply.results)
-    results = [
-        _describe(index, float(scores[index]), body, cut=bool(reply.cut[index]))
-        for index in _best_first(reply.results)[: body.top_n or None]
-    ]
-    version = "2" if calls.request.url.path.endswith("/v2/rerank") else "1"
-    return RerankReply(
-        id=uuid4().hex,
-        model=name,
-        results=results,
-        usage=Usage.of(reply.tokens),
-        meta=RerankMeta(
-            api_version=ApiVersion(version=version),
-            tokens=TokenCounts(input_tokens=reply.tokens),
-            warnings=[*body.warnings, *_describe_cut(reply)] or None,
-        ),
+    results = []
+    for index in _best_first(reply)[: body.top_n or None]:
+        doc = body.documents[index]
+        fields: dict[str, Any] = {"text": doc} if isinstance(doc, str) else doc
+        results.append(
+            RerankedDocument(
+                index=index,
+                relevance_score=scores[index],
+                document=fields if body.return_documents else None,
+                id=fields["id"] if isinstance(fields.get("id"), str | int) else None,
+                truncated=bool(reply.cut[index]) or None,
+            )
+        )
+    warnings, count = body.warnings, int(reply.cut.sum())
+    if count:
+        warnings.append(f"{count} of {len(texts)} texts are longer than is read: their ends were cut")
+    meta = RerankMeta(
+        api_version=ApiVersion(version="2" if calls.request.url.path.endswith("/v2/rerank") else "1"),
+        tokens=TokenCounts(input_tokens=reply.tokens),
+        warnings=warnings or None,
     )
-
-
-def _describe(index: int, score: float, body: DocumentsToRerank, *, cut: bool) -> RerankedDocument:
-    doc = body.documents[index]
-    fields: Mapping[str, Any] = {"text": doc} if isinstance(doc, str) else doc
-    identifier = fields.get("id")
-    return RerankedDocument(
-        index=index,
-        relevance_score=score,
-        document=dict(fields) if body.return_documents else None,
-        id=identifier if isinstance(identifier, str | int) else None,
-        truncated=True if cut else None,
-    )
+    return RerankReply(id=uuid4().hex, model=name, results=results, usage=Usage.of(reply.tokens), meta=meta)
 
 
 def _read_text(number: int, doc: str | Mapping[str, Any], fields: Sequence[str] | None) -> str:
@@ -321,14 +275,6 @@ def _read_text(number: int, doc: str | Mapping[str, Any], fields: Sequence[str] 
     return " ".join(texts)
 
 
-def _describe_cut(reply: BatchedReply) -> list[str]:
-    count = int(reply.cut.sum())
-    return (
-        [f"{count} of {len(reply.cut)} texts are longer than is read: their ends were cut"] if count else []
-    )
-
-
-def _best_first(logits: npt.NDArray[np.float64]) -> list[int]:
+def _best_first(reply: BatchedReply) -> list[int]:
     """The positions of texts by logit, which sigmoids may round to one; equal ones in their order."""
-    order: list[int] = np.argsort(-logits, kind="stable").tolist()
-    return order
+    return list(map(int, np.argsort(-reply.results, kind="stable")))

@@ -1,33 +1,53 @@
-"""Searching an index, and explaining a score."""
+"""Searching an index, answering questions from its documents, and explaining a score."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
+from telerank.expressions import quote
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
-from telerank.service.indexes import ServedIndex
+from telerank.service.indexes import READ_DEPTH, ServedIndex
 from telerank.service.observe import note
 from telerank.service.page.highlight import Part, find_matches, query_terms, snippet
-from telerank.service.routes.fields import Body, Docno, IndexName, PipelineReply, PipelineText, QueryText
-from telerank.service.searching import QID, StagedRanking, StageRun, refuse_values, run_stages, uses_models
+from telerank.service.routes.fields import (
+    Body,
+    CleanText,
+    Docno,
+    IndexName,
+    PipelineReply,
+    PipelineText,
+    QueryText,
+)
+from telerank.service.searching import (
+    QID,
+    StagedRanking,
+    StageRun,
+    refuse_values,
+    run_reader,
+    run_stages,
+    uses_models,
+)
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
 from telerank.stage import Stage
-from telerank.types import Explanation, Ranking
+from telerank.text.sentences import Span, cover_sentences
+from telerank.types import Answers, Explanation, Ranking
 from telerank.types import Query as SearchQuery
+
+if TYPE_CHECKING:
+    from telerank.answers.stage import ReadAnswers
 
 
 class SearchRequest(Body):
     """A search."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "Qui a inventé l'imprimerie ?", "k": 5, "highlight": True}]}
-    )
 
     query: QueryText
     index: IndexName = None
@@ -45,10 +65,8 @@ class SearchRequest(Body):
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
 
 
-class SearchParameters(SearchRequest):
+class SearchParameters(SearchRequest, strict=False):
     """A search as an address has it, in which every value is a text."""
-
-    model_config = ConfigDict(strict=False)
 
 
 class HighlightedTerm(BaseModel):
@@ -85,37 +103,8 @@ class Hit(BaseModel):
     explanation: Explanation | None = None
 
 
-_HIT: dict[str, Any] = {
-    "rank": 1,
-    "docno": "1507",
-    "score": 14.2,
-    "title": "Imprimerie",
-    "url": "",
-    "text": "Vers 1450, Gutenberg invente l'imprimerie à caractères mobiles.",
-}
-
-
 class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": "Qui a inventé l'imprimerie ?",
-                    "index": "piaf",
-                    "generation": 1,
-                    "pipeline": "bm25",
-                    "page": 1,
-                    "k": 5,
-                    "more": True,
-                    "milliseconds": 1.9,
-                    "stages": [{"stage": "bm25 % 6", "milliseconds": 1.2}],
-                    "hits": [_HIT],
-                }
-            ]
-        }
-    )
 
     page: int
     k: int
@@ -128,41 +117,18 @@ class SearchReply(PipelineReply):
 class ExplainRequest(Body):
     """A query and a document."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "imprimerie", "docno": "1507"}]})
-
     query: QueryText
     docno: Docno
     index: IndexName = None
     pipeline: PipelineText = None
 
 
-class ExplainParameters(ExplainRequest):
+class ExplainParameters(ExplainRequest, strict=False):
     """The same as an address has it."""
-
-    model_config = ConfigDict(strict=False)
 
 
 class ExplainReply(PipelineReply):
     """Why a document has the score that a pipeline gives it."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": "imprimerie",
-                    "index": "piaf",
-                    "generation": 1,
-                    "pipeline": "bm25",
-                    "docno": "1507",
-                    "explanation": {
-                        "value": 7.1,
-                        "what": "bm25 of a document of 90 terms",
-                        "parts": [{"value": 7.1, "what": "'imprim': tf 3, df 12, cf 40", "parts": []}],
-                    },
-                }
-            ]
-        }
-    )
 
     docno: str
     explanation: Explanation
@@ -206,8 +172,13 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
     more = len(ranked.ranking) > last
-    run = record_run(served, index, stage.text, query, ranked.stages)
-    return SearchReply(**run, page=request.page, k=request.k, more=more, hits=hits)
+    return SearchReply(
+        **record_run(served, index, stage.text, query, ranked.stages),
+        page=request.page,
+        k=request.k,
+        more=more,
+        hits=hits,
+    )
 
 
 @router.get("/explain", summary="Explain a score")
@@ -224,14 +195,13 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.pipeline(request.pipeline)
-    explanation = await served.run_stage(stage, explain_score, stage, query, request.docno)
     return ExplainReply(
         query=query.text,
         index=index.name,
         generation=index.generation,
         pipeline=stage.text,
         docno=request.docno,
-        explanation=explanation,
+        explanation=await served.run_stage(stage, explain_score, stage, query, request.docno),
     )
 
 
@@ -261,8 +231,9 @@ def record_run(
     note(**run)
     for each in runs:
         name = each.stage.partition("(")[0]
-        seconds = each.milliseconds / 1000
-        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(seconds)
+        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(
+            each.milliseconds / 1000
+        )
     return {**run, "milliseconds": sum(each.milliseconds for each in runs), "stages": runs}
 
 
@@ -281,8 +252,14 @@ def list_hits(index: ServedIndex, ranking: Ranking, request: SearchRequest) -> l
     hits = []
     for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
         doc = opened.doc(docno)
-        text = doc.text if request.text else None
-        hit = Hit(rank=rank, docno=docno, score=score, title=doc.title, url=doc.url, text=text)
+        hit = Hit(
+            rank=rank,
+            docno=docno,
+            score=score,
+            title=doc.title,
+            url=doc.url,
+            text=doc.text if request.text else None,
+        )
         if request.highlight and opened.has_texts:
             matches = find_matches(opened.analyzer, doc.text, terms)
             hit.terms = [HighlightedTerm(**match._asdict()) for match in matches]
@@ -306,3 +283,115 @@ def _add_segments(hits: list[Hit], stage: Stage, query: SearchQuery) -> None:
     for hit in hits:
         match = by_segments.match(query, hit.docno)[0]
         hit.segment = HitSegment(**vars(match), start=match.span.start, end=match.span.end)
+
+
+class AnswerRequest(Body):
+    """A question."""
+
+    query: QueryText
+    index: IndexName = None
+    pipeline: PipelineText = None
+    reader: CleanText | None = Field(
+        default=None, description="Name of the reader, if the pipeline does not end in read(READER)."
+    )
+    depth: int | None = Field(
+        default=None, ge=1, le=1_000_000, description="Documents that are read, with `reader`; default: 20."
+    )
+    k: int = Field(3, ge=1, le=1_000, description="Answers, at most.")
+    explain: bool = Field(default=False, description="Whether answers have an explanation.")
+
+
+class AnswerSource(BaseModel):
+    """A document that gives the same answer, and the character where it begins there."""
+
+    docno: str
+    start: int
+
+
+class AnswerHit(BaseModel):
+    """A span of a document: characters ``start`` to ``end`` (not included) of its text.
+
+    ``before`` and ``after`` are the rest of the sentences that it is in.
+    """
+
+    text: str
+    confidence: float
+    score: float
+    docno: str
+    title: str = ""
+    url: str = ""
+    start: int
+    end: int
+    before: str
+    after: str
+    sources: list[AnswerSource]
+    explanation: Explanation | None = None
+
+
+class AnswerReply(PipelineReply):
+    """The answers, best first; none if the documents that were read have none.
+
+    ``no_answer`` is the score of no answer minus that of the best span, in the first document that has a
+    span; missing if none has. ``warnings`` say that the question is longer than the reader reads, and how
+    many tokens were not read; missing if nothing was cut.
+    """
+
+    milliseconds: float
+    stages: list[StageRun]
+    no_answer: float | None = None
+    warnings: list[str] | None = None
+    answers: list[AnswerHit]
+
+
+@router.post("/answer", summary="Answer a question", response_model_exclude_none=True)
+async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: AnswerRequest) -> AnswerReply:
+    """The answers to a question, marked in their documents; none if the documents that are read have none."""
+    query = check_query(request.query, served.settings)
+    index = snapshot.served_index(request.index)
+    stage = index.answers(answering_text(index, request))
+    if stage.first is None:
+        raise Unprocessable(f"{stage.text}: expected a first stage before it")
+    read = await served.compute(run_reader, stage % request.k, Ranking(query))
+    run = record_run(served, index, stage.text, query, read.stages)
+    explanations: list[Explanation | None] = [None] * len(read.answers)
+    if request.explain:
+        explanations = [await served.compute(stage.explain, query, each) for each in read.answers]
+    hits = await served.search(_show_answers, index, stage, read.answers, explanations)
+    no_answer = read.answers.no_answer
+    return AnswerReply(
+        **run,
+        no_answer=no_answer if math.isfinite(no_answer) else None,
+        warnings=[read.warning] if read.warning else None,
+        answers=hits,
+    )
+
+
+def answering_text(index: ServedIndex, request: AnswerRequest) -> str | None:
+    """The text of the pipeline that a request asks for; None: the default one."""
+    if request.reader is None:
+        if request.depth is not None:
+            raise Unprocessable("depth: it goes with a reader; a pipeline has its own, such as bm25 % 20")
+        return request.pipeline
+    first = request.pipeline or index.default
+    return f"({first}) % {request.depth or READ_DEPTH} >> read({quote(request.reader)})"
+
+
+def _show_answers(
+    index: ServedIndex, stage: ReadAnswers, answers: Answers, explanations: Sequence[Explanation | None]
+) -> list[AnswerHit]:
+    """The answers in their sentences, in a thread: long documents take time to split."""
+    hits, language = [], stage.reader.reader.settings.language
+    for answer, explanation in zip(answers, explanations, strict=True):
+        doc = index.index.doc(answer.docno)
+        start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
+        sources = [AnswerSource(docno=docno, start=begin) for docno, begin in answer.sources]
+        more = {
+            "end": answer.end,
+            "title": doc.title,
+            "url": doc.url,
+            "sources": sources,
+            "explanation": explanation,
+        }
+        before, after = doc.text[start : answer.start], doc.text[answer.end : end]
+        hits.append(AnswerHit(**{**asdict(answer), **more}, before=before, after=after))
+    return hits

@@ -61,8 +61,9 @@ class Parameters:
     def __post_init__(self) -> None:
         for key, (low, high) in self.ranges.items():
             if not low <= (value := getattr(self, key)) <= high:
-                parameter = f"{self.name}: {key.rstrip('_')}"
-                raise ModelError(f"{parameter} must be from {low:g} to {high:g}, got {value:g}")
+                raise ModelError(
+                    f"{self.name}: {key.rstrip('_')} must be from {low:g} to {high:g}, got {value:g}"
+                )
         for key, known in self.words.items():
             if (word := getattr(self, key)) not in known:
                 raise ModelError(f"{self.name}: {key} must be one of {', '.join(known)}, got {word!r}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from telerank.models.losses.contrastive import (
+from telerank.models.losses import (
     PairClassifier,
     cosine_regression,
     in_batch_softmax,

@@ -17,8 +17,7 @@ from telerank.batches import batch_by_length
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure, parse_measures
-from telerank.models.encoders.bi_encoder import BiEncoder
-from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
+from telerank.models.encoders.bi_encoder import BiEncoder, SideTokenizer, Tokenizers
 from telerank.models.inference import batch_width, batch_widths
 from telerank.models.precision import Precision
 from telerank.training.bi_encoder.batches import Batches, EncoderBatch

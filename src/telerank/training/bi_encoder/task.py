@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.models.encoders.bi_encoder import BiEncoder
+from telerank.models.encoders.bi_encoder import BiEncoder, SideTokenizer, Tokenizers
 from telerank.models.encoders.folders import save_bi_encoder
 from telerank.models.encoders.grad_cache import Encode, backward, backward_at_once
-from telerank.models.encoders.tokens import SideTokenizer, Tokenizers
 from telerank.models.inference import batch_width, pin
 from telerank.training.bi_encoder.batches import Batches, EncoderBatch, Pairwise, build_objective
 from telerank.training.bi_encoder.config import BiEncoderTraining

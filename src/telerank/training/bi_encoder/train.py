@@ -13,9 +13,8 @@ import numpy as np
 
 from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError, UnlikelySetting
-from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side
+from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, Tokenizers
 from telerank.models.encoders.folders import fresh_bi_encoder, is_for_cosines, load_bi_encoder, read_settings
-from telerank.models.encoders.tokens import Tokenizers
 from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
 from telerank.training.bi_encoder.dev import NO_BATCHES, DevSet, choose_queries, read_dev, read_dev_loss

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.ranking_sets.splits import shuffle
+from telerank.corpus.derived.questions import shuffle
 from telerank.drafts import replace_file
 from telerank.errors import CollectionError
 from telerank.training.settings import TrainingData

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.corpus.readers.msmarco import Triple, read_triples
+from telerank.corpus.readers.by_split import Triple, read_triples
 from telerank.drafts import DRAFT, remove, replace_folder
 from telerank.errors import CollectionError, ModelError
 from telerank.training.examples.groups import Group, Groups, Scores, shuffle_numbers

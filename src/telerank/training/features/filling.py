@@ -13,10 +13,9 @@ import torch
 from telerank.batches import batch_by_length
 from telerank.errors import ModelError
 from telerank.models.inference import batch_width
-from telerank.models.pairs.features import PairFeatures
-from telerank.models.pairs.pair import QUERY, Pair, PairTexts, batch_of
+from telerank.models.pairs.pair import QUERY, Pair, PairFeatures, PairTexts, batch_of
 from telerank.models.precision import Precision
-from telerank.models.rerankers.encoder_ranker import EncoderRanker
+from telerank.models.rerankers.transformer_ranker import EncoderRanker
 from telerank.reranking.texts import TextPair, TokenizedPairs, tokenize_pairs
 from telerank.training.features.shards import PAIR, FeatureManifest, FeatureShard, Halves, shard_bytes
 from telerank.training.parallel import ALONE, Processes

@@ -27,7 +27,7 @@ from torch.nn.functional import embedding
 
 from telerank.drafts import sweep, sync_folder
 from telerank.errors import IndexDamaged, ModelError
-from telerank.models.pairs.features import PairFeatures
+from telerank.models.pairs.pair import PairFeatures
 from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, map_npy, parse_entries
 
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])

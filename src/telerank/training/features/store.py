@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import IndexFault, IndexLocked, ModelError
-from telerank.models.pairs.features import PairFeatures
+from telerank.models.pairs.pair import PairFeatures
 from telerank.reranking.texts import TextPair
 from telerank.stored import MANIFEST
 from telerank.training.features import shards

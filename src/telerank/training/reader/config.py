@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from telerank.errors import ModelError
 from telerank.evaluation.answers.overlap import parse_answer_measures
-from telerank.models.readers.reader import ReaderSettings
+from telerank.models.readers import ReaderSettings
 from telerank.records import Section
 from telerank.training import settings
 

@@ -13,7 +13,7 @@ from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.measures import Evaluation
-from telerank.models.readers.reader import Reader
+from telerank.models.readers import Reader
 from telerank.training.parallel import ALONE, Processes, share_by_length
 from telerank.training.reader.questions import QuestionSet, TextQuestion
 from telerank.types import Progress, silent

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from telerank.corpus.article_parts import ArticleParts, article_name
-from telerank.corpus.bundled import piaf
 from telerank.corpus.collection import Collection, split_parts
-from telerank.corpus.formats import open_collection
-from telerank.corpus.ranking_sets.splits import digest, shuffle
+from telerank.corpus.derived.articles import ArticleParts, article_name
+from telerank.corpus.derived.questions import digest, shuffle
+from telerank.corpus.formats import open_collection, piaf
 from telerank.errors import CollectionError
 from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.training.reader.config import ArticleShares, QuestionSource

@@ -16,7 +16,7 @@ from telerank.errors import ModelError
 from telerank.models.inference import batch_width, pin
 from telerank.models.pairs.pair import PASSAGE, PairBatch, batch_of
 from telerank.models.precision import AUTO
-from telerank.models.readers.reader import (
+from telerank.models.readers import (
     Reader,
     SpanModel,
     fresh_reader,

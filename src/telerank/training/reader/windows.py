@@ -22,12 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from telerank.corpus.ranking_sets.splits import digest
+from telerank.corpus.derived.questions import digest
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError, IndexDamaged
 from telerank.models.pairs.pair import Pair, PairTokenizer, Passage
-from telerank.models.readers.reader import Reader
-from telerank.models.readers.windows import ContextWindow, cut_windows, find_tokens, tokenize_contexts
+from telerank.models.readers import ContextWindow, Reader, cut_windows, find_tokens, tokenize_contexts
 from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, map_npy, parse_files, record_files
 from telerank.training.reader.questions import QuestionSet, TextQuestion
 from telerank.types import Progress, silent

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from telerank.corpus.collection import Collection, split_parts
-from telerank.corpus.ranking_sets.splits import shuffle
+from telerank.corpus.derived.questions import shuffle
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.reranking.texts import TextPair

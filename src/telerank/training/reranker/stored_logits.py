@@ -14,7 +14,7 @@ from torch import Tensor
 
 from telerank.errors import IndexFault
 from telerank.models.fingerprints import encoder_fingerprint
-from telerank.models.pairs.features import PairFeatures
+from telerank.models.pairs.pair import PairFeatures
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, tokenize_pairs
 from telerank.text.sentences import RULES

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from telerank.errors import ModelError
-from telerank.models.losses.ranking import (
+from telerank.models.losses import (
     class_weights,
     cross_entropy,
     listwise_softmax,

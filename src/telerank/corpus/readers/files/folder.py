@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
-from telerank.corpus.readers.files.kinds import file_kind, is_text
-from telerank.corpus.readers.files.text import FileLimits, Problem
+from telerank.corpus.readers.files.text import FileLimits, Problem, file_kind, is_text
 from telerank.corpus.reading import read_text
 from telerank.errors import FormatError, UnreadFiles
 from telerank.stored import Manifest, file_checksum
@@ -51,10 +50,6 @@ class FileRecord:
         return self.problem != Problem.too_slow
 
 
-def _parse_records(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, FileRecord]:
-    return {name: FileRecord(**entry) for name, entry in entries.items()}
-
-
 @dataclass(frozen=True)
 class FolderRecord(Manifest):
     """The files of an index, by their paths in the folder, and how they are read."""
@@ -64,7 +59,9 @@ class FolderRecord(Manifest):
     files: Mapping[str, FileRecord] = field(default_factory=dict)
     kind: str | None = "files"
     format: int = 1
-    parsers: ClassVar[Mapping[str, Callable[[Any], object]]] = {"files": _parse_records}
+    parsers: ClassVar[Mapping[str, Callable[[Any], object]]] = {
+        "files": lambda entries: {name: FileRecord(**entry) for name, entry in entries.items()}
+    }
 
 
 def describe_problems(files: Mapping[str, FileRecord]) -> Iterator[str]:
@@ -134,8 +131,8 @@ class FolderFiles:
         except UnicodeEncodeError as error:
             if self.is_plain:
                 raise FormatError(ascii(str(path)), None, "a file name in UTF-8") from error
-            shown = os.fsencode(name).decode("utf-8", "backslashreplace")
-            return ScannedFile(path, shown, _refuse(Problem.broken, "its name is not UTF-8"))
+            name = os.fsencode(name).decode("utf-8", "backslashreplace")
+            return ScannedFile(path, name, _refuse(Problem.broken, "its name is not UTF-8"))
         try:
             return ScannedFile(path, name, self._examine(path, root))
         except OSError as error:

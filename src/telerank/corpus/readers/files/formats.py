@@ -22,11 +22,11 @@ from pathlib import Path
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.readers.files.folder import FolderFiles, list_files
-from telerank.corpus.readers.files.kinds import file_kind, is_text, require_modules
-from telerank.corpus.readers.files.passages import PASSAGE_WORDS
+from telerank.corpus.readers.files.processes import PASSAGE_WORDS
+from telerank.corpus.readers.files.text import file_kind, is_text, require_modules
 from telerank.corpus.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
-from telerank.trec.recognition import Conditions, Format
+from telerank.trec.files import Conditions, Format
 
 _QUERIES = re.compile(r"(?:topics|queries|query)\b", re.IGNORECASE)
 _QRELS = re.compile(r"(?:qrels?|judge?ments)\b", re.IGNORECASE)
@@ -39,8 +39,8 @@ _BESIDE_NAMES = """
     .bmp .css .doc .docm .dotx .eml .epub .gif .ico .ini .jpeg .jpg .js .mp3 .mp4 .msg .odp .ods .odt
     .png .pps .ppt .pptx .rtf .svg .tif .tiff .webp .woff .woff2 .xls .xlsm .xlsx .zip
 """
+# Other files that stand beside documents, and are not read; a folder with any others may be data.
 _BESIDE = frozenset(_BESIDE_NAMES.split())
-"""Other files that stand beside documents, and are not read; a folder with any others may be data."""
 
 
 def _plain_conditions(path: Path) -> Conditions:
@@ -117,8 +117,13 @@ def _open(form: str, path: Path, encoding: str) -> Collection:
     if not is_plain:
         for kind in sorted({file_kind(file) for file in listed}):
             require_modules(kind)
-    unread = tuple(file.relative_to(path).as_posix() for file in listed if not is_read(file))
-    return Collection(path.name, form, files.docs, files=files, unread=unread)
+    return Collection(
+        path.name,
+        form,
+        files.docs,
+        files=files,
+        unread=tuple(file.relative_to(path).as_posix() for file in listed if not is_read(file)),
+    )
 
 
 FOLDER = Format(

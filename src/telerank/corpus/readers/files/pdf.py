@@ -66,7 +66,9 @@ def read_pdf(content: bytes, name: str) -> FileText:
             unreadable += 1
     blank = sum(not lines for lines in pages.values())
     if blank == len(pages):
-        raise UnreadableFile(*_nothing(unreadable, len(document)))
+        if unreadable:
+            raise UnreadableFile(Problem.broken, f"{unreadable} of {len(document)} pages cannot be read")
+        raise UnreadableFile(*((Problem.scanned,) if pages else (Problem.empty, "no pages")))
     title, paragraphs, left_out = lay_out(pages, list(_bookmarks(document)), _title(document, name))
     counts = {
         "pages without text": blank,
@@ -74,12 +76,6 @@ def read_pdf(content: bytes, name: str) -> FileText:
         "repeated lines at the head or foot of pages": left_out,
     }
     return join_paragraphs(paragraphs, title, {what: count for what, count in counts.items() if count})
-
-
-def _nothing(unreadable: int, pages: int) -> tuple[Problem, str]:
-    if unreadable:
-        return Problem.broken, f"{unreadable} of {pages} pages cannot be read"
-    return (Problem.scanned, "") if pages else (Problem.empty, "no pages")
 
 
 def _title(document: pypdfium2.PdfDocument, name: str) -> str:
@@ -100,7 +96,13 @@ def _bookmarks(document: pypdfium2.PdfDocument) -> Iterator[Bookmark]:
 def _read_lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
     """The lines of a page, in the order of the file; read with the page turned so that they are upright."""
     text_page = page.get_textpage()
-    rotation = _text_rotation(text_page)
+    # By how many degrees a page must be turned clockwise for most of its letters to be upright.
+    count, matrix = text_page.count_chars(), raw.FS_MATRIX()
+    turns: Counter[int] = Counter()
+    for number in range(0, count, max(1, count // _SAMPLED)):
+        if raw.FPDFText_GetMatrix(text_page.raw, number, matrix):
+            turns[round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4] += 1
+    rotation = 90 * max(turns, key=lambda turn: (turns[turn], -turn), default=0)
     if rotation != page.get_rotation():
         text_page.close()
         page.set_rotation(rotation)
@@ -114,16 +116,6 @@ def _read_lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
             start = end
     finally:
         text_page.close()
-
-
-def _text_rotation(text_page: pypdfium2.PdfTextPage) -> int:
-    """By how many degrees a page must be turned clockwise for most of its letters to be upright."""
-    count, matrix = text_page.count_chars(), raw.FS_MATRIX()
-    turns: Counter[int] = Counter()
-    for number in range(0, count, max(1, count // _SAMPLED)):
-        if raw.FPDFText_GetMatrix(text_page.raw, number, matrix):
-            turns[round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4] += 1
-    return 90 * max(turns, key=lambda turn: (turns[turn], -turn), default=0)
 
 
 class _Glyph(NamedTuple):
@@ -158,8 +150,15 @@ class _Glyphs:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         right = max(first.x, last.x) + last.size / 2
         size = median((first.size, middle.size, last.size))
-        bold = self._is_bold(visible[len(visible) // 2])
-        return Line(_clean_line(text), min(first.x, last.x), right, first.y, last.y, size, bold)
+        return Line(
+            _clean_line(text),
+            min(first.x, last.x),
+            right,
+            first.y,
+            last.y,
+            size,
+            self._is_bold(visible[len(visible) // 2]),
+        )
 
     def _with_spaced_notes(self, start: int, end: int) -> Iterator[str]:
         """The characters, with blanks around raised numbers of notes: ``compteur 1``, ``1 Le compteur``."""

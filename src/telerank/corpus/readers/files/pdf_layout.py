@@ -32,8 +32,8 @@ _CLOSING = re.compile(r"[.,;:!?)\]…»]")
 _SAME_LINE, _JUMP, _OTHER_SIZE, _INDENT, _COLUMN, _LETTER = 0.3, 0.5, 0.1, 0.8, 3.0, 0.5  # of the size
 _GAP, _USUAL = 1.4, 1.25  # of the distance of lines, which is 1.25 times the size if nothing is known
 _NOTE = 0.93  # of the body's size: smaller blocks at the foot of a page are notes
+# Where a page begins within a paragraph.
 _TURN = "\x03"
-"""Where a page begins within a paragraph."""
 
 
 def lay_out(
@@ -63,7 +63,13 @@ def lay_out(
 
 def _read_blocks(page: int, lines: Sequence[Line], finder: BookmarkFinder) -> Iterator[TextBlock]:
     """The blocks of a page: headings that bookmarks name, and lines without a break between them."""
-    distance = _distance(lines)
+    # The usual distance of base lines, in sizes.
+    gaps = [
+        (before.bottom - line.top) / line.size
+        for before, line in pairwise(lines)
+        if line.size and _SAME_LINE < (before.bottom - line.top) / line.size < _COLUMN
+    ]
+    distance = median(gaps) if gaps else _USUAL
     held: list[Line] = []
     number = 0
     while number < len(lines):
@@ -78,16 +84,6 @@ def _read_blocks(page: int, lines: Sequence[Line], finder: BookmarkFinder) -> It
         number += max(count, 1)
     if held:
         yield TextBlock(tuple((page, line) for line in held))
-
-
-def _distance(lines: Sequence[Line]) -> float:
-    """The usual distance of base lines, in sizes."""
-    gaps = [
-        (before.bottom - line.top) / line.size
-        for before, line in pairwise(lines)
-        if line.size and _SAME_LINE < (before.bottom - line.top) / line.size < _COLUMN
-    ]
-    return median(gaps) if gaps else _USUAL
 
 
 def _is_break(held: Sequence[Line], line: Line, distance: float) -> bool:

@@ -112,17 +112,17 @@ def _repeats(lines: Sequence[tuple[int, Line]], body: float) -> bool:
     return True
 
 
+# What stands in a text where a line ends with a hyphen and the word continues.
 DIVISION = "\x02"
-"""What stands in a text where a line ends with a hyphen and the word continues."""
 _DIVIDED = re.compile(rf"(?<![\w-])([\w-]*+){DIVISION}\s*([\w-]*)")
 _WORDS = re.compile(r"\w[\w-]*\w")
 _AFTER_NAMES = """
     je tu il elle on nous vous ils elles moi toi lui leur ce y en ci là même mêmes dessus dessous delà
 """
+# French words that a hyphen joins to the word before: viendrez-vous, ceux-ci, au-dessus.
 _AFTER = frozenset(_AFTER_NAMES.split())
-"""French words that a hyphen joins to the word before: ``viendrez-vous``, ``ceux-ci``, ``au-dessus``."""
+# Those that a hyphen joins to the word after: ci-joint, peut-être.
 _BEFORE = frozenset(["ci", "celui", "celle", "ceux", "celles", "peut", "rendez"])
-"""Those that a hyphen joins to the word after: ``ci-joint``, ``peut-être``."""
 _ACCENTS = {"´": "\u0301", "`": "\u0300", "ˆ": "\u0302", "¨": "\u0308", "¸": "\u0327", "˜": "\u0303"}
 _BESIDE = re.compile("([´`ˆ¨¸˜])([A-Za-zı])")
 _ONLY_BESIDE = re.compile("[´ˆ¨¸][A-Za-zı]")

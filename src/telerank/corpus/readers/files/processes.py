@@ -3,6 +3,8 @@
 ``python -m telerank.corpus.readers.files.processes`` is such a process. It is ended, and started anew, if a
 file takes too long or makes it crash. Requests and answers are lines of JSON through pipes, which, unlike
 pickled objects, cannot run anything in the process that asks.
+
+Cutting the text of a file into passages, between paragraphs and sentences, and at headings.
 """
 
 from __future__ import annotations
@@ -11,20 +13,31 @@ import json
 import logging
 import os
 import queue
+import re
 import subprocess
 import sys
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
+from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 from threading import Event, Lock, Timer
-from typing import Any
+from typing import Any, NamedTuple
 
-from telerank.corpus.readers.files.kinds import read_file
-from telerank.corpus.readers.files.passages import cut_passages
-from telerank.corpus.readers.files.text import FileLimits, Problem, UnreadableFile
+from telerank.corpus.readers.files.text import (
+    FileLimits,
+    FileText,
+    Problem,
+    UnreadableFile,
+    read_file,
+)
+from telerank.text.sentences import split_sentences
+from telerank.text.steps import stop_words
+from telerank.types import Mark
 
 _MOST = 4  # processes: each may take as much memory as its limit
 
@@ -95,8 +108,7 @@ class _FileProcess:
         if line.endswith(b"\n"):
             answer: dict[str, Any] = json.loads(line)
             return answer
-        status = _end(process)
-        self._process = None
+        status, self._process = _end(process), None
         if too_slow.is_set():
             return {"problem": Problem.too_slow, "reason": f"more than {self._limits.seconds:g} seconds"}
         how = f"signal {-status}" if status < 0 else f"status {status}"
@@ -158,21 +170,16 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # prints must not go between the answers
     logging.disable(logging.CRITICAL)  # what libraries log about files
-    _limit_memory(int(sys.argv[1]))
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if sys.platform != "darwin":  # which has no limit of memory
+            limit, hard = int(sys.argv[1]), resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
     for line in sys.stdin.buffer:
         answers.write(json.dumps(_answer(json.loads(line))) + "\n")
         answers.flush()
-
-
-def _limit_memory(limit: int) -> None:
-    if sys.platform == "win32":
-        return
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform != "darwin":  # which has no such limit
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
 
 
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,17 +188,149 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         file = read_file(Path(request["path"]), request["encoding"], FileLimits(**request["limits"]))
         return {"counts": dict(file.counts), "passages": cut_passages(file, request["words"])}
     except UnreadableFile as error:
-        return _problem(error.problem, error.reason)
+        problem, reason = error.problem, error.reason
     except MemoryError:
-        return _problem(Problem.too_large, "reading it takes too much memory")
+        problem, reason = Problem.too_large, "reading it takes too much memory"
     except OSError as error:
-        return _problem(Problem.broken, error.strerror or str(error))
+        problem, reason = Problem.broken, error.strerror or str(error)
     except Exception as error:  # noqa: BLE001 — libraries raise anything about hostile files
-        return _problem(Problem.broken, f"{type(error).__name__}: {error}")
-
-
-def _problem(problem: Problem, reason: str) -> dict[str, Any]:
+        problem, reason = Problem.broken, f"{type(error).__name__}: {error}"
     return {"problem": problem, "reason": " ".join(reason.split())[:_SHOWN]}
+
+
+# Words of a passage at most: with a question, they fit into the 512 tokens that most models read.
+PASSAGE_WORDS = 200
+# What stands between a heading and one below it.
+BELOW = " › "
+_WORD = re.compile(r"\S+")
+_LANGUAGES = {"en": "english", "fr": "french"}
+_LOOKED_AT = 20_000  # characters whose words tell the language
+
+
+class FilePassage(NamedTuple):
+    """A passage of a file, or all of it; ``marks`` are those of its own text."""
+
+    title: str
+    text: str
+    marks: tuple[Mark, ...]
+
+
+class _Heading(NamedTuple):
+    """Where a heading begins, those above it, and these with itself."""
+
+    start: int
+    above: tuple[str, ...]
+    path: tuple[str, ...]
+
+
+class _Unit(NamedTuple):
+    """What is never cut: a paragraph, a heading, or a sentence of a long paragraph.
+
+    ``begins`` is set if a section or a page begins with it.
+    """
+
+    start: int
+    end: int
+    words: int
+    is_heading: bool = False
+    begins: bool = False
+
+
+def cut_passages(file: FileText, words: int | None = PASSAGE_WORDS) -> list[FilePassage]:
+    """The passages of a file, each of at most ``words`` words; None leaves it whole.
+
+    A file that is no longer is one passage with every character of its text. A passage ends before a heading
+    or a page once it has half of the words, and never with a heading if the text below it fits. Its title is
+    that of the file and the headings above its beginning.
+    """
+    headings = list(_read_headings(file))
+    marks = _mark(headings, file.pages)
+    if words is None or _count(file.text) <= words:
+        return [FilePassage(file.title, file.text, marks)]
+    return [
+        FilePassage(_title(file.title, headings, start), file.text[start:end], _cut_marks(marks, start, end))
+        for start, end in _group(_units(file, words), words)
+    ]
+
+
+def _read_headings(file: FileText) -> Iterator[_Heading]:
+    path: list[tuple[int, str]] = []  # the levels and the texts of the heading and those above it
+    for start, end, level in file.parts:
+        if level:
+            path = [outer for outer in path if outer[0] < level]
+            above = tuple(text for _, text in path)
+            path.append((level, " ".join(file.text[start:end].split())))
+            yield _Heading(start, above, (*above, path[-1][1]))
+
+
+def _mark(headings: Sequence[_Heading], pages: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
+    """A mark wherever the page or the heading changes."""
+    paths, numbers = {heading.start: BELOW.join(heading.path) for heading in headings}, dict(pages)
+    marks: list[Mark] = []
+    page, path = 0, ""
+    for start in sorted({*paths, *numbers}):
+        page, path = numbers.get(start, page), paths.get(start, path)
+        if not marks or marks[-1][1:] != (page, path):
+            marks.append(Mark(start, page, path))
+    return tuple(marks)
+
+
+def _cut_marks(marks: Sequence[Mark], start: int, end: int) -> tuple[Mark, ...]:
+    """The marks of the characters ``start`` to ``end``, as those of a text of their own."""
+    first = bisect_right(marks, start, key=attrgetter("start")) - 1
+    last = bisect_left(marks, end, key=attrgetter("start"))
+    return tuple(Mark(max(mark.start - start, 0), *mark[1:]) for mark in marks[max(first, 0) : last])
+
+
+def _title(title: str, headings: Sequence[_Heading], start: int) -> str:
+    """The title of a passage: the file's, and the headings above its first character."""
+    number = bisect_right(headings, start, key=attrgetter("start")) - 1
+    if number < 0:
+        return title
+    heading = headings[number]
+    path = heading.above if heading.start == start else heading.path  # its own heading is in its text
+    return BELOW.join((title, *path) if title and path[:1] != (title,) else path)
+
+
+def _units(file: FileText, words: int) -> Iterator[_Unit]:
+    language, pages = _guess_language(file.text), {start for start, _ in file.pages}
+    for start, end, level in file.parts:
+        count = _count(file.text[start:end])
+        if count <= words:
+            yield _Unit(start, end, count, level > 0, level > 0 or start in pages)
+            continue
+        for first, last in split_sentences(file.text[start:end], language, wrapped=False):
+            # a sentence, in stretches of as many words if it is longer
+            spans = [match.span() for match in _WORD.finditer(file.text, start + first, start + last)]
+            for number in range(0, len(spans), words):
+                own = spans[number : number + words]
+                yield _Unit(own[0][0], own[-1][1], len(own))
+
+
+def _group(units: Iterable[_Unit], words: int) -> Iterator[tuple[int, int]]:
+    """The first and the last character of each passage."""
+    held: list[_Unit] = []
+    for unit in units:
+        count = sum(unit.words for unit in held)
+        if held and (count + unit.words > words or (unit.begins and 2 * count >= words)):
+            moved = [*takewhile(attrgetter("is_heading"), reversed(held))][::-1]
+            if len(moved) == len(held) or sum(unit.words for unit in moved) + unit.words > words:
+                moved = []
+            yield held[0].start, held[len(held) - len(moved) - 1].end
+            held = moved
+        held.append(unit)
+    if held:
+        yield held[0].start, held[-1].end
+
+
+def _count(text: str) -> int:
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def _guess_language(text: str) -> str:
+    """The language of most stop words, which decides how the sentences of long paragraphs are split."""
+    words = re.findall(r"\w+", text[:_LOOKED_AT].casefold())
+    return max(_LANGUAGES, key=lambda name: sum(word in stop_words(_LANGUAGES[name]) for word in words))
 
 
 if __name__ == "__main__":

@@ -59,8 +59,7 @@ def read_elements(root: _Element) -> Iterator[Paragraph]:
     Items of a list and rows of a table are lines of one paragraph. A table that holds headings, lists or
     tables only places them on the page.
     """
-    lines = _Lines()
-    for (level, _), own in groupby(lines.read(root), key=lambda line: (line.level, line.group)):
+    for (level, _), own in groupby(_Lines().read(root), key=lambda line: (line.level, line.group)):
         yield Paragraph("\n".join(line.text for line in own), level)
 
 
@@ -152,10 +151,10 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DOCTYPE = re.compile(r"<!DOCTYPE\s", re.IGNORECASE)
+# The rest of a document type with declarations (the group), which XHTML may have, and HTML does not know.
 _DECLARATIONS = re.compile(
     r"""[^<>\[]*+(\[(?>"[^"]*+"|'[^']*+'|<!--.*?-->|(?!<!--)[^]"'])*+\])\s*+>""", re.DOTALL
 )
-"""The rest of a document type with declarations (the group), which XHTML may have, and HTML does not know."""
 _DEEPEST = 100  # lists and quotations within each other
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*([\"']?)(.*)\1[ \t]*$", re.MULTILINE)
@@ -175,13 +174,13 @@ def read_html(content: bytes, _name: str = "") -> FileText:
     """
     text = _remove_declarations(decode_html(content))
     tree = _parse(text)
-    main = _main_part(tree)
+    parts = tree.xpath("//main | //*[@role='main']")
+    main = parts[0] if len(parts) == 1 and len(letters("".join(parts[0].itertext()))) >= _LEAST else None
     paragraphs = list(read_elements(tree if main is None else main))
     kept = _keep_main(paragraphs, text) if main is None and _has_menus(tree) else paragraphs
     left_out = len(paragraphs) - len(kept)
     counts = {"paragraphs beside the main text": left_out} if left_out else {}
-    stated = clean_line(tree.findtext(".//title") or "")
-    return join_paragraphs(kept, top_heading(kept) or stated, counts)
+    return join_paragraphs(kept, top_heading(kept) or clean_line(tree.findtext(".//title") or ""), counts)
 
 
 def read_markdown(text: str, _name: str = "") -> FileText:
@@ -202,8 +201,7 @@ def read_markdown(text: str, _name: str = "") -> FileText:
     tokens = markdown.parse(body)
     if any(token.nesting == 1 and token.level >= _DEEPEST - 1 for token in tokens):
         raise UnreadableFile(Problem.broken, "lists or quotations nested too deeply")  # whose text is lost
-    rendered = markdown.renderer.render(tokens, markdown.options, {})
-    paragraphs = list(read_elements(_parse(rendered)))
+    paragraphs = list(read_elements(_parse(markdown.renderer.render(tokens, markdown.options, {}))))
     return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else top_heading(paragraphs))
 
 
@@ -241,11 +239,6 @@ def _parse(text: str) -> _Element:
     if any("Excessive depth" in entry.message for entry in parser.error_log):
         raise UnreadableFile(Problem.broken, "elements nested too deeply")
     return tree
-
-
-def _main_part(tree: _Element) -> _Element | None:
-    parts = tree.xpath("//main | //*[@role='main']")
-    return parts[0] if len(parts) == 1 and len(letters("".join(parts[0].itertext()))) >= _LEAST else None
 
 
 def _has_menus(tree: _Element) -> bool:

@@ -32,6 +32,7 @@ from telerank.corpus.readers.files.text import (
 )
 
 _UNPACKED = 256 << 20  # bytes of all parts together
+# What a broken package raises; NotImplementedError: zipfile does not know its version or its method.
 _BROKEN = (
     PackageNotFoundError,
     KeyError,
@@ -41,7 +42,6 @@ _BROKEN = (
     NotImplementedError,
     XMLSyntaxError,
 )
-"""What a broken package raises; NotImplementedError: zipfile does not know its version or its method."""
 _LOCKED = 1  # the flag of a part that needs a password
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
@@ -79,18 +79,6 @@ def read_docx(content: bytes, _name: str = "") -> FileText:
     UnreadableFile
         If it is encrypted, broken, an old DOC file, or larger than 256 MiB when unpacked.
     """
-    _check(content)
-    try:
-        document = docx.Document(io.BytesIO(content))
-    except _BROKEN as error:
-        raise UnreadableFile(Problem.broken, str(error)) from error
-    reader = _WordReader(document)
-    paragraphs = [*reader.read(document.element.body), *reader.notes()]
-    stated = clean_line(document.core_properties.title or "")
-    return join_paragraphs(paragraphs, stated or reader.title or top_heading(paragraphs))
-
-
-def _check(content: bytes) -> None:
     if content.startswith(_OLE):
         if _ENCRYPTED in content:
             raise UnreadableFile(Problem.encrypted)
@@ -105,6 +93,14 @@ def _check(content: bytes) -> None:
     unpacked = sum(part.file_size for part in parts)
     if unpacked > _UNPACKED:
         raise UnreadableFile(Problem.too_large, f"{unpacked >> 20:,} MiB when unpacked")
+    try:
+        document = docx.Document(io.BytesIO(content))
+    except _BROKEN as error:
+        raise UnreadableFile(Problem.broken, str(error)) from error
+    reader = _WordReader(document)
+    paragraphs = [*reader.read(document.element.body), *reader.notes()]
+    stated = clean_line(document.core_properties.title or "")
+    return join_paragraphs(paragraphs, stated or reader.title or top_heading(paragraphs))
 
 
 class _WordReader:
@@ -112,7 +108,19 @@ class _WordReader:
 
     def __init__(self, document: Any) -> None:
         self._document = document
-        self._styles = _read_styles(document.styles.element)
+        # The styles by their ids; a style without an outline level has that of the one it is based on.
+        elements = {style.get(_ID): style for style in document.styles.element.findall(_STYLE)}
+        read = {}
+        for key, style in elements.items():
+            name = _value(style, _NAME).lower()
+            heading, based, seen = _HEADING.fullmatch(name), style, set[str | None]()
+            level = int(heading[1]) if heading else _outline_level(style)
+            while not level and (base := _value(based, _BASE)) in elements and base not in seen:
+                seen.add(base)
+                based = elements[base]
+                level = _outline_level(based)
+            read[str(key)] = _Style(level, name.startswith("list "), name == "title")
+        self._styles = read
         self.title = ""
 
     def read(self, parent: _Element) -> Iterator[Paragraph]:
@@ -146,22 +154,6 @@ class _WordReader:
         level = _outline_level(paragraph) or style.level
         is_numbered = paragraph.find(f"{_PROPERTIES}/{_NUMBERING}") is not None
         return _Style(level, (is_numbered or style.is_item) and not level, style.is_title)
-
-
-def _read_styles(styles: _Element) -> dict[str, _Style]:
-    """The styles by their ids; a style without an outline level has that of the one it is based on."""
-    elements = {style.get(_ID): style for style in styles.findall(_STYLE)}
-    read = {}
-    for key, style in elements.items():
-        name = _value(style, _NAME).lower()
-        heading, based, seen = _HEADING.fullmatch(name), style, set[str | None]()
-        level = int(heading[1]) if heading else _outline_level(style)
-        while not level and (base := _value(based, _BASE)) in elements and base not in seen:
-            seen.add(base)
-            based = elements[base]
-            level = _outline_level(based)
-        read[str(key)] = _Style(level, name.startswith("list "), name == "title")
-    return read
 
 
 def _outline_level(element: _Element) -> int:

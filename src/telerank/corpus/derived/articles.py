@@ -1,0 +1,313 @@
+"""Long documents out of question-answering sets: the paragraphs of an article, joined.
+
+SQuAD-style sets ask about paragraphs and know where the answer stands. Joined to its article, a paragraph is
+a part of a long document whose relevant text is known to the character: which segment a model should choose
+is known, too.
+
+- An article is a document: its paragraphs, separated by a blank line, in the order of the file. Its title is
+  the article's, with blanks for the underscores of Wikipedia's names.
+- An article whose title an earlier set has (XQuAD's are SQuAD's) is left out with its questions.
+- Sets are merged as ranking sets are (:func:`telerank.corpus.derived.questions.merge`): a paragraph, or a
+  question, that comes twice is one. Questions without an answer (SQuAD 2.0) are left out.
+- Articles of ``least_words`` words or fewer are distractors: they stay documents, their questions are left
+  out.
+- Questions are dealt into folds by article, so that no article is asked about in two.
+
+Parts of question-answering sets with whole articles in them: train, dev, test.
+
+The part of an article depends on its title and a seed alone, so an article that several sets have is in the
+same part of all of them: XQuAD and SQuAD share articles, questions and paragraphs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.derived.questions import (
+    MergedSet,
+    Question,
+    deal_questions,
+    digest,
+    merge,
+    name_folds,
+    normalise,
+)
+from telerank.corpus.derived.writing import ALIGNED, LongDocument, LongDocuments
+from telerank.corpus.readers.squad import SQUAD
+from telerank.corpus.reading import Stream
+from telerank.drafts import draft_folder
+from telerank.errors import CollectionError
+from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
+
+# What stands between two paragraphs of a document.
+BETWEEN = "\n\n"
+Kept = TypeVar("Kept", Doc, Qrel, Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class ArticleSettings:
+    """How articles become documents; ValueError if a number makes no sense.
+
+    ``least_words``: only articles of more words are asked about. ``folds`` are the splits ``fold1``,
+    ``fold2``, …; one fold is the split ``all``.
+    """
+
+    least_words: int = 0
+    folds: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.least_words < 0 or self.folds < 1:
+            raise ValueError(
+                f"least_words from 0 on and folds from 1 on, got {self.least_words}, {self.folds}"
+            )
+
+
+def join_articles(
+    collections: Sequence[Collection], settings: ArticleSettings, *, progress: Progress = silent
+) -> LongDocuments:
+    """Join the paragraphs of question-answering sets to documents with answers.
+
+    Raises
+    ------
+    CollectionError
+        If a set is not SQuAD-style, the sets cannot be merged, or fewer articles are asked about than there
+        are folds.
+    """
+    for collection in collections:
+        if collection.format != SQUAD.name:
+            raise CollectionError(
+                f"{collection.name} is of the format {collection.format}: only {SQUAD.name} has articles"
+            )
+    kept, repeated = leave_out_repeated(collections)
+    merged = merge(kept, progress=progress)
+    articles = _Articles.of(merged)
+    long = {docno for docno, doc in articles.docs.items() if len(doc.text.split()) > settings.least_words}
+    moved = [articles.move(question) for question in merged.questions]
+    questions = tuple(question for question in moved if long.issuperset(question.positives))
+    folds = deal_questions(questions, name_folds(settings.folds) or ["all"], seed=settings.seed)
+    record = {
+        "recipe": {"kind": "articles", **asdict(settings)},
+        "sources": [collection.provenance for collection in collections],
+        "left_out": {
+            "articles_of_an_earlier_set": repeated,
+            "questions_without_answer": merged.tally.without_positive,
+            "duplicate_questions": merged.tally.duplicate_questions,
+            "duplicate_paragraphs": merged.tally.duplicate_documents,
+            "questions_of_short_articles": len(moved) - len(questions),
+        },
+        "offsets": count_offsets(collections),
+    }
+    return LongDocuments(
+        partial(_documents, articles.docs, questions),
+        {fold: tuple(question.query for question in own) for fold, own in folds.items()},
+        len(articles.docs),
+        record,
+    )
+
+
+def count_offsets(collections: Sequence[Collection]) -> dict[str, int]:
+    """How many answers of the sets stand at their offset, were moved to where they stand, or are absent."""
+    notes = [collection.notes() for collection in collections]
+    return {name: sum(note.get(name, 0) for note in notes) for name in ("answers", *ALIGNED)}
+
+
+def leave_out_repeated(collections: Sequence[Collection]) -> tuple[list[Collection], int]:
+    """The sets without the articles whose title an earlier one has, and the number of these articles.
+
+    Titles are compared by their words; articles without a title are all kept.
+    """
+    known: set[str] = set()
+    kept, repeated = [], 0
+    for collection in collections:
+        titles = {article_of(doc.docno): title_words(doc.title) for doc in collection.docs()}
+        out = {article for article, title in titles.items() if title and title in known}
+        known.update(titles.values())
+        repeated += len(out)
+        kept.append(_without(collection, out) if out else collection)
+    return kept, repeated
+
+
+def article_of(docno: str) -> str:
+    """The article of a paragraph of the format SQuAD: ``3`` for ``3-7``."""
+    return docno.rpartition("-")[0]
+
+
+def title_words(title: str) -> str:
+    """The words of a title, by which articles are compared."""
+    return normalise(title.replace("_", " "))
+
+
+def _without(collection: Collection, articles: set[str]) -> Collection:
+    def keep(records: Stream[Kept]) -> Iterator[Kept]:
+        """The documents, qrels or answers of the other articles."""
+        return (record for record in records() if article_of(record.docno) not in articles)
+
+    def queries(split: str) -> Iterator[Query]:
+        out = {qrel.qid for qrel in collection.qrels[split]() if article_of(qrel.docno) in articles}
+        return (query for query in collection.queries[split]() if query.qid not in out)
+
+    return replace(
+        collection,
+        docs=partial(keep, collection.docs),
+        queries={split: partial(queries, split) for split in collection.queries},
+        qrels={split: partial(keep, qrels) for split, qrels in collection.qrels.items()},
+        answers={split: partial(keep, answers) for split, answers in collection.answers.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Articles:
+    """Documents by docno, and for each paragraph its document and where it begins there."""
+
+    docs: Mapping[str, Doc]
+    begins: Mapping[str, tuple[str, int]]
+
+    @classmethod
+    def of(cls, merged: MergedSet) -> _Articles:
+        begins, docs = {}, {}
+        paragraphs: dict[str, list[Doc]] = {}
+        for doc in merged.docs.values():
+            paragraphs.setdefault(article_of(doc.docno), []).append(doc)
+        for docno, own in paragraphs.items():
+            lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
+            for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
+                begins[paragraph.docno] = docno, begin
+            text = BETWEEN.join(paragraph.text for paragraph in own)
+            docs[docno] = Doc(docno, text, own[0].title.replace("_", " "))
+        return cls(docs, begins)
+
+    def move(self, question: Question) -> Question:
+        """The question with its paragraphs and answers moved to their documents."""
+        positives = dict.fromkeys(self.begins[docno][0] for docno in question.positives)
+        answers = []
+        for answer in question.answers:
+            docno, begin = self.begins[answer.docno]
+            answers.append(replace(answer, docno=docno, start=begin + answer.start, sources=()))
+        return Question(question.query, tuple(positives), tuple(answers))
+
+
+def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterator[LongDocument]:
+    questions_of: dict[str, list[Question]] = {docno: [] for docno in docs}
+    for question in questions:
+        for docno in question.positives:
+            questions_of[docno].append(question)
+    for docno, doc in docs.items():
+        answers = (answer for question in questions_of[docno] for answer in question.answers)
+        qids = tuple(question.query.qid for question in questions_of[docno])
+        yield LongDocument(doc, qids, tuple(answer for answer in answers if answer.docno == docno))
+
+
+ArticlePart: TypeAlias = Literal["train", "dev", "test"]
+PARTS: tuple[ArticlePart, ...] = ("train", "dev", "test")
+_RECIPE = "parts.recipe"
+_TAG = re.compile("<[^>]*>")
+
+
+@dataclass(frozen=True)
+class ArticleParts:
+    """``test`` and ``dev`` are the shares of articles in these parts, drawn by ``seed``; the rest is train.
+
+    Raises
+    ------
+    ValueError
+        If a share is negative, or train has none.
+    """
+
+    test: float = 0.2
+    dev: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.test, self.dev) < 0 or self.test + self.dev >= 1:
+            raise ValueError(f"shares of articles leave none for training: test {self.test}, dev {self.dev}")
+
+    def part_of(self, article: str) -> ArticlePart:
+        """The part of an article, by its :func:`article_name`."""
+        position = int.from_bytes(digest(self.seed, article)[:8], "big") / 2**64
+        if position < self.test:
+            return "test"
+        return "dev" if position < self.test + self.dev else "train"
+
+
+def article_name(doc: Doc, collection: str) -> str:
+    """The title of a document's article without markup, case and punctuation.
+
+    Without a title it is the number of the article in the collection, which the docno ``3-7`` begins with.
+    """
+    plain = unicodedata.normalize("NFKC", _TAG.sub("", doc.title)).casefold()
+    words = "".join(c if c.isalnum() else " " for c in plain).split()
+    return " ".join(words) or f"{collection}/{doc.docno.rpartition('-')[0] or doc.docno}"
+
+
+def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: Path) -> None:
+    """Write the questions of all splits of question-answering sets as one SQuAD-style set, a file for each
+    part.
+
+    Each paragraph is in the part of its article, those without a question, too; docnos begin with the part.
+    Questions of several collections keep their ids, so they must differ.
+
+    Raises CollectionError if a question comes twice, or its paragraph is not known.
+    """
+    articles: dict[ArticlePart, dict[str, list[dict[str, Any]]]] = {part: {} for part in PARTS}
+    titles: dict[str, str] = {}
+    known: set[str] = set()
+    for collection in collections:
+        by_docno = _read_asked(collection, known)
+        for doc in collection.docs():
+            name = article_name(doc, collection.name)
+            titles.setdefault(name, doc.title)
+            articles[parts.part_of(name)].setdefault(name, []).append(
+                {"context": doc.text, "qas": by_docno.pop(doc.docno, [])}
+            )
+        if by_docno:
+            raise CollectionError(
+                f"{collection.name}: no document {min(by_docno)!r}, which questions are about"
+            )
+    with draft_folder(folder) as draft:
+        for part, own in articles.items():
+            data = [{"title": titles[name], "paragraphs": paragraphs} for name, paragraphs in own.items()]
+            if data:
+                (draft / f"{part}.json").write_text(
+                    json.dumps({"version": "2.0", "data": data}, ensure_ascii=False), encoding="utf-8"
+                )
+        (draft / _RECIPE).write_text(json.dumps(asdict(parts)), encoding="utf-8")
+
+
+def is_parted_by(folder: Path, parts: ArticleParts) -> bool:
+    """Whether the folder has what :func:`write_parts` writes with these shares and this seed."""
+    recipe = folder / _RECIPE
+    return recipe.is_file() and json.loads(recipe.read_text("utf-8")) == asdict(parts)
+
+
+def _read_asked(collection: Collection, known: set[str]) -> dict[str, list[dict[str, Any]]]:
+    """The questions about each document, as SQuAD's file has them."""
+    by_docno: dict[str, list[dict[str, Any]]] = {}
+    for split, queries in collection.queries.items():
+        contexts = collection.contexts.get(split, dict)()
+        answers: dict[str, list[dict[str, Any]]] = {}
+        for stream in (collection.answers, collection.unlocated):
+            for answer in stream.get(split, tuple)():
+                record = {"text": answer.text, "answer_start": answer.start}
+                answers.setdefault(answer.qid, []).append(record)
+        for query in queries():
+            if query.qid in known:
+                raise CollectionError(f"{collection.name}: the question {query.qid!r} comes twice")
+            if query.qid not in contexts:
+                raise CollectionError(
+                    f"{collection.name}: the paragraph of question {query.qid!r} is not known"
+                )
+            known.add(query.qid)
+            own = answers.get(query.qid, [])
+            record = {"id": query.qid, "question": query.text, "answers": own, "is_impossible": not own}
+            by_docno.setdefault(contexts[query.qid], []).append(record)
+    return by_docno

@@ -1,0 +1,300 @@
+"""Long documents whose relevant passage stands late, made of passages, as MS MARCO FarRelevant is.
+
+Models of long documents that hardly differ on other collections differ on such a set, because elsewhere
+relevant text stands early (Boytsov et al. 2022, arXiv 2207.01262: MS MARCO FarRelevant, "where the relevant
+passages were not present among the first 512 tokens"). Here each passage that is relevant to a query becomes
+a document:
+
+1. A place is drawn, uniform between ``beyond`` and the last at which the passage fits into ``length`` tokens.
+2. Other passages are put before it until about that many tokens are there (never fewer than ``beyond``), and
+   after it while they fit.
+3. The answer of its queries is the whole passage: its span is known, and with it the position.
+
+The filler is drawn from passages that no query judges relevant. It has another title than the relevant
+passage, and for its queries it is in none of their pools and has none of their answers. The document has no
+title: that of the passage would stand at the beginning. Which filler and which place a document has is a
+function of the seed and of the passage's docno.
+
+What the paper does not say in the copies that were read, and is decided here: the length, the draw of the
+place, that queries which share a passage share a document, and that filler may come in several documents.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from itertools import chain, islice
+
+from telerank.corpus.collection import Collection
+from telerank.corpus.derived.articles import BETWEEN, title_words
+from telerank.corpus.derived.positions import TokenSpans, word_spans
+from telerank.corpus.derived.questions import Question, deal_questions, digest, name_folds, normalise, shuffle
+from telerank.corpus.derived.writing import LongDocument, LongDocuments
+from telerank.corpus.docstore import Docstore, DocstoreWriter
+from telerank.errors import CollectionError
+from telerank.types import Answer, Doc, Progress, Query, silent
+
+PREFIX = "far-"
+_TRIES = 200  # drawn passages that may be refused in a row
+_CACHED = 50_000  # lengths of passages
+
+
+@dataclass(frozen=True, slots=True)
+class FarSettings:
+    """How documents are made; ValueError if a number makes no sense.
+
+    ``beyond`` is the least number of tokens before the relevant passage, ``length`` the greatest of a
+    document, unless ``beyond`` and the passage together are longer. ``queries`` limits each split to as many
+    queries, drawn by the seed. ``filler`` is the share of articles (passages of one title) that are given up
+    to be filler, with their questions: where every passage is relevant to some query. ``folds`` deals the
+    queries of all splits into folds by document; 0 keeps the splits. ``halved`` is a split that is dealt into
+    two by document, ``SPLIT-1`` and ``SPLIT-2``: for dev and test where a model has learned from the others.
+    """
+
+    beyond: int = 512
+    length: int = 1400
+    queries: int | None = None
+    filler: float = 0.0
+    folds: int = 0
+    seed: int = 0
+    halved: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.beyond < self.length:
+            raise ValueError(f"beyond from 0 to below the length, got {self.beyond} and {self.length}")
+        if not 0 <= self.filler < 1 or self.folds < 0 or self.folds == 1:
+            raise ValueError(
+                f"filler is a share below 1, folds 0 or 2 and more: got {self.filler}, {self.folds}"
+            )
+        if self.queries is not None and self.queries < 1:
+            raise ValueError(f"queries must be positive, got {self.queries}")
+        if self.halved is not None and self.folds:
+            raise ValueError(f"folds deal all splits: {self.halved!r} cannot be halved besides")
+
+
+def make_far_relevant(
+    collection: Collection,
+    settings: FarSettings,
+    *,
+    spans: TokenSpans = word_spans,
+    unit: str = "words",
+    resources: ExitStack,
+    progress: Progress = silent,
+) -> LongDocuments:
+    """Make long documents of a collection of passages; ``unit`` is the name of the tokens that are counted.
+
+    The passages are stored in a temporary folder, which ``resources`` releases: only the docnos, the queries
+    and their judgments are in memory.
+
+    Raises
+    ------
+    CollectionError
+        If no query has a relevant passage, too few passages are left as filler, or the split to be halved
+        is missing, is too small, or another one has the name of a half.
+    """
+    folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="telerank-passages-"))
+    with DocstoreWriter(folder) as writer:
+        for doc in collection.read_docs("storing passages", progress):
+            writer.add(doc)
+    passages = Docstore(folder)
+    given_up = _give_up(passages, settings)
+    late = _LateQuestions.of(collection, settings, passages, given_up)
+    if not late.targets:
+        raise CollectionError(f"{collection.name}: no query has a relevant passage that is no filler")
+    rows = [row for row, docno in enumerate(passages.docnos) if docno not in late.judged]
+    rows += [row for row, docno in enumerate(passages.docnos) if docno in late.judged & given_up]
+    if not rows:
+        raise CollectionError(
+            f"{collection.name}: every passage is relevant to a query, so that none can be filler; "
+            "give up a share of the articles (--filler 0.5)"
+        )
+    maker = _Maker(passages, rows, settings, spans, _Refusals.of(collection, late.relevant))
+    record = {
+        "recipe": {"kind": "far-relevant", **asdict(settings), "unit": unit},
+        "sources": [collection.provenance],
+        "filler": {"passages": len(rows), "of_which_given_up": len(given_up & late.judged)},
+        "left_out": late.left_out,
+    }
+    order = [docno for docno in passages.docnos if docno in late.targets]
+    documents = partial(map, maker.make, order, [late.targets[docno] for docno in order])
+    return LongDocuments(documents, late.deal(settings), len(order), record)
+
+
+@dataclass(frozen=True, eq=False)
+class _LateQuestions:
+    """The queries that are asked, by split, with their relevant passages.
+
+    ``targets`` are the passages that become documents, with their queries; ``judged`` all that any query
+    judges relevant.
+    """
+
+    splits: Mapping[str, Sequence[Query]]
+    relevant: Mapping[str, tuple[str, ...]]
+    targets: Mapping[str, Sequence[str]]
+    judged: AbstractSet[str]
+    left_out: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        collection: Collection,
+        settings: FarSettings,
+        passages: Docstore,
+        given_up: AbstractSet[str],
+    ) -> _LateQuestions:
+        relevant = collection.relevant(collection.qrels)
+        left_out = {"queries_whose_passage_is_missing": 0, "queries_of_filler": 0, "queries_not_drawn": 0}
+        splits: dict[str, list[Query]] = {}
+        kept: dict[str, tuple[str, ...]] = {}
+        for split in collection.qrels:
+            queries = []
+            for query in collection.split_queries(split):
+                here = [docno for docno in relevant.get(query.qid, ()) if docno in passages]
+                if own := tuple(docno for docno in here if docno not in given_up):
+                    kept[query.qid] = own
+                    queries.append(query)
+                elif query.qid in relevant:
+                    left_out["queries_of_filler" if here else "queries_whose_passage_is_missing"] += 1
+            drawn = {*shuffle(queries, lambda query: query.qid, seed=settings.seed)[: settings.queries]}
+            splits[split] = [query for query in queries if query in drawn]
+            left_out["queries_not_drawn"] += len(queries) - len(splits[split])
+        targets: dict[str, list[str]] = {}
+        for query in dict.fromkeys(chain.from_iterable(splits.values())):
+            for docno in kept[query.qid]:
+                targets.setdefault(docno, []).append(query.qid)
+        return cls(splits, kept, targets, {*chain.from_iterable(relevant.values())}, left_out)
+
+    def deal(self, settings: FarSettings) -> Mapping[str, Sequence[Query]]:
+        """The queries by split: in folds, or as they are, but for the one that is halved."""
+        if settings.folds:
+            every = {query.qid: query for own in self.splits.values() for query in own}
+            return self._parts(tuple(every.values()), name_folds(settings.folds), settings.seed)
+        if settings.halved is None:
+            return self.splits
+        if settings.halved not in self.splits:
+            raise CollectionError(f"no split {settings.halved!r} to halve: {', '.join(self.splits)}")
+        names = [f"{settings.halved}-{number}" for number in (1, 2)]
+        if taken := [name for name in names if name in self.splits]:
+            raise CollectionError(f"{settings.halved!r} cannot be halved: there is a split {taken[0]!r}")
+        whole = {name: own for name, own in self.splits.items() if name != settings.halved}
+        return {**whole, **self._parts(self.splits[settings.halved], names, settings.seed)}
+
+    def _parts(self, queries: Sequence[Query], names: Sequence[str], seed: int) -> dict[str, list[Query]]:
+        """Queries in parts of one size, so that no document is relevant in two of them."""
+        parts = deal_questions(
+            tuple(Question(query, self.relevant[query.qid]) for query in queries), names, seed=seed
+        )
+        return {name: [question.query for question in own] for name, own in parts.items()}
+
+
+def _give_up(passages: Docstore, settings: FarSettings) -> set[str]:
+    """The passages of the articles that become filler, drawn by the seed until their share is reached."""
+    if not settings.filler:
+        return set()
+    articles: dict[str, list[str]] = {}
+    for doc in passages:
+        articles.setdefault(title_words(doc.title) or f"\n{doc.docno}", []).append(doc.docno)
+    order = shuffle(articles, str, seed=settings.seed)
+    return {docno for title in order[: round(settings.filler * len(order))] for docno in articles[title]}
+
+
+@dataclass(eq=False)
+class _Refusals:
+    """What may not be filler for a query: passages of its pools, and the words of its answers."""
+
+    pooled: Mapping[str, AbstractSet[str]]
+    answers: Mapping[str, AbstractSet[str]]
+
+    @classmethod
+    def of(cls, collection: Collection, kept: Mapping[str, tuple[str, ...]]) -> _Refusals:
+        pooled: dict[str, set[str]] = {qid: set() for qid in kept}
+        answers: dict[str, set[str]] = {qid: set() for qid in kept}
+        for ranking in chain.from_iterable(pool() for pool in collection.pools.values()):
+            if ranking.query.qid in kept:
+                pooled[ranking.query.qid].update(ranking.docnos)
+        for answer in chain.from_iterable(own() for own in collection.answers.values()):
+            if answer.qid in kept:
+                answers[answer.qid].add(normalise(answer.text))
+        return cls(pooled, answers)
+
+    def refuses(self, qids: Sequence[str], passage: Doc) -> bool:
+        if any(passage.docno in self.pooled[qid] for qid in qids):
+            return True
+        texts = [text for qid in qids for text in self.answers[qid]]
+        words = f" {normalise(passage.full_text)} " if texts else ""
+        return any(f" {text} " in words for text in texts)
+
+
+class _Maker:
+    """Makes the document of a relevant passage."""
+
+    def __init__(
+        self,
+        passages: Docstore,
+        rows: Sequence[int],
+        settings: FarSettings,
+        spans: TokenSpans,
+        refusals: _Refusals,
+    ) -> None:
+        self._passages, self._rows, self._settings, self._refusals = passages, rows, settings, refusals
+        self._count = lru_cache(_CACHED)(lambda row: len(spans(passages.get_row(row).text)))
+        self._spans = spans
+
+    def make(self, docno: str, qids: Sequence[str]) -> LongDocument:
+        passage = self._passages[docno]
+        generator = random.Random(int.from_bytes(digest(self._settings.seed, docno)[:8]))
+        size = len(self._spans(passage.text))
+        latest = max(self._settings.beyond, self._settings.length - size)
+        target = self._settings.beyond + generator.random() * (latest - self._settings.beyond)
+        filler = self._draw(generator, passage, qids)
+        before, count = self._fill(filler, target, latest)
+        after, total = [], count + size
+        for row in islice(filler, _TRIES):
+            if total + self._count(row) > self._settings.length:
+                break
+            after.append(self._passages.get_row(row).text)
+            total += self._count(row)
+        start = len(BETWEEN.join((*before, ""))) if before else 0
+        doc = Doc(f"{PREFIX}{docno}", BETWEEN.join((*before, passage.text, *after)))
+        return LongDocument(
+            doc, tuple(qids), tuple(Answer(qid, doc.docno, passage.text, start) for qid in qids)
+        )
+
+    def _fill(self, filler: Iterator[int], target: float, latest: int) -> tuple[list[str], int]:
+        """Texts of about ``target`` tokens, no fewer than ``beyond``; from there on not over ``latest``."""
+        texts: list[str] = []
+        count, beyond = 0, self._settings.beyond
+        while count < target:
+            row = next(filler, None)
+            if row is None:
+                raise CollectionError(f"too little filler for {target:,.0f} tokens before a relevant passage")
+            if count >= beyond and count + self._count(row) > latest:
+                break
+            texts.append(self._passages.get_row(row).text)
+            count += self._count(row)
+            if count >= beyond:
+                count = len(self._spans(BETWEEN.join(texts)))  # tokens may join where texts meet
+        return texts, count
+
+    def _draw(self, generator: random.Random, passage: Doc, qids: Sequence[str]) -> Iterator[int]:
+        """Rows of filler, each once, as long as few enough are refused."""
+        used: set[int] = set()
+        title = title_words(passage.title)
+        refused = 0
+        while refused < _TRIES:
+            row = self._rows[int(generator.random() * len(self._rows))]  # the same in all Pythons
+            refused += 1
+            if row in used:
+                continue
+            other = self._passages.get_row(row)
+            if (title and title_words(other.title) == title) or self._refusals.refuses(qids, other):
+                continue
+            if other.text.strip():
+                used.add(row)
+                refused = 0
+                yield row

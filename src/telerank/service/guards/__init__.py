@@ -1,1 +1,0 @@
-"""What stands before the routes: limits of requests, API keys, patience with slow clients."""
