@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Unavailable
 from telerank.experiments.trained import is_training_run, model_of
-from telerank.inspect.drawn_pairs import draw_by_class, open_candidates
 
 if TYPE_CHECKING:
     from telerank.inspect.diffusion import Diffusion
@@ -122,6 +121,7 @@ class EmbeddingsAnalysis(Analysis):
 
         The weights after a training are those of its first seed.
         """
+        from telerank.inspect.drawn_pairs import draw_by_class, open_candidates
         from telerank.inspect.embeddings import EmbeddingsReport, MapSettings, compare_embeddings
 
         models = _find_models(bench, self)
