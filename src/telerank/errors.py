@@ -13,6 +13,8 @@
     ├── IndexFault         an index cannot be opened, written or read
     │   ├── IndexLocked    another writer has it open
     │   └── IndexDamaged   one of its files is missing or does not match its checksum
+    ├── ArgumentError      an argument has a wrong value (a ValueError, too)
+    ├── ArgumentTypeError  an argument is of a wrong type (a TypeError, too)
     └── MissingExtra       an optional dependency is needed (names the extra)
 """
 
@@ -85,6 +87,14 @@ class IndexLocked(IndexFault):
 
 
 class IndexDamaged(IndexFault):
+    pass
+
+
+class ArgumentError(TelerankError, ValueError):
+    pass
+
+
+class ArgumentTypeError(TelerankError, TypeError):
     pass
 
 

@@ -14,7 +14,7 @@ from telerank.stage import Stage
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.reranking.scorer import Scorer
-    from telerank.reranking.stage import Docs
+    from telerank.documents import Docs
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from scipy.stats import spearmanr
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
-from telerank.reranking.stage import CrossReranker, Docs, read_doc
+from telerank.documents import Docs, read_doc
+from telerank.reranking.stage import CrossReranker
 from telerank.types import Qrels, Ranking
 
 MEASURE = "nDCG@10"

@@ -21,7 +21,8 @@ from typing import Protocol
 
 import torch
 
-from telerank.errors import CollectionError, ModelError
+from telerank.documents import Docs, identify_docs, read_candidates, read_doc
+from telerank.errors import ModelError
 from telerank.expressions import call_text, quote
 from telerank.models.inference import compute_each
 from telerank.models.pairs.pair import Pair, batch_of
@@ -123,46 +124,6 @@ def _sentence_names(reranker: Reranker, passage: str, pair: Pair) -> Sequence[st
 def _sum_of(title: str, values: Iterable[tuple[float, str]]) -> Explanation:
     parts = tuple(Explanation(value, name) for value, name in values)
     return Explanation(sum(part.value for part in parts), title, parts)
-
-
-class Docs(Protocol):
-    """Documents, or their full texts, by docno: ``index.docs``, a docstore, a mapping ``docno -> text``.
-
-    Stages are compared by their documents, too, so they should compare as values.
-    """
-
-    def __getitem__(self, docno: str, /) -> Doc | str: ...
-
-    def __contains__(self, docno: str, /) -> bool: ...
-
-
-def read_doc(docs: Docs, docno: str) -> Doc:
-    """The document of a docno; a full text has no title. Raises KeyError if there is no such document."""
-    doc = docs[docno]
-    return Doc(docno, doc) if isinstance(doc, str) else doc
-
-
-def read_candidates(ranking: Ranking, docs: Docs) -> Iterator[Doc]:
-    """The documents of a ranking, lazily; raises CollectionError if one is not among them."""
-    for docno in ranking.docnos:
-        try:
-            yield read_doc(docs, docno)
-        except KeyError as error:
-            missing = sum(candidate not in docs for candidate in ranking.docnos)
-            many = f" ({missing} of its {len(ranking)} candidates are not)" if missing > 1 else ""
-            raise CollectionError(
-                f"query {ranking.query.qid}: document {docno!r} is not among the documents{many}"
-            ) from error
-
-
-def identify_docs(docs: Docs) -> str:
-    """The checksum of texts in memory, or the text of a docstore."""
-    if not isinstance(docs, Mapping):
-        return repr(docs)
-    digest = hashlib.sha256()
-    for docno in docs:
-        digest.update(repr((docno, read_doc(docs, docno).full_text)).encode())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,7 +15,8 @@ from telerank.errors import ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
-from telerank.reranking.stage import CrossReranker, explain_score, read_candidates, read_doc
+from telerank.documents import read_candidates, read_doc
+from telerank.reranking.stage import CrossReranker, explain_score
 from telerank.segments.scorer import Candidate, SegmentScorer
 from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert
 from telerank.segments.split import Segments

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.reranking.scorer import Scorer
-    from telerank.reranking.stage import Docs
+    from telerank.documents import Docs
     from telerank.types import Doc
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.answers.stage import AnswerRun, ReadAnswers
     from telerank.models.readers import Reader
-    from telerank.reranking.stage import Docs
+    from telerank.documents import Docs
 
 __all__ = ["AnswerSentence", "answer", "in_sentence", "open_answers", "read", "reader"]
 

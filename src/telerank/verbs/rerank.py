@@ -17,6 +17,7 @@ from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.errors import CollectionError, ModelError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
+from telerank.retrieval.functions import open_docs
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Reranker
     from telerank.reranking.calibration import Calibration
     from telerank.reranking.scorer import Scorer
-    from telerank.reranking.stage import CrossReranker, Docs
+    from telerank.documents import Docs
+    from telerank.reranking.stage import CrossReranker
 
 
 def rerank(
@@ -58,8 +60,7 @@ def rerank(
     scorer = _open_scorer(model, texts, settings)
     if isinstance(texts, Index):
         return CrossReranker(scorer, texts.docs, name=str(model) if isinstance(model, str | Path) else "")
-    docs = {doc.docno: doc.full_text for doc in texts.docs()} if isinstance(texts, Collection) else texts
-    return CrossReranker(scorer, docs)
+    return CrossReranker(scorer, open_docs(texts))
 
 
 @dataclass(frozen=True, eq=False)
