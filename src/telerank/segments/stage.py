@@ -16,8 +16,9 @@ from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
 from telerank.reranking.stage import CrossReranker, explain_score, read_candidates, read_doc
+from telerank.segments.aggregate import Aggregate, Unit, convert
 from telerank.segments.scorer import Candidate, SegmentScorer
-from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert
+from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
 from telerank.text.sentences import Span
