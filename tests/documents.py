@@ -161,7 +161,7 @@ class Session:
     def _python(self, code: str) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "<document>", "exec"), self.names)
+            exec(compile(code, "<document>", "exec", dont_inherit=True), self.names)
         return printed.getvalue()
 
 

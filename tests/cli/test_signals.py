@@ -26,10 +26,10 @@ EARLY = """
 import sys
 from telerank.cli import main
 
-def app():
+def app(**settings):
     raise KeyboardInterrupt
 
-main.app = app
+main.app.main = app
 main.main()
 """
 

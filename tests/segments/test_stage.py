@@ -20,8 +20,9 @@ from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker, explain_score
 from telerank.reranking.texts import TokenizedPairs
 from telerank.retrieval.index import Index
+from telerank.segments.aggregate import Aggregate, convert
 from telerank.segments.scorer import SegmentScorer
-from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, convert
+from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segmenter
 from telerank.segments.stage import (
     SegmentReranker,

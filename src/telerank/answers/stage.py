@@ -24,11 +24,11 @@ from telerank.answers.combine import (
     weighs_texts,
 )
 from telerank.answers.scorer import SpanReader
+from telerank.documents import Docs, identify_docs, read_candidates
 from telerank.errors import ModelError
 from telerank.expressions import call_text, quote
 from telerank.models.inference import compute_each
 from telerank.models.readers import Reader
-from telerank.documents import Docs, identify_docs, read_candidates
 from telerank.reranking.texts import TextPair
 from telerank.stage import SUM, Chain, Stage, as_query, check_depth, depth_text, operand_text, walk_stages
 from telerank.stored import versions

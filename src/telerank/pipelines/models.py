@@ -13,8 +13,8 @@ from telerank.stage import Stage
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
-    from telerank.reranking.scorer import Scorer
     from telerank.documents import Docs
+    from telerank.reranking.scorer import Scorer
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.errors import ExpressionError, ModelError
 from telerank.parameters import Check, FieldsOf
-from telerank.segments.settings import Aggregate, Unit
+from telerank.segments.aggregate import Aggregate, Unit
 from telerank.stage import Stage
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from telerank.documents import Docs, read_doc
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
-from telerank.documents import Docs, read_doc
 from telerank.reranking.stage import CrossReranker
 from telerank.types import Qrels, Ranking
 

@@ -11,13 +11,11 @@ any re-ranker     the score minus the score without the sentence, for each sente
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -31,7 +29,7 @@ from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TextPair, make_pairs, sentences_with_tokens
 from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
 from telerank.text.sentences import split_sentences
-from telerank.types import Doc, Explanation, Phrase, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 _WIDTH = 100  # characters of a sentence that are shown
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from telerank.documents import read_candidates, read_doc
 from telerank.errors import ExpressionError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
-from telerank.documents import read_candidates, read_doc
 from telerank.reranking.stage import CrossReranker, explain_score
+from telerank.segments.aggregate import Aggregate, Unit, convert
 from telerank.segments.scorer import Candidate, SegmentScorer
-from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert
+from telerank.segments.settings import NAMED, SegmentSettings
 from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
 from telerank.text.sentences import Span

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
-    from telerank.reranking.scorer import Scorer
     from telerank.documents import Docs
+    from telerank.reranking.scorer import Scorer
     from telerank.types import Doc
 
 

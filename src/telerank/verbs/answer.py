@@ -21,8 +21,8 @@ from telerank.verbs.search import open_queries, read_queries
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.answers.stage import AnswerRun, ReadAnswers
-    from telerank.models.readers import Reader
     from telerank.documents import Docs
+    from telerank.models.readers import Reader
 
 __all__ = ["AnswerSentence", "answer", "in_sentence", "open_answers", "read", "reader"]
 

@@ -27,10 +27,10 @@ from telerank.trec import read_run
 from telerank.types import ProgressSetting, Query, Ranking, silent
 
 if TYPE_CHECKING:
+    from telerank.documents import Docs
     from telerank.models.rerankers.reranker import Reranker
     from telerank.reranking.calibration import Calibration
     from telerank.reranking.scorer import Scorer
-    from telerank.documents import Docs
     from telerank.reranking.stage import CrossReranker
 
 
