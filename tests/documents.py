@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise, zip_longest
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
@@ -148,7 +149,7 @@ class Session:
 
     folder: Path
     models: Path | None = None
-    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    module: ModuleType = field(default_factory=lambda: ModuleType("__main__"))
 
     def run(self, step: Step) -> list[str]:
         """What the step prints, without the blanks at the ends of lines."""
@@ -160,8 +161,8 @@ class Session:
 
     def _python(self, code: str) -> str:
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "<document>", "exec", dont_inherit=True), self.names)
+        with contextlib.redirect_stdout(printed), patch.dict(sys.modules, __main__=self.module):
+            exec(compile(code, "<document>", "exec", dont_inherit=True), vars(self.module))
         return printed.getvalue()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -12,30 +11,13 @@ import pytest
 
 import telerank
 from commands import typed
-from source_files import check_offences, imported_parts, source_files
+from source_files import source_files
 from telerank.cli.commands import SHORT_HELPS
 from telerank.cli.main import app
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
 
-ALLOWED = {"cli", "verbs", "errors", "types", "show", "parameters", "computing"}
 MOST_VERBS = 15
-
-
-def test_a_command_calls_verbs_alone():
-    offences = []
-    for file in source_files():
-        if not file.name.startswith("cli/"):
-            continue
-        for_types = {
-            id(inner)
-            for node in file.nodes
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-            for inner in ast.walk(node)
-        }
-        parts = {part for node in file.nodes if id(node) not in for_types for part in imported_parts(node)}
-        offences += [f"{file.name}: {part}" for part in sorted(parts - ALLOWED)]
-    check_offences(offences, f"a command imports {', '.join(sorted(ALLOWED))}")
 
 
 def test_there_are_few_verbs():

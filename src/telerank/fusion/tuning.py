@@ -101,6 +101,16 @@ class FusionTuning(Report):
     unjudged: int
 
     @property
+    def in_sample(self) -> float:
+        """The mean of the best weights on the queries that chose them: too optimistic."""
+        return self.result.best_dev
+
+    @property
+    def held_out(self) -> float:
+        """The mean of all queries, each under the weights that the other folds chose: the unbiased value."""
+        return self.result.held_out
+
+    @property
     def oracle(self) -> float:
         """The mean of all queries, each under the weights best for itself: an upper bound of any choice."""
         return float(np.mean([values.max() for values in self.result.table.values()]))
@@ -122,11 +132,11 @@ class FusionTuning(Report):
             {**systems, _FUSED: held_out}, [*self.alone], measures=[self.measure]
         )
         means = {name: evaluation.mean[self.measure] for name, evaluation in self.alone.items()}
-        means["fused, in sample"] = self.result.best_dev
+        means["fused, in sample"] = self.in_sample
         rows: list[list[str | Cell]] = [[name, "", f"{mean:.4f}", "", ""] for name, mean in means.items()]
         for i, name in enumerate(self.alone):
             row = comparison.difference(_FUSED, name, self.measure)
-            value = Cell(f"{self.result.held_out:.4f}" if i == 0 else "", strong=True)
+            value = Cell(f"{self.held_out:.4f}" if i == 0 else "", strong=True)
             interval = f"{row.delta:+.4f} [{row.low:+.4f}, {row.high:+.4f}]"
             rows.append([_FUSED if i == 0 else "", name, value, interval, show_p(row.p_holm)])
         rows.append(["fused, oracle", "", f"{self.oracle:.4f}", "", ""])
@@ -162,8 +172,8 @@ class FusionTuning(Report):
                 for name, evaluation in self.alone.items()
             ],
             "weights": result.best,
-            "in_sample": result.best_dev,
-            "held_out": result.held_out,
+            "in_sample": self.in_sample,
+            "held_out": self.held_out,
             "oracle": self.oracle,
             "choices": [
                 {"queries": len(fold), "weights": weights}
@@ -177,7 +187,7 @@ class FusionTuning(Report):
 
     def plot(self) -> Figure:
         """Plot the means over the weights of two or three runs (see :func:`mixture_plot`)."""
-        levels = {"held out": self.result.held_out, "oracle": self.oracle}
+        levels = {"held out": self.held_out, "oracle": self.oracle}
         points, means = self.result.settings, self.result.dev
         return mixture_plot(points, means, list(self.alone), measure=self.measure, levels=levels)
 
@@ -248,7 +258,8 @@ def _check_size(runs: int, points: int, step: Step) -> None:
 def _steps(step: Step) -> int:
     """The number of steps in 1."""
     try:
-        n = 1 / Fraction(str(step))
+        size = Fraction(str(step))
+        n = 1 / size
     except (ValueError, ZeroDivisionError) as error:
         raise ValueError(f"expected a step such as 0.1 or 1/3, got {step!r}") from error
     if n < 1 or n.denominator != 1:
