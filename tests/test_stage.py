@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from letters import DOCS, ByLength, Letters
+from telerank.errors import ArgumentTypeError
 from telerank.stage import Chain, Cut, Stage, Sum, Weighted
 from telerank.testing import check_stage
 from telerank.types import Explanation, Query, Ranking
@@ -92,8 +93,11 @@ def test_what_is_no_cut_no_weight_and_no_stage_is_refused():
         (1e307 * Fixed((("a", 100.0),))).search(QUERY)
     for other in (1, "letters", None, lambda stream: stream):
         for join in (operator.rshift, operator.add):
-            with pytest.raises(TypeError, match="unsupported operand"):
+            with pytest.raises(ArgumentTypeError, match=r"^stage (>>|\+) .*: (expected|a text|a function)"):
                 join(letters, other)
+    for weight in ("0.5", True, None, letters):
+        with pytest.raises(ArgumentTypeError, match="a stage is multiplied by a number, got"):
+            weight * letters
 
 
 def test_what_a_list_lacks_counts_nothing_there_and_a_negative_weight_turns_it_over():

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from telerank.fusion import prob as prob
     from telerank.fusion import rrf as rrf
     from telerank.pipelines.functions import pipeline as pipeline
+    from telerank.retrieval.functions import retriever as retriever
+    from telerank.retrieval.functions import scorer as scorer
+    from telerank.retrieval.group import group as group
     from telerank.retrieval.index import Index as Index
     from telerank.retrieval.index import open as open  # noqa: A004 — telerank.open reads as it should
     from telerank.stage import Stage as Stage
@@ -59,6 +62,8 @@ _MODULES = {
     "corpus.formats": "collection piaf",
     "fusion": "interleave minmax prob rrf",
     "pipelines.functions": "pipeline",
+    "retrieval.functions": "retriever scorer",
+    "retrieval.group": "group",
     "retrieval.index": "Index open",
     "stage": "Stage",
     "types": "Answer Answers Doc Explanation Qrel Query Ranking",

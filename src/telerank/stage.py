@@ -19,10 +19,14 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from numbers import Real
 from typing import Self
 
 import numpy as np
 
+from telerank.documents import Docs
+from telerank.errors import ArgumentError, ArgumentTypeError
 from telerank.expressions import number_text
 from telerank.types import Explanation, Phrase, Query, Ranking
 
@@ -62,6 +66,10 @@ class Stage(ABC):
         """The stage with at most ``k`` documents in each ranking; a retriever retrieves no more."""
         return Cut(self, k)
 
+    def behind(self, first: Stage) -> Stage:
+        """The stage that ``first >> self`` stands for."""
+        return Chain((*_flatten(first, Chain), self))
+
     def after(self, first: Stage) -> Stage:
         """The stage ``first >> self``; a stage made of stages puts ``first`` before each of them instead.
 
@@ -69,6 +77,10 @@ class Stage(ABC):
         ``minmax(first >> reranker)``.
         """
         return first >> self
+
+    def with_docs(self, docs: Docs) -> Stage:  # noqa: ARG002
+        """The stage reading the texts of ``docs``, if it reads texts and was given none."""
+        return self
 
     def search(self, query: Query | str) -> Ranking:
         """The ranking of one query."""
@@ -125,18 +137,24 @@ class Stage(ABC):
 
     def __rshift__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
-            return NotImplemented
-        return Chain((*_flatten(self, Chain), *_flatten(other, Chain)))
+            if hasattr(other, "__rrshift__") and not isinstance(other, Real):
+                return NotImplemented  # what reads answers ends a pipeline, and is no stage
+            raise _refuse(">>", other)
+        docs = find_docs(self)
+        fed = other if docs is None else change_stages(other, lambda part: part.with_docs(docs))
+        return fed.behind(self)
 
     def __mod__(self, k: int) -> Stage:
         return self.limit(check_depth(k))
 
     def __add__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
-            return NotImplemented
+            raise _refuse("+", other)
         return Sum((*_flatten(self, Sum), *_flatten(other, Sum)))
 
     def __mul__(self, weight: float) -> Stage:
+        if isinstance(weight, bool) or not isinstance(weight, Real):
+            raise ArgumentTypeError(f"a stage is multiplied by a number, got {weight!r:.80}")
         return Weighted(self, float(weight))
 
     __rmul__ = __mul__
@@ -201,6 +219,9 @@ class Chain(Stage):
     def limit(self, k: int) -> Stage:
         return Chain((*self.stages[:-1], self.stages[-1].limit(k)))
 
+    def behind(self, first: Stage) -> Stage:
+        return reduce(lambda before, stage: stage.behind(before), self.stages, first)
+
     def explanation(self, query: Query, docno: str) -> Explanation:
         *before, last = self.stages
         whole = last.after(Chain(tuple(before)))
@@ -259,7 +280,7 @@ class Weighted(Stage):
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.weight):
-            raise ValueError(f"a weight must be a finite number, got {self.weight!r}")
+            raise ArgumentError(f"a weight must be a finite number, got {self.weight!r}")
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return (_scale(ranking, self.weight) for ranking in self.stage(stream))
@@ -329,9 +350,21 @@ def change_stages(stage: Stage, change: Callable[[Stage], Stage]) -> Stage:
     return change(replace(stage, **changed) if changed else stage)  # type: ignore[type-var]
 
 
+def find_docs(stage: Stage) -> Docs | None:
+    """The documents that the last part of a pipeline that knows any looks up, by docno."""
+    docs: Docs | None = None
+    for part in walk_stages(stage):
+        docs = docs if getattr(part, "docs", None) is None else part.docs  # type: ignore[attr-defined]
+    return docs
+
+
 def as_query(query: Query | str) -> Query:
     """The query itself, or a query with this text and the qid ``query``."""
-    return Query("query", query) if isinstance(query, str) else query
+    if isinstance(query, str):
+        return Query("query", query)
+    if not isinstance(query, Query):
+        raise ArgumentTypeError(f"expected a query, a text or telerank.Query, got {query!r:.80}")
+    return query
 
 
 def operand_text(stage: Stage, binding: int) -> str:
@@ -347,8 +380,20 @@ def depth_text(call: str, depth: int | None) -> str:
 def check_depth(k: int) -> int:
     """``k`` as an int; raises ValueError if it is not a whole number of at least 1."""
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
-        raise ValueError(f"a cut must be a whole number of at least 1, got {k!r}")
+        raise ArgumentError(f"a cut must be a whole number of at least 1, got {k!r:.80}")
     return operator.index(k)
+
+
+def _refuse(operator: str, operand: object) -> ArgumentTypeError:
+    """The error of an operand that is no stage; it says what to write."""
+    if isinstance(operand, str):
+        hint = "a text becomes a stage by tr.pipeline(text, index)"
+    elif callable(operand):
+        name = getattr(operand, "__name__", "f").replace("<lambda>", "f")
+        hint = f"a function becomes a stage by tr.scorer({name}), or by tr.retriever({name}) as the first one"
+    else:
+        hint = "expected a stage, such as index.bm25() or tr.rerank(model, index)"
+    return ArgumentTypeError(f"stage {operator} {operand!r:.60}: {hint}")
 
 
 def _are_stages(value: object) -> bool:

@@ -16,6 +16,7 @@ from telerank.pipelines.models import Models
 from telerank.pipelines.reader import Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
 from telerank.pipelines.segments import SEGMENT_FUNCTIONS
+from telerank.retrieval.group import group
 from telerank.retrieval.index import Index
 from telerank.stage import Stage
 
@@ -99,6 +100,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "rrf": rrf,
     "pool": pool,
     "run": RunFile,
+    "group": group,
     **SEGMENT_FUNCTIONS,
     "read": read,
 }

@@ -31,8 +31,8 @@ def scorer(
 ) -> Stage:
     """The stage that scores the documents of rankings with a function ``f(query, text) -> score``.
 
-    With ``batch`` the function takes all texts of a ranking at once, ``f(query, texts) -> scores``. A score is
-    a number, or an :class:`Explanation` whose value is the score. A text is the title and the text of a
+    With ``batch`` the function takes all texts of a ranking at once, ``f(query, texts) -> scores``. A score
+    is a number, or an :class:`Explanation` whose value is the score. A text is the title and the text of a
     document. ``texts`` has the documents: an index, a collection (whose texts are then held in memory), or a
     mapping of texts by docno; without it they are those of the index that the stages before it search.
     ``name`` stands for the function in what is shown.
@@ -55,7 +55,8 @@ def retriever(function: Retrieve, *, texts: Any = None, name: str | None = None)
     beyond is cut. A score is a number, or an :class:`Explanation` whose value is the score. ``texts`` has the
     documents, for stages after it that read them, as for :func:`scorer`.
 
-    >>> tr.retriever(lambda query, k: my_engine.search(query, limit=k)) % 100 >> tr.rerank("my-reranker", index)
+    >>> engine = tr.retriever(lambda query, k: my_engine.search(query, limit=k))
+    >>> engine % 100 >> tr.rerank("my-reranker", index) % 10
 
     Raises
     ------
@@ -94,8 +95,8 @@ class FunctionScorer(Stage):
     def limit(self, k: int) -> FunctionScorer:
         return replace(self, k=k if self.k is None else min(self.k, k))
 
-    def fed_by(self, first: Stage) -> FunctionScorer:
-        return replace(self, docs=first.docs) if self.docs is None else self
+    def with_docs(self, docs: Docs) -> FunctionScorer:
+        return replace(self, docs=docs) if self.docs is None else self
 
     @property
     def text(self) -> str:
@@ -124,7 +125,8 @@ class FunctionScorer(Stage):
             try:
                 values = list(given)
             except TypeError:
-                raise ArgumentTypeError(f"{self.name} gave {given!r}, expected a score for each text") from None
+                expected = "expected a score for each text"
+                raise ArgumentTypeError(f"{self.name} gave {given!r:.80}, {expected}") from None
             if len(values) != len(texts):
                 raise ArgumentError(f"{self.name} gave {len(values)} scores for {len(texts)} texts")
         return [
@@ -194,7 +196,7 @@ def _explain_value(name: str, value: object, query: Query, docno: str) -> Explan
     return Explanation(float(score), Phrase("given by the function {name}", name=name))
 
 
-def _check_function(call: str, function: Any) -> Callable[..., Any]:
+def _check_function(call: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(function) or isinstance(function, Stage):
         raise ArgumentTypeError(f"tr.{call} takes a function, got {function!r:.80}")
     return function

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from telerank.sparse.index import SparseIndex
+from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.segment import RowScores
 from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
@@ -62,6 +62,11 @@ class SparseRetriever(Retriever):
                     yield from running.popleft().result()
             while running:
                 yield from running.popleft().result()
+
+    @property
+    def docs(self) -> IndexDocs:
+        """The documents of the index."""
+        return self.index.docs
 
     @property
     def call(self) -> str:

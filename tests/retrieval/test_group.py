@@ -1,0 +1,56 @@
+"""Hits of one file are grouped, however deep the next file stands."""
+
+from __future__ import annotations
+
+import pytest
+
+import telerank as tr
+from telerank.testing import check_stage
+from telerank.types import Query, Ranking, whole_docno
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """Passages of three files: 90 of the first about the press, 3 of the second, 2 of the third."""
+    texts = {f"long.pdf#{n}": "press " * (1 + n % 7) for n in range(90)}
+    texts |= {f"short.md#{n}": "a press for olives and for other fruit" for n in range(3)}
+    texts |= {"last.md#1": "the press was in a house of a town by a river", "last.md#2": "olives"}
+    return tr.index(texts, tmp_path_factory.mktemp("group") / "idx", progress=False)
+
+
+def test_a_file_stands_once_with_its_best_passage_and_deeper_files_are_found(index):
+    flat, grouped = index.bm25(), index.bm25() >> tr.group("file")
+    everything = flat.search("press")
+    best = {whole_docno(docno): docno for docno in reversed(everything.docnos)}
+    assert set(grouped.search("press").docnos) == set(best.values())
+    for k in (1, 2, 3, 10):
+        found = (grouped % k).search("press")
+        assert found == grouped.search("press").cut(k)
+        assert [best[whole_docno(docno)] for docno in found.docnos] == list(found.docnos)
+        assert dict(found).items() <= dict(everything).items()
+
+
+def test_grouping_obeys_the_laws_behind_stages_and_alone(index):
+    queries = [Query("1", "press"), Query("2", "olives"), Query("3", "river")]
+    for text in ("bm25 >> group(file) % 2", "bm25 + lmd >> group % 3"):
+        stage = tr.pipeline(text, index)
+        check_stage(stage, queries)
+        assert tr.pipeline(repr(stage), index) == stage
+    alone = tr.group() % 2
+    assert alone.search("x") == Ranking(Query("query", "x"))
+    given = index.bm25().search("press")
+    assert next(alone([given])) == (index.bm25() >> alone).search("press")
+    before, after = index.bm25() >> tr.group() % 2 >> tr.scorer(len_of), tr.group() % 2 >> tr.scorer(len_of)
+    assert index.bm25() >> after == before
+    assert tr.pipeline("(bm25 >> group % 2) >> bm25", index) == tr.pipeline(
+        "bm25 >> group % 2 >> bm25", index
+    )
+
+
+def test_documents_that_are_no_passages_are_files_of_their_own(tmp_path):
+    index = tr.index({"a": "press", "b": "press", "c#d": "press"}, tmp_path / "idx", progress=False)
+    assert len((index.bm25() >> tr.group()).search("press")) == 3
+
+
+def len_of(query: str, text: str) -> float:
+    return len(query) + len(text)
