@@ -64,7 +64,12 @@ class RunMaker:
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
         """Write the run of the texts of documents ``first_row``, ``first_row`` + 1, …"""
-        distinct, which, text_ends = find_surfaces(texts, self._classes)
+        if self._classes is None:  # each text is one piece, and seldom comes again
+            self._numbers.clear()
+            distinct = [text.encode("utf-8", "surrogatepass") for text in texts]
+            which, text_ends = np.arange(len(texts), dtype=np.int32), np.arange(1, len(texts) + 1)
+        else:
+            distinct, which, text_ends = find_surfaces(texts, self._classes)
         numbers, ends = array("i"), array("q")
         for terms in map(self._numbers.__getitem__, distinct):
             numbers.extend(terms)

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
 from telerank.errors import AnalyzerError
-from telerank.text.steps import TEXT_STEPS, TOKEN_STEPS, TOKENIZERS, Function, Step, Tokenizer, stop_words
+from telerank.text.steps import (
+    PYTHON,
+    TEXT_STEPS,
+    TOKEN_STEPS,
+    TOKENIZERS,
+    Function,
+    Match,
+    PythonTokenizer,
+    Step,
+    Tokenizer,
+    stop_words,
+)
+from telerank.text.words import Synonyms
 
 # none splits text at blanks and changes nothing.
 #
@@ -22,6 +36,7 @@ PRESETS = {
 }
 
 _REMEMBERED = 1 << 17  # surface tokens
+_BAR = re.compile(r"""\|(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")  # outside of quotes
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,35 +48,68 @@ class Analyzer:
     """
 
     chain: tuple[Step, ...]
-    _on_text: tuple[Function, ...] = field(init=False, repr=False, compare=False)
-    _tokenizer: Tokenizer = field(init=False, repr=False, compare=False)
-    _on_token: tuple[Function, ...] = field(init=False, repr=False, compare=False)
+    _on_text: tuple[Callable[[str], str], ...] = field(init=False, repr=False, compare=False)
+    _tokenizer: Tokenizer | PythonTokenizer = field(init=False, repr=False, compare=False)
+    _on_token: tuple[Function | Synonyms, ...] = field(init=False, repr=False, compare=False)
     _memo: _Memo = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        kinds = [0 if s.name in TEXT_STEPS else 1 if s.name in TOKENIZERS else 2 for s in self.chain]
+        tokenizers = (*TOKENIZERS, PYTHON)
+        kinds = [0 if s.name in TEXT_STEPS else 1 if s.name in tokenizers else 2 for s in self.chain]
         if kinds.count(1) != 1 or kinds != sorted(kinds):
             raise AnalyzerError(
                 f"an analyzer is steps on text ({', '.join(TEXT_STEPS)}), one tokenizer "
-                f"({', '.join(TOKENIZERS)}), steps on tokens ({', '.join(TOKEN_STEPS)}), got {str(self)!r}"
+                f"({', '.join(tokenizers)}), steps on tokens ({', '.join(TOKEN_STEPS)}), got {str(self)!r}"
             )
         cut = kinds.index(1)
-        on_token = tuple(TOKEN_STEPS[s.name].make(s.argument) for s in self.chain[cut + 1 :])
         object.__setattr__(self, "_on_text", tuple(TEXT_STEPS[s.name] for s in self.chain[:cut]))
-        object.__setattr__(self, "_tokenizer", TOKENIZERS[self.chain[cut].name])
-        object.__setattr__(self, "_on_token", on_token)
-        object.__setattr__(self, "_memo", _Memo((self._tokenizer.clean, *on_token)))
+        object.__setattr__(self, "_tokenizer", _open_tokenizer(self.chain[cut]))
+        object.__setattr__(self, "_on_token", ())
+        for number, step in enumerate(self.chain[cut + 1 :]):
+            # the entries of its file pass through the steps before it
+            object.__setattr__(self, "_memo", _Memo(self._tokenizer, self._on_token))
+            made = TOKEN_STEPS[step.name].make(step, self)
+            object.__setattr__(self, "_on_token", (*self._on_token[:number], made))
+        object.__setattr__(self, "_memo", _Memo(self._tokenizer, self._on_token))
+        contents = {s.argument: s.lines for s in self.chain if s.lines}
+        if any(contents[s.argument] != s.lines for s in self.chain if s.lines):
+            raise AnalyzerError(f"two files of an analyzer have the same name: {str(self)!r}")
 
     @classmethod
-    def parse(cls, text: str) -> Analyzer:
-        """Read ``step|step(argument)|…``; a preset's name stands for its steps. Other text: AnalyzerError."""
-        names = [part.strip() for part in text.split("|")]
-        whole = "|".join(PRESETS.get(name, name) for name in names)
+    def parse(cls, text: str, files: Mapping[str, Sequence[str]] | None = None) -> Analyzer:
+        """Read ``step|step(argument)|…``; a preset's name stands for its steps. Other text: AnalyzerError.
+
+        ``files`` has the lines of files by their names; others are read from the disk.
+        """
         if not text.strip():
             raise AnalyzerError(
                 f"expected an analyzer: {', '.join(PRESETS)}, or steps joined by |; got nothing"
             )
-        return cls(tuple(Step.parse(part) for part in whole.split("|")))
+        whole = "|".join(PRESETS.get(name.strip(), name) for name in _BAR.split(text))
+        return cls(tuple(Step.parse(part, files) for part in _BAR.split(whole)))
+
+    @classmethod
+    def of(cls, function: Callable[[str], Iterable[str]], steps: str = "") -> Analyzer:
+        """The analyzer that finds tokens by a function, and then applies steps on tokens.
+
+        Indexes name the function by its module and name, and are opened for searching only where
+        a program has called this with it: nothing is imported that an index names.
+
+        >>> analyzer = Analyzer.of(my_tokenize, "stop(english)|snowball(porter)")
+        """
+        tokenizer = PythonTokenizer(function)
+        _PYTHON_TOKENIZERS[tokenizer.name] = tokenizer
+        return cls.parse(f"{PYTHON}('{tokenizer.name}'){'|' if steps else ''}{steps}")
+
+    @cached_property
+    def _expands(self) -> bool:
+        """Whether a query has other terms than a document of the same text."""
+        return any(isinstance(each, Synonyms) and not each.is_indexed for each in self._on_token)
+
+    @property
+    def files(self) -> dict[str, tuple[str, ...]]:
+        """The lines of the files that steps name."""
+        return {step.argument: step.lines for step in self.chain if step.lines}
 
     @property
     def name(self) -> str:
@@ -76,8 +124,8 @@ class Analyzer:
         return f"Analyzer.parse({str(self)!r})"
 
     @property
-    def classes(self) -> bytes:
-        """The tokenizer's :attr:`~telerank.text.steps.Tokenizer.classes` of bytes."""
+    def classes(self) -> bytes | None:
+        """The tokenizer's classes of bytes; None if texts are not analysed in parts."""
         return self._tokenizer.classes
 
     def normalize(self, text: str) -> str:
@@ -87,64 +135,98 @@ class Analyzer:
         return text
 
     def tokens(self, text: str) -> list[str]:
-        """The surface tokens of a text, which :meth:`term` turns into terms."""
-        tokens: list[str] = self._tokenizer.pattern.findall(self.normalize(text))
-        return tokens
+        """The surface tokens of a text, which :meth:`terms` turns into terms."""
+        return self._tokenizer.find(self.normalize(text))
 
-    def matches(self, normalized: str) -> Iterator[re.Match[str]]:
-        """The surface tokens of a text that :meth:`normalize` returned, with their positions."""
-        return self._tokenizer.pattern.finditer(normalized)
+    def matches(self, normalized: str) -> Iterator[Match]:
+        """The surface tokens of a text that :meth:`normalize` returned, with their places."""
+        return self._tokenizer.match(normalized)
 
-    def term(self, token: str) -> str:
-        """The term of a surface token, or "" if it is dropped."""
+    def terms(self, token: str) -> tuple[str, ...]:
+        """The terms of a surface token in a document; none if it is dropped."""
         return self._memo[token]
 
     def __call__(self, text: str) -> list[str]:
-        return [term for term in map(self._memo.__getitem__, self.tokens(text)) if term]
+        return list(chain.from_iterable(map(self._memo.__getitem__, self.tokens(text))))
+
+    def query(self, text: str) -> list[str]:
+        """The terms of a query: those of a document, and their synonyms."""
+        if not self._expands:
+            return self(text)
+        *_, (_, tokens) = self.steps(text)
+        return tokens
 
     def steps(self, text: str) -> Iterator[tuple[str, list[str]]]:
-        """Yield each step's text form with its output: a list of one text, later of tokens."""
+        """Yield each step's text form with its output for a query: a list of one text, later of tokens."""
         cut = len(self._on_text)
-        for step, apply in zip(self.chain, self._on_text, strict=False):
-            text = apply(text)
+        for step, on_text in zip(self.chain, self._on_text, strict=False):
+            text = on_text(text)
             yield str(step), [text]
-        tokens = [
-            token for raw in self._tokenizer.pattern.findall(text) if (token := self._tokenizer.clean(raw))
-        ]
+        tokens = [token for raw in self._tokenizer.find(text) if (token := self._tokenizer.clean(raw))]
         yield str(self.chain[cut]), tokens
         for step, apply in zip(self.chain[cut + 1 :], self._on_token, strict=True):
-            tokens = [token for before in tokens if (token := apply(before))]
+            if isinstance(apply, Synonyms):
+                tokens = apply.of_query(tokens)
+            else:
+                tokens = list(chain.from_iterable(_several(apply(token)) for token in tokens))
             yield str(step), tokens
 
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that depend on the terms of a fixed list of words.
 
         The text form names algorithms but not their versions. The fingerprint differs if a release of
-        PyStemmer or of the Unicode tables would give queries other terms than the index has.
+        PyStemmer or of the Unicode tables would give queries other terms than the index has, or if a line of
+        a file, or the version of a tokenizer of the program, is another.
         """
         probe = "\n".join((_PROBE, *sorted(stop_words("french") | stop_words("english"))))
-        return hashlib.blake2b("\n".join(self(probe)).encode(), digest_size=8).hexdigest()
+        facts = [f"{name}\0{line}" for name, lines in self.files.items() for line in lines]
+        if isinstance(self._tokenizer, PythonTokenizer):
+            facts.append(f"{self._tokenizer.name}\0{self._tokenizer.version}")
+        return hashlib.blake2b("\n".join((*self(probe), *facts)).encode(), digest_size=8).hexdigest()
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[tuple[Step, ...]]]:
         return type(self), (self.chain,)
 
 
-class _Memo(dict[str, str]):
-    """Terms by surface token, computed when first needed; emptied when full."""
+class _Memo(dict[str, tuple[str, ...]]):
+    """Terms of documents by surface token, computed when first needed; emptied when full."""
 
-    def __init__(self, functions: tuple[Function, ...]) -> None:
-        self.functions = functions
+    def __init__(
+        self, tokenizer: Tokenizer | PythonTokenizer, functions: Iterable[Function | Synonyms]
+    ) -> None:
+        self.clean = tokenizer.clean
+        self.functions = [
+            each.of_token if isinstance(each, Synonyms) else each
+            for each in functions
+            if not isinstance(each, Synonyms) or each.is_indexed
+        ]
 
-    def __missing__(self, token: str) -> str:
+    def __missing__(self, token: str) -> tuple[str, ...]:
         if len(self) >= _REMEMBERED:
             self.clear()
-        term = token
+        terms = _several(self.clean(token))
         for apply in self.functions:
-            term = apply(term)
-            if not term:
-                break
-        self[token] = term
-        return term
+            terms = tuple(chain.from_iterable(_several(apply(term)) for term in terms))
+        self[token] = terms
+        return terms
+
+
+def _several(tokens: str | tuple[str, ...]) -> tuple[str, ...]:
+    return ((tokens,) if tokens else ()) if isinstance(tokens, str) else tokens
+
+
+_PYTHON_TOKENIZERS: dict[str, PythonTokenizer] = {}
+
+
+def _open_tokenizer(step: Step) -> Tokenizer | PythonTokenizer:
+    if step.name != PYTHON:
+        return TOKENIZERS[step.name]
+    if step.argument not in _PYTHON_TOKENIZERS:
+        raise AnalyzerError(
+            f"the tokenizer {step.argument} is not here: the program must name it first, by "
+            f"tr.Analyzer.of({step.argument.partition(':')[2] or 'function'})"
+        )
+    return _PYTHON_TOKENIZERS[step.argument]
 
 
 # includes words on which releases of the Snowball algorithms are known to differ

@@ -31,17 +31,16 @@ def locate_terms(analyzer: Analyzer, text: str, terms: Container[str] | None = N
     """
     aligned = _Aligned.of(analyzer, text)
     for match in analyzer.matches(aligned.normalized):
-        token = match[0]
-        term = analyzer.term(token)
-        if term and (terms is None or term in terms):
-            start = match.start() + _elided(analyzer, token, term)
-            yield TermPlace(term, aligned.start(start), aligned.end(match.end()))
+        for term in analyzer.terms(match.token):
+            if terms is None or term in terms:
+                start = match.start + _elided(analyzer, match.token, term)
+                yield TermPlace(term, aligned.start(start), aligned.end(match.end))
 
 
 def _elided(analyzer: Analyzer, token: str, term: str) -> int:
     """How many characters of a token an elision removes."""
     ends = [i + 1 for i, character in enumerate(token) if character in APOSTROPHES]
-    return next((end for end in reversed(ends) if analyzer.term(token[end:]) == term), 0)
+    return next((end for end in reversed(ends) if term in analyzer.terms(token[end:])), 0)
 
 
 class _Stretch(NamedTuple):

@@ -13,7 +13,11 @@ The steps of analyzers: a name and, for some steps, an argument.
 ``whitespace``
     Runs of characters other than blanks and NUL; a lone surrogate becomes U+FFFD.
 
-Steps on one token, which return "" to drop it.
+``python(module:name)``
+    A function of the program that makes the index, which returns the tokens of a text
+    (:meth:`~telerank.text.Analyzer.of`).
+
+Steps on one token, which return "" to drop it, or several tokens.
 
 ``elision(french)``
     Removes l' m' t' qu' n' s' j' d' c' jusqu' quoiqu' lorsqu' puisqu': l'État becomes État. Other words
@@ -23,27 +27,39 @@ Steps on one token, which return "" to drop it.
 ``ligatures``
     Replaces œ by oe and æ by ae, as most people type them.
 ``stop(list)``, ``snowball(algorithm)``
-    Drops the words of a list; stems (PyStemmer).
+    Drops the words of a list, ``english`` or ``french``, or of a file with a word on each line; stems
+    (PyStemmer).
 ``asciifold``
     Removes the accents of Latin letters, and spells out the few letters without a base (ß, ø, þ). It should
     be last, since stop lists and stemmers need accents.
+``synonyms(file)``, ``synonyms(file, index)``
+    Adds the synonyms of a file in Solr's format to queries: ``voiture, auto`` are equal, ``cni => carte
+    d'identité`` replaces. An entry may have several words. With ``index`` to documents, too; then each
+    entry is one word.
+``decompound(file)``
+    Adds those words of a file that a token holds, as Lucene's DictionaryCompoundWordTokenFilter does: words
+    of 2 to 15 characters in tokens of at least 5.
+
+The entries of a file pass through the steps that stand before it. An index keeps the lines of its files.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import Stemmer
 
 from telerank.errors import AnalyzerError
+from telerank.text.words import Synonyms, Terms, decompound, read_lines, read_single
 
 LONGEST = 255  # characters of a run; longer ones are split, as in Lucene
 
@@ -71,6 +87,14 @@ SEPARATES, BELONGS, JOINS = 0, 1, 2
 _TIDY = str.maketrans(dict.fromkeys(APOSTROPHES + _MODIFIER, "'") | dict.fromkeys(_INVISIBLE, None))
 
 
+class Match(NamedTuple):
+    """A surface token, and its characters ``start`` to ``end`` (not included) in the text."""
+
+    token: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
     """``pattern`` matches the surface tokens of a text, ``clean`` returns the token of one ("" for none).
@@ -82,7 +106,57 @@ class Tokenizer:
 
     pattern: re.Pattern[str]
     clean: Callable[[str], str]
-    classes: bytes
+    classes: bytes | None
+
+    def find(self, text: str) -> list[str]:
+        """The surface tokens of a text."""
+        tokens: list[str] = self.pattern.findall(text)
+        return tokens
+
+    def match(self, text: str) -> Iterator[Match]:
+        """The surface tokens of a text with their places."""
+        return (Match(match[0], *match.span()) for match in self.pattern.finditer(text))
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTokenizer:
+    """A function from a text to its tokens; texts are not analysed in parts."""
+
+    function: Callable[[str], Iterable[str]]
+    classes: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """Module and name of the function."""
+        function = self.function
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"
+
+    @property
+    def version(self) -> str:
+        """The version of the function, or of its module; empty without one."""
+        module = sys.modules.get(self.name.partition(":")[0])
+        return str(getattr(self.function, "__version__", "") or getattr(module, "__version__", ""))
+
+    def clean(self, token: str) -> str:
+        return token
+
+    def find(self, text: str) -> list[str]:
+        """The tokens of a text; raises AnalyzerError if the function gives something else."""
+        tokens = list(self.function(text))
+        for token in tokens:
+            if not isinstance(token, str):
+                raise AnalyzerError(f"the tokenizer {self.name} gave {token!r:.60}, expected texts")
+        return tokens
+
+    def match(self, text: str) -> Iterator[Match]:
+        """The tokens that stand in the text as they are, with their places."""
+        end = 0
+        for token in self.find(text):
+            start = text.find(token, end)
+            if token and start >= 0:
+                end = start + len(token)
+                yield Match(token, start, end)
 
 
 def _clean_word(token: str) -> str:
@@ -113,51 +187,84 @@ TOKENIZERS: Mapping[str, Tokenizer] = {
 }
 
 
-Function: TypeAlias = Callable[[str], str]
-
-_WRITTEN = re.compile(r"([a-z]+)(?:\(([a-z_]+)\))?")
+Function: TypeAlias = Callable[[str], str | tuple[str, ...]]
+"""From a token to the token that it becomes, "" if it is dropped, or to several."""
+_ARGUMENT = r"""'([^']*)'|"([^"]*)"|([^()'",|]+)"""
+_WRITTEN = re.compile(rf"([a-z]+)(?:\(\s*(?:{_ARGUMENT})\s*(?:,\s*([a-z]+)\s*)?\))?")
+_PLAIN = re.compile(r"[\w.:-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step; its text form is ``name`` or ``name(argument)``. If either is unknown: AnalyzerError."""
+    """A step; its text form is ``name`` or ``name(argument)``. If either is unknown: AnalyzerError.
+
+    ``lines`` are those of the file that the argument names, ``mode`` is the second argument.
+    """
 
     name: str
     argument: str = ""
+    lines: tuple[str, ...] = ()
+    mode: str = ""
 
     def __post_init__(self) -> None:
         if self.name in TOKENIZERS or self.name in TEXT_STEPS:
             known: tuple[str, ...] = ()
+        elif self.name == PYTHON:
+            return
         elif self.name in TOKEN_STEPS:
             known = TOKEN_STEPS[self.name].arguments()
         else:
-            names = ", ".join((*TEXT_STEPS, *TOKENIZERS, *TOKEN_STEPS))
+            names = ", ".join((*TEXT_STEPS, *TOKENIZERS, PYTHON, *TOKEN_STEPS))
             raise AnalyzerError(f"unknown step {self.name!r}; known: {names}")
-        if known and self.argument not in known:
-            raise AnalyzerError(
-                f"step {self.name!r} needs one of ({', '.join(known)}), got {self.argument!r}"
-            )
-        if self.argument and not known:
+        needed = [f"one of ({', '.join(known)})"] if known else []
+        needed += ["a file of words"] if self.takes_file else []
+        if needed and self.argument not in known and not self.lines:
+            raise AnalyzerError(f"step {self.name!r} needs {' or '.join(needed)}, got {self.argument!r}")
+        if self.argument and not known and not self.lines:
             raise AnalyzerError(f"step {self.name!r} takes no argument, got {self.argument!r}")
+        if self.mode and (self.name, self.mode) != ("synonyms", "index"):
+            raise AnalyzerError(f"step {self.name!r} takes no second argument {self.mode!r}")
+
+    @property
+    def takes_file(self) -> bool:
+        """Whether its argument may be the name of a file."""
+        return self.name in TOKEN_STEPS and TOKEN_STEPS[self.name].takes_file
 
     @classmethod
-    def parse(cls, text: str) -> Step:
-        """Read the text form of a known step."""
-        match = _WRITTEN.fullmatch(text)
+    def parse(cls, text: str, files: Mapping[str, Sequence[str]] | None = None) -> Step:
+        """Read the text form of a known step; ``files`` has the lines of files that are not on the disk."""
+        match = _WRITTEN.fullmatch(text.strip())
         if match is None:
             raise AnalyzerError(f"expected a step such as casefold or stop(french), got {text!r}")
-        return cls(match[1], match[2] or "")
+        name, mode = match[1], match[5] or ""
+        argument = next((each.strip() for each in match.group(2, 3, 4) if each is not None), "")
+        step = TOKEN_STEPS.get(name)
+        if step is None or not step.takes_file or not argument or argument in step.arguments():
+            return cls(name, argument, mode=mode)
+        file = Path(argument).name
+        if files is not None and file in files:
+            return cls(name, file, tuple(files[file]), mode)
+        if step.arguments() and not Path(argument).exists():
+            return cls(name, argument)  # which says what there is
+        return cls(name, file, tuple(read_lines(Path(argument), text)), mode)
 
     def __str__(self) -> str:
-        return f"{self.name}({self.argument})" if self.argument else self.name
+        if not self.argument:
+            return self.name
+        quote = "" if _PLAIN.fullmatch(self.argument) else '"' if "'" in self.argument else "'"
+        return f"{self.name}({quote}{self.argument}{quote}{', ' + self.mode if self.mode else ''})"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenStep:
-    """Makes the function of a token step from its argument; ``arguments`` lists those known, if any."""
+    """Makes the function of a token step; ``arguments`` lists those known, if any.
 
-    make: Callable[[str], Function]
+    ``make`` takes the step and the steps before it.
+    """
+
+    make: Callable[[Step, Terms], Function | Synonyms]
     arguments: Callable[[], tuple[str, ...]] = tuple
+    takes_file: bool = False
 
 
 @cache
@@ -176,17 +283,17 @@ def _elide(token: str) -> str:
     return rest.lstrip("'") if apostrophe and head.casefold() in _ELIDED else token
 
 
-def _stop(name: str) -> Function:
-    words = stop_words(name)
+def _stop(step: Step, before: Terms) -> Function:
+    words = read_single(str(step), step.lines, before) if step.lines else stop_words(step.argument)
     return lambda token: "" if token in words else token
 
 
-def _snowball(algorithm: str) -> Function:
+def _snowball(step: Step, _: Terms) -> Function:
     local = threading.local()  # a Stemmer must not be shared between threads
 
     def stem(token: str) -> str:
         if not hasattr(local, "stem"):
-            local.stem = Stemmer.Stemmer(algorithm, 0).stemWord
+            local.stem = Stemmer.Stemmer(step.argument, 0).stemWord
         return str(local.stem(token))
 
     return stem
@@ -238,10 +345,20 @@ TEXT_STEPS: Mapping[str, Function] = {
 }
 
 TOKEN_STEPS: Mapping[str, TokenStep] = {
-    "elision": TokenStep(lambda _: _elide, lambda: ("french",)),
-    "possessive": TokenStep(lambda _: lambda token: token[:-2] if token[-2:] in ("'s", "'S") else token),
-    "ligatures": TokenStep(lambda _: lambda token: token.translate(_LIGATURES)),
-    "stop": TokenStep(_stop, lambda: ("english", "french")),
+    "elision": TokenStep(lambda *_: _elide, lambda: ("french",)),
+    "possessive": TokenStep(lambda *_: lambda token: token[:-2] if token[-2:] in ("'s", "'S") else token),
+    "ligatures": TokenStep(lambda *_: lambda token: token.translate(_LIGATURES)),
+    "stop": TokenStep(_stop, lambda: ("english", "french"), takes_file=True),
     "snowball": TokenStep(_snowball, lambda: tuple(Stemmer.algorithms())),
-    "asciifold": TokenStep(lambda _: fold_accents),
+    "asciifold": TokenStep(lambda *_: fold_accents),
+    "synonyms": TokenStep(
+        lambda step, before: Synonyms(str(step), step.lines, before, is_indexed=step.mode == "index"),
+        takes_file=True,
+    ),
+    "decompound": TokenStep(
+        lambda step, before: partial(decompound, read_single(str(step), step.lines, before)), takes_file=True
+    ),
 }
+
+PYTHON = "python"
+"""The step that names a tokenizer of the program."""
