@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from telerank.corpus.formats import open_collection
     from telerank.corpus.formats import piaf as piaf
+    from telerank.evaluation.own_measures import measure as measure
     from telerank.fusion import interleave as interleave
     from telerank.fusion import minmax as minmax
     from telerank.fusion import prob as prob
@@ -60,6 +61,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "corpus.formats": "collection piaf",
+    "evaluation.own_measures": "measure",
     "fusion": "interleave minmax prob rrf",
     "pipelines.functions": "pipeline",
     "retrieval.functions": "retriever scorer",

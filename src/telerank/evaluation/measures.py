@@ -22,7 +22,7 @@ import numpy.typing as npt
 from telerank.errors import MeasureError, shorten
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.matching import RelevantDocuments
-from telerank.evaluation.own_measures import OwnMeasure, own_values, parse_own_name
+from telerank.evaluation.own_measures import OwnMeasure, adopt, own_values, parse_own_name
 from telerank.evaluation.trec_eval import (
     HIGHEST_CUTOFF,
     NUMBER,
@@ -227,7 +227,7 @@ def find_cutoff(name: str) -> int | None:
 
 def _join_names(measures: MeasureNames) -> str:
     several = measures if isinstance(measures, Sequence) and not isinstance(measures, str) else [measures]
-    return " ".join(map(str, several))
+    return " ".join(map(adopt, several))
 
 
 def _split_names(text: str) -> list[str]:

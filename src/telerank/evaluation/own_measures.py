@@ -10,11 +10,14 @@ cutoff (``hits@10``) or without::
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
 
-from telerank.errors import MeasureError
+from telerank.errors import ArgumentTypeError, MeasureError
 from telerank.types import Qrels
 
 
@@ -33,8 +36,15 @@ class OwnMeasure:
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier():
+        if not isinstance(self.name, str) or not self.name.isidentifier():
             raise MeasureError(f"{self.name!r} is not a name of a measure: expected letters, digits and _")
+        if self.aggregate not in ("mean", "sum"):
+            raise MeasureError(f"{self.name}: a measure is a mean or a sum, got {self.aggregate!r}")
+        if self.cutoff is not None and (not isinstance(self.cutoff, int) or self.cutoff < 1):
+            raise MeasureError(f"{self.name}: a cutoff is a whole number of at least 1, got {self.cutoff!r}")
+
+    def __matmul__(self, cutoff: int) -> OwnMeasure:
+        return replace(self, cutoff=cutoff)
 
     def __repr__(self) -> str:
         return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
@@ -52,6 +62,53 @@ def register(measure: OwnMeasure) -> None:
     _REGISTERED[measure.name] = measure
 
 
+def measure(
+    name: str, function: Callable[[list[int], list[int]], float], *, aggregate: str = "mean"
+) -> OwnMeasure:
+    """Make a function a measure, by its name, in what measures runs from now on.
+
+    ``function`` takes the grades of a query's documents in the order of their ranks, 0 for those without a
+    judgment, and all grades of the query, the highest first. With a cutoff, ``hits@10`` or ``hits @ 10``, it
+    gets the grades of the first documents alone. A query without documents has the value 0.
+
+    >>> hits = tr.measure("hits", lambda ranked, judged: sum(grade > 0 for grade in ranked))
+    >>> tr.evaluate(runs, ["nDCG@10", hits @ 10])
+
+    Raises
+    ------
+    MeasureError
+        If the name is no word, or ``aggregate`` is neither ``mean`` nor ``sum``.
+    """
+    if not callable(function):
+        raise ArgumentTypeError(f"a measure takes a function, got {function!r:.60}")
+
+    def value(docnos: Sequence[str], grades: Mapping[str, int]) -> float:
+        ranked = [grades.get(docno, 0) for docno in docnos]
+        return function(ranked, sorted(grades.values(), reverse=True))
+
+    made = OwnMeasure(name, value, aggregate)
+    register(made)
+    return made
+
+
+def adopt(measures: Any) -> str:
+    """The name of a measure; one that ir_measures defines by a function is registered."""
+    if not hasattr(measures, "runtime_impl"):
+        return str(measures)
+
+    def value(docnos: Sequence[str], grades: Mapping[str, int]) -> float:
+        import pandas as pd
+
+        scores = [float(score) for score in range(len(docnos), 0, -1)]
+        run = pd.DataFrame({"query_id": "query", "doc_id": list(docnos), "score": scores})
+        qrels = pd.DataFrame({"query_id": "query", "doc_id": [*grades], "relevance": [*grades.values()]})
+        return next(float(metric.value) for metric in whole.runtime_impl(qrels, run))
+
+    whole = type(measures)()
+    register(OwnMeasure(measures.NAME, value))
+    return str(measures)
+
+
 def parse_own_name(name: str) -> list[OwnMeasure]:
     """The registered measure with this name, if there is one."""
     match = re.fullmatch(r"(\w+)(?:@([1-9]\d{0,8}))?", name)
@@ -64,6 +121,9 @@ def own_values(
     measures: Iterable[OwnMeasure], qrels: Qrels, run: Mapping[str, Mapping[str, float]]
 ) -> Iterator[tuple[OwnMeasure, str, float]]:
     """Each measure, qid and value; ``run[qid][docno]`` falls with the rank, the best document first."""
-    for measure in measures:
+    for own in measures:
         for qid, scores in run.items():
-            yield measure, qid, measure.value(tuple(scores)[: measure.cutoff], qrels[qid])
+            value = own.value(tuple(scores)[: own.cutoff], qrels[qid])
+            if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+                raise MeasureError(f"{own}: expected a finite number for the query {qid}, got {value!r:.60}")
+            yield own, qid, float(value)
