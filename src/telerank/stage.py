@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from numbers import Real
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from telerank.documents import Docs
 from telerank.errors import ArgumentError, ArgumentTypeError
 from telerank.expressions import number_text
 from telerank.types import Explanation, Phrase, Query, Ranking
+
+if TYPE_CHECKING:
+    from telerank.show.notebook import Box
 
 CHAIN, SUM, PRODUCT, CALL = range(4)
 """How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``."""
@@ -134,6 +137,21 @@ class Stage(ABC):
 
     def __repr__(self) -> str:
         return self.text
+
+    @property
+    def box(self) -> Box:
+        """The stage in a diagram, with the stages that it is made of, whose texts are left out of its own."""
+        from telerank.show.notebook import Box
+
+        label, inner = self.text, list(_inner_parts(self))
+        for part in inner:
+            label = label.replace(part.text, "…", 1)
+        return Box(label, tuple(part.box for part in inner), is_chain=isinstance(self, Chain))
+
+    def _repr_html_(self) -> str:
+        from telerank.show.notebook import render_diagram
+
+        return render_diagram(self.box)
 
     def __rshift__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
@@ -334,9 +352,14 @@ def inner_stages(stage: Stage) -> dict[str, Stage | tuple[Stage, ...]]:
 def walk_stages(stage: Stage) -> Iterator[Stage]:
     """The stage, and every stage that it is made of."""
     yield stage
+    for part in _inner_parts(stage):
+        yield from walk_stages(part)
+
+
+def _inner_parts(stage: Stage) -> Iterator[Stage]:
+    """The stages that a stage is made of, in their order."""
     for inner in inner_stages(stage).values():
-        for part in (inner,) if isinstance(inner, Stage) else inner:
-            yield from walk_stages(part)
+        yield from (inner,) if isinstance(inner, Stage) else inner
 
 
 def change_stages(stage: Stage, change: Callable[[Stage], Stage]) -> Stage:

@@ -270,6 +270,13 @@ class Ranking:
         head = ", ".join(f"{docno}: {score:.4f}" for docno, score in list(self)[:3])
         return f"Ranking({self.query.qid!r}, {len(self)} documents: {head}{' …' if len(self) > 3 else ''})"
 
+    def _repr_html_(self) -> str:
+        from telerank.show.notebook import render_rows
+
+        rows = [(rank, f"{score:.4f}", docno) for rank, (docno, score) in enumerate(self.cut(10), 1)]
+        more = f", the first {len(rows)} of {len(self):,}" if len(self) > len(rows) else ""
+        return render_rows(("rank", "score", "docno"), rows, f"{self.query.text or self.query.qid}{more}")
+
     def __reduce__(self) -> tuple[object, ...]:
         return Ranking, (self.query, self.docnos, self.scores)
 

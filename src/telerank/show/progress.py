@@ -18,11 +18,11 @@ def show_progress(progress: ProgressSetting = None, total: int | None = None) ->
     """The callback itself, nothing (False), or (None) bars on standard error, one a label, after two seconds.
 
     ``total`` stands in for the total of a callback without one. There are no bars if standard error is not a
-    terminal.
+    terminal and this is no notebook.
     """
     if callable(progress):
         yield progress
-    elif progress is False or not sys.stderr.isatty():
+    elif progress is False or not (sys.stderr.isatty() or is_notebook()):
         yield silent
     else:
         bars = _Bars(total)
@@ -30,6 +30,13 @@ def show_progress(progress: ProgressSetting = None, total: int | None = None) ->
             yield bars.update
         finally:
             bars.stop()
+
+
+def is_notebook() -> bool:
+    """Whether the program runs in a notebook, whose cells show HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class _Bars:
