@@ -196,7 +196,9 @@ def reach(mutants: list[Mutant], target: Path, processes: int) -> None:
     seconds = {test: float(value) for kind, test, value in rows if kind == "passed"}
     failed = {test for kind, test, _ in rows if kind == "failed"}
     seconds = {test: value for test, value in seconds.items() if test not in failed}
-    print(f"{len(seconds):,} tests passed; {len(failed)} failed and are left out: {', '.join(sorted(failed))}")
+    print(
+        f"{len(seconds):,} tests passed; {len(failed)} failed and are left out: {', '.join(sorted(failed))}"
+    )
     of_file = defaultdict(set)
     for test in seconds:
         of_file[test.split("::")[0]].add(test)
