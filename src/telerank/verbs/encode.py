@@ -136,9 +136,13 @@ def encode(
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent
     source, target, encoder = launched.each(partial(_prepare, docs, folder, model, device, precision))
-    tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
     of_index = (source.folder.name, source.sparse.state) if isinstance(source, Index) else (source.name,)
-    how = launched.each(lambda: Encoding(dtype, shard, tokens, *of_index))
+
+    def describe() -> Encoding:
+        tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
+        return Encoding(dtype, shard, tokens, *of_index)
+
+    how = launched.each(describe)
     size, stream = launched.each(lambda: stream_documents(source))
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
