@@ -55,7 +55,7 @@ class PipelineReader:
         self.data = data
 
     def read_stage(self, name: str, text: str, position: int = 0) -> Stage:  # noqa: ARG002
-        return pipeline(text, self.data.usual_index)
+        return pipeline(text, self.data.index())
 
     def count_seeds(self, text: str) -> int:  # noqa: ARG002
         return 1

@@ -105,7 +105,7 @@ def test_in_sample_held_out_and_oracle_are_what_their_words_say():
         fused = [sum_rankings(lists, weights) for lists in zip(*runs, strict=True)]
         by_weights[weights] = measure(fused, QRELS, "RR").of("RR")
     means = {weights: np.mean(list(values.values())) for weights, values in by_weights.items()}
-    assert tuning.in_sample == pytest.approx(max(means.values()))
+    assert tuning.result.best_dev == pytest.approx(max(means.values()))
     assert means[tuning.result.best] == pytest.approx(max(means.values()))
     assert tuning.oracle == pytest.approx(
         np.mean([max(values[qid] for values in by_weights.values()) for qid in QIDS])
@@ -117,7 +117,7 @@ def test_in_sample_held_out_and_oracle_are_what_their_words_say():
         assert chosen[choice] == pytest.approx(max(chosen.values()))
         held_out += [by_weights[choice][qid] for qid in fold]
     assert tuning.held_out == pytest.approx(np.mean(held_out))
-    assert tuning.held_out <= tuning.in_sample <= tuning.oracle
+    assert tuning.held_out <= tuning.result.best_dev <= tuning.oracle
     assert [one.mean["RR"] for one in tuning.alone.values()] == [
         measure(one, QRELS, "RR").mean["RR"] for one in runs
     ]
@@ -129,7 +129,7 @@ def test_the_weights_of_a_grid_are_tuned_for_a_measure_with_a_cutoff_or_without(
     tuning = tune_weights(named(*runs), QRELS, measured, grid=grid, folds=Folds(2))
     assert tuning.result.settings == grid.points(2)
     fused = [sum_rankings(lists, tuning.result.best) for lists in zip(*runs, strict=True)]
-    assert tuning.in_sample == pytest.approx(measure(fused, QRELS, measured).mean[measured])
+    assert tuning.result.best_dev == pytest.approx(measure(fused, QRELS, measured).mean[measured])
     with pytest.raises(MeasureError, match="tuning takes one measure"):
         tune_weights(named(*runs), QRELS, f"{measured} AP")
 

@@ -93,8 +93,9 @@ class Comparison(Report):
 
     def with_changes(self, queries: int) -> Comparison:
         """The comparison with at most ``queries`` of the queries that changed most."""
-        kept = tuple(replace(row, changed=row.changed[:queries]) for row in self.differences)
-        return replace(self, differences=kept)
+        return replace(
+            self, differences=tuple(replace(row, changed=row.changed[:queries]) for row in self.differences)
+        )
 
     def tables(self) -> list[Table]:
         differences = [difference_table(self, baseline) for baseline in self.baselines]
@@ -160,8 +161,14 @@ def compare_evaluations(
     corrected: list[float] = []
     for baseline in baselines:  # one family of tests after another, in the order of the pairs
         corrected += holm([row.p for row in differences if row.baseline == baseline])
-    final = tuple(replace(row, p_holm=p) for row, p in zip(differences, corrected, strict=True))
-    return Comparison(evaluations, tuple(baselines), names, final, level, confidence)
+    return Comparison(
+        evaluations,
+        tuple(baselines),
+        names,
+        tuple(replace(row, p_holm=p) for row, p in zip(differences, corrected, strict=True)),
+        level,
+        confidence,
+    )
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -172,9 +179,12 @@ def comparison_table(comparison: Comparison) -> Table:
     ]
     test = f"Paired t-test over {comparison.queries} queries"
     family = "Holm's correction over all systems and measures of a baseline"
-    notes = [f"{', '.join(marks)}. {test}, {family}."] if marks else []
     return means_table(
-        comparison.evaluations, comparison.measures, marks=comparison.marks, caption="Means", notes=notes
+        comparison.evaluations,
+        comparison.measures,
+        marks=comparison.marks,
+        caption="Means",
+        notes=[f"{', '.join(marks)}. {test}, {family}."] if marks else [],
     )
 
 
@@ -197,13 +207,20 @@ def difference_table(comparison: Comparison, baseline: str) -> Table:
         for row in comparison.differences
         if row.baseline == baseline
     ]
-    note = (
-        "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of paired "
-        "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
-        f"strong: p < {comparison.level:g}."
+    return Table.of(
+        columns,
+        rows,
+        caption=f"Differences from {baseline}",
+        notes=[
+            (
+                "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of "
+                "paired differences; interval of delta by bootstrap over the queries; +/=/-: queries that "
+                f"gain, stay, lose; strong: p < {comparison.level:g}."
+            )
+        ],
+        left=2,
+        form=".4f",
     )
-    caption = f"Differences from {baseline}"
-    return Table.of(columns, rows, caption=caption, notes=[note], left=2, form=".4f")
 
 
 def changes_table(comparison: Comparison, baseline: str) -> Table:
@@ -217,9 +234,13 @@ def changes_table(comparison: Comparison, baseline: str) -> Table:
         rows += [
             (system, name, qid, old[qid], new[qid], f"{delta:+.4f}") for qid, delta in difference.changed
         ]
-    columns = ("system", "measure", "query", baseline, "system's", "delta")
-    caption = f"Queries that changed most from {baseline}"
-    return Table.of(columns, rows, caption=caption, left=3, form=".4f")
+    return Table.of(
+        ("system", "measure", "query", baseline, "system's", "delta"),
+        rows,
+        caption=f"Queries that changed most from {baseline}",
+        left=3,
+        form=".4f",
+    )
 
 
 def _check(evaluations: Mapping[str, Evaluation], baselines: Sequence[str], measures: Sequence[str]) -> None:

@@ -107,8 +107,12 @@ class Evaluation:
 def average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
     """The mean of evaluations of the same queries, query by query: those of several seeds."""
     first = evaluations[0]
-    values = {name: np.mean([each.values[name] for each in evaluations], axis=0) for name in first.measures}
-    return replace(first, values=values)
+    return replace(
+        first,
+        values={
+            name: np.mean([each.values[name] for each in evaluations], axis=0) for name in first.measures
+        },
+    )
 
 
 def measure(

@@ -81,8 +81,12 @@ def columns_table(
             for value, change in zip((first, *others), changes, strict=True)
         ]
         rows.append([str(depth), *cells])
-    notes = [f"In brackets the change from {next(iter(curves))}."] if len(curves) > 1 else []
-    return Table.of(("depth", *curves), rows, caption=caption, notes=notes)
+    return Table.of(
+        ("depth", *curves),
+        rows,
+        caption=caption,
+        notes=[f"In brackets the change from {next(iter(curves))}."] if len(curves) > 1 else [],
+    )
 
 
 def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
@@ -96,18 +100,24 @@ def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
         for system, one in evaluations.items()
     }
     if len(first.measures) > _COLUMNS:
-        cells = [
-            [qid, name, *(values[system][name][qid] for system in evaluations)]
+        return Table.of(
+            ("query", "measure", *evaluations),
+            [
+                [qid, name, *(values[system][name][qid] for system in evaluations)]
+                for qid in first.qids
+                for name in first.measures
+            ],
+            left=2,
+        )
+    return Table.of(
+        ("query", "system", *first.measures),
+        [
+            [qid, system, *(values[system][name][qid] for name in first.measures)]
             for qid in first.qids
-            for name in first.measures
-        ]
-        return Table.of(("query", "measure", *evaluations), cells, left=2)
-    rows = [
-        [qid, system, *(values[system][name][qid] for name in first.measures)]
-        for qid in first.qids
-        for system in evaluations
-    ]
-    return Table.of(("query", "system", *first.measures), rows, left=2)
+            for system in evaluations
+        ],
+        left=2,
+    )
 
 
 def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:

@@ -245,8 +245,11 @@ def trec_values(
     for level, same in by_level.items():
         names = {measure.column for measure in same}
         for lowered, part in _split_by_level(level, qrels).items():
-            evaluator = pytrec_eval.RelevanceEvaluator(part, names, relevance_level=lowered)
-            for qid, values in evaluator.evaluate({qid: run[qid] for qid in part}).items():
+            for qid, values in (
+                pytrec_eval.RelevanceEvaluator(part, names, relevance_level=lowered)
+                .evaluate({qid: run[qid] for qid in part})
+                .items()
+            ):
                 for measure in same:
                     yield measure, qid, measure.at_least(values[measure.column])
 
@@ -271,8 +274,10 @@ def _interpolated_precision(measure: TrecMeasure, docnos: Sequence[str], grades:
     best = list(accumulate(reversed(precisions), max))[::-1]  # best[n - 1]: with n relevant documents or more
     relevant = sum(grade >= measure.rel for grade in grades.values())
     levels = (measure.numbers or _TENTHS)[::-1] if measure.cutoff is None else (measure.cutoff,)
-    counts = [_count_at(level * relevant, measure.trec_eval) for level in levels]
-    values = [best[max(count, 1) - 1] if max(count, 1) <= len(best) else 0.0 for count in counts]
+    values = [
+        best[max(count, 1) - 1] if max(count, 1) <= len(best) else 0.0
+        for count in (_count_at(level * relevant, measure.trec_eval) for level in levels)
+    ]
     return sum(values) / len(values)
 
 
@@ -286,8 +291,10 @@ def _utility(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, i
     """The sum over documents, retrieved and relevant, retrieved alone, relevant alone, by coefficients."""
     relevant = sum(grade >= measure.rel for grade in grades.values())
     both = sum(grades.get(docno, 0) >= measure.rel for docno in docnos)
-    counts = (both, len(docnos) - both, relevant - both)
-    return sum(weight * count for weight, count in zip(measure.numbers, counts, strict=False))
+    return sum(
+        weight * count
+        for weight, count in zip(measure.numbers, (both, len(docnos) - both, relevant - both), strict=False)
+    )
 
 
 def _set_f(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:

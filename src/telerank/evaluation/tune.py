@@ -119,24 +119,32 @@ class TuneResult(Report, Generic[S]):
             held_out = "test split"
             columns, rows = columns[:2], [row[:2] for row in rows]
         caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
-        notes = (
-            f"tuned: {self.best}",
-            f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
-            f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
-        )
-        return [Table.of(columns, rows, caption=caption, notes=notes)]
+        return [
+            Table.of(
+                columns,
+                rows,
+                caption=caption,
+                notes=(
+                    f"tuned: {self.best}",
+                    f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
+                    f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
+                ),
+            )
+        ]
 
     def record(self) -> dict[str, Any]:
         settings = [
             {**_setting_record(setting), "dev": value}
             for setting, value in zip(self.settings, self.dev, strict=True)
         ]
-        choices = zip(self.folds, self.choices, strict=True)
         return {
             "measure": self.measure,
             "tuned": settings[self.settings.index(self.best)],
             "held_out": self.held_out,
-            "choices": [{"queries": len(fold), **_setting_record(setting)} for fold, setting in choices],
+            "choices": [
+                {"queries": len(fold), **_setting_record(setting)}
+                for fold, setting in zip(self.folds, self.choices, strict=True)
+            ],
             "settings": settings,
             "unjudged": list(self.unjudged),
         }

@@ -36,7 +36,14 @@ class PooledValues:
     @cached_property
     def items(self) -> Items:
         """The values of all folds; a query may be in several."""
-        return join_items(list(self.by_fold.values()))
+        joined: dict[str, dict[str, dict[str, list[float]]]] = {}
+        for items in self.by_fold.values():
+            for column, rows in items.items():
+                for row, by_qid in rows.items():
+                    queries = joined.setdefault(column, {}).setdefault(row, {})
+                    for qid, values in by_qid.items():
+                        queries.setdefault(qid, []).extend(values)
+        return joined
 
     @cached_property
     def columns(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -72,30 +79,37 @@ class PooledValues:
 
         With ``marks`` (row, column) the pooled values are marked, and the best of them is strong.
         """
-        return tuple(self._table(column, rows, marks, notes) for column, rows in self.columns.items())
-
-    def _table(
-        self,
-        column: str,
-        rows: Mapping[str, Mapping[str, Any]],
-        marks: Callable[[str, str], str] | None,
-        notes: Sequence[str],
-    ) -> Table:
-        best = max(round(values["pooled"], 3) for values in rows.values())
-        lines = []
-        for row, values in rows.items():
-            folds = (values["folds"].get(name) for name in self.by_fold)
-            spread = "" if values["deviation"] is None else f" ± {values['deviation']:.3f}"
-            is_best = marks is not None and round(values["pooled"], 3) == best
-            pooled = Cell(f"{values['pooled']:.3f}", is_best, marks(row, column) if marks else "")
-            interval = show_interval(values["low"], values["high"])
-            lines.append((row, *folds, f"{values['mean']:.3f}{spread}", pooled, interval))
-        counts = sorted({values["queries"] for values in rows.values()})
-        over = f"{counts[-1]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-        spread = "mean ± deviation of the folds"
-        note = f"Pooled over {over} queries or folds, with the 95% bootstrap interval; {spread}."
-        heads = ("system", *self.by_fold, "mean", "pooled", "95% interval")
-        return Table.of(heads, lines, caption=f"{column} by fold", notes=[note, *notes])
+        tables = []
+        for column, rows in self.columns.items():
+            best, lines = max(round(values["pooled"], 3) for values in rows.values()), []
+            for row, values in rows.items():
+                spread = "" if values["deviation"] is None else f" ± {values['deviation']:.3f}"
+                is_best = marks is not None and round(values["pooled"], 3) == best
+                lines.append(
+                    {
+                        "system": row,
+                        **{name: values["folds"].get(name) for name in self.by_fold},
+                        "mean": f"{values['mean']:.3f}{spread}",
+                        "pooled": Cell(
+                            f"{values['pooled']:.3f}", is_best, marks(row, column) if marks else ""
+                        ),
+                        "95% interval": show_interval(values["low"], values["high"]),
+                    }
+                )
+            counts = sorted({values["queries"] for values in rows.values()})
+            over = f"{counts[-1]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+            spread = "mean ± deviation of the folds"
+            tables.append(
+                Table.of_rows(
+                    lines,
+                    caption=f"{column} by fold",
+                    notes=[
+                        f"Pooled over {over} queries or folds, with the 95% bootstrap interval; {spread}.",
+                        *notes,
+                    ],
+                )
+            )
+        return tuple(tables)
 
 
 def query_items(
@@ -109,18 +123,6 @@ def query_items(
         }
         for name in measures
     }
-
-
-def join_items(parts: Sequence[Items]) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """The values of all parts by column, row and qid; a query may be in several parts."""
-    joined: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for items in parts:
-        for column, rows in items.items():
-            for row, by_qid in rows.items():
-                own = joined.setdefault(column, {}).setdefault(row, {})
-                for qid, values in by_qid.items():
-                    own.setdefault(qid, []).extend(values)
-    return joined
 
 
 Published: TypeAlias = dict[str, dict[str, float | None]]

@@ -129,8 +129,7 @@ class ExperimentData:
         if analyzer not in self._indexes:
             folder = self.folder / f"index-{plain_name(analyzer)}"
             docs = SparseIndex(folder).docs if (folder / "manifest.json").is_file() else ()
-            pairs = zip_longest(docs, self.collection.docs())
-            if not docs or any(present != doc for present, doc in pairs):
+            if not docs or any(present != doc for present, doc in zip_longest(docs, self.collection.docs())):
                 build_index(
                     self.collection.docs(), folder, analyzer=analyzer, overwrite=True, progress=self.progress
                 )
@@ -140,21 +139,21 @@ class ExperimentData:
     @cached_property
     def content(self) -> str:
         """A hash of the documents, queries and qrels."""
-        digest = hashlib.sha256()
         collection = self.collection
-        streams = [collection.docs, *collection.queries.values(), *collection.qrels.values()]
-        for record in chain.from_iterable(stream() for stream in streams):
-            digest.update(repr(record).encode())
-        return digest.hexdigest()
+        return _hash_records([collection.docs, *collection.queries.values(), *collection.qrels.values()])
 
     @cached_property
     def known_text(self) -> str | None:
         """A hash of the known relevant text, which may change without the documents; None without any."""
-        digest = hashlib.sha256()
-        of_nothing = digest.digest()
-        for answer in chain.from_iterable(stream() for stream in self.collection.answers.values()):
-            digest.update(repr(answer).encode())
-        return None if digest.digest() == of_nothing else digest.hexdigest()
+        known = _hash_records(self.collection.answers.values())
+        return None if known == _hash_records([]) else known
+
+
+def _hash_records(streams: Iterable[Callable[[], Iterable[object]]]) -> str:
+    digest = hashlib.sha256()
+    for record in chain.from_iterable(stream() for stream in streams):
+        digest.update(repr(record).encode())
+    return digest.hexdigest()
 
 
 def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder: Path) -> dict[str, DataSpec]:
@@ -196,8 +195,12 @@ def open_data(
         if not source:
             target = folder / plain_name(name) / data.made_as
             if not is_made(data, target):
-                parts = [open_collection(sources.find(part) or part) for part in data.made_of]
-                make_set(data, parts, target, progress)
+                make_set(
+                    data,
+                    [open_collection(sources.find(part) or part) for part in data.made_of],
+                    target,
+                    progress,
+                )
             source = str(target)
         collection = open_collection(source)
     dev, judged = None, JudgedQueries.of(collection, data.split)
@@ -206,8 +209,9 @@ def open_data(
     elif spec.queries is not None and spec.queries < len(judged.queries):
         positions = random.Random(spec.seed).sample(range(len(judged.queries)), spec.queries)
         judged = judged.select(judged.queries[i].qid for i in positions)
-    own = folder / plain_name(name)
-    return ExperimentData(name, data, source, collection, own, judged, dev, progress, sources)
+    return ExperimentData(
+        name, data, source, collection, folder / plain_name(name), judged, dev, progress, sources
+    )
 
 
 def is_here(name: str, data: DataSpec, sources: Sources, folder: Path | None = None) -> bool:
@@ -233,8 +237,7 @@ def recognise_folder(folder: Path) -> str:
     if any((folder / name).is_file() for name in ("bi_encoder.json", "modules.json")):
         return "a bi-encoder"
     try:
-        architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
-        first = str(architectures[0])
+        first = str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0])
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
     return "a re-ranker" if first.endswith("ForSequenceClassification") else "a bi-encoder"
@@ -266,12 +269,20 @@ def make_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress
 
             @contextmanager
             def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
-                index = target.with_name("ranking-set-index")
-                built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
+                built = build_index(
+                    docs,
+                    target.with_name("ranking-set-index"),
+                    analyzer=data.analyzer,
+                    overwrite=True,
+                    progress=progress,
+                )
                 yield SparseRetriever(built, BM25())
 
-            ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
-            write_ranking_set(target, ranking_set, overwrite=True)
+            write_ranking_set(
+                target,
+                make_ranking_set(parts, settings, first_stage=first_stage, progress=progress),
+                overwrite=True,
+            )
         case ArticleParts():
             progress("parting articles", 0, None)
             write_parts(parts, settings, target)

@@ -125,8 +125,9 @@ class SystemRunner:
         if name in self.lacking:
             raise Unavailable(self.lacking[name])
         lists = self._write_candidates(name, use)
-        seeds = self.trainer.seeds(use.model)
-        return tuple(self.trainer.rerank(use.model, seed, lists, changes) for seed in seeds)
+        return tuple(
+            self.trainer.rerank(use.model, seed, lists, changes) for seed in self.trainer.seeds(use.model)
+        )
 
     def configure_reranker(self, name: str) -> RerankerTraining:
         """The settings of a re-ranker's training with its first seed.
@@ -215,8 +216,9 @@ class SystemRunner:
         """Train those of the models that are not trained yet; what they are, in words."""
         about = ""
         for model in sorted(models & self.spec.trained.keys() - self._folders.keys() - self._models.keys()):
-            seeds = self.trainer.seeds(model)
-            self._folders[model] = tuple(self.trainer.train(model, seed) for seed in seeds)
+            self._folders[model] = tuple(
+                self.trainer.train(model, seed) for seed in self.trainer.seeds(model)
+            )
             about += f": {self.trainer.describe(model)}"
         return about
 
@@ -294,8 +296,9 @@ class SystemRunner:
             name: str(folders[position] if position < len(folders) else folders[0])
             for name, folders in self._folders.items()
         }
-        models_by_name = {**self._models, **trained, **(models or {})}
-        opened = ExperimentModels(data.index(), models_by_name, notes, data.progress)
+        opened = ExperimentModels(
+            data.index(), {**self._models, **trained, **(models or {})}, notes, data.progress
+        )
         return Names(opened, systems=stages, functions=functions.all())
 
     def _stage(self, text: str, models: Mapping[str, str] | None = None) -> Stage | None:
@@ -359,8 +362,12 @@ class SystemRunner:
             path.parent.mkdir(parents=True, exist_ok=True)
             for name, other in texts.items():
                 stages[name] = read_pipeline(other, names)
-            rankings = read_pipeline(text, names).run(judged.queries)
-            write_run(path, self._report(f"split {split}", rankings, len(judged.queries)))
+            write_run(
+                path,
+                self._report(
+                    f"split {split}", read_pipeline(text, names).run(judged.queries), len(judged.queries)
+                ),
+            )
         return path
 
     def _report(self, name: str, rankings: Iterable[Ranking], total: int) -> Iterator[Ranking]:

@@ -83,8 +83,13 @@ class CombinationMatrix(Report):
         for second in self.runs:
             cell = cells.get(second)
             mean, change = (cell.mean, show_change(cell.mean, alone)) if cell else (alone, "")
-            marks = _MARK if cell and cell.p_holm < self.level else ""
-            row.append(Cell(f"{mean:.3f} {change:>6}", strong=round(mean, 3) == best, marks=marks))
+            row.append(
+                Cell(
+                    f"{mean:.3f} {change:>6}",
+                    strong=round(mean, 3) == best,
+                    marks=_MARK if cell and cell.p_holm < self.level else "",
+                )
+            )
         return row
 
     @property
@@ -137,12 +142,19 @@ def combine_runs(
             table[a, b][:, columns] = list(measure(fused, part, measured).values.values())
         answered += len(batch)
         progress("combining", answered, len(qrels))
-    alone = {
-        name: dict(zip(measured, table[a, a].mean(axis=1).tolist(), strict=True))
-        for a, name in enumerate(names)
-    }
-    cells = _combinations(table, names, measured)
-    return CombinationMatrix(names, measured, len(qrels), fusion, alone, cells, missing, unjudged)
+    return CombinationMatrix(
+        names,
+        measured,
+        len(qrels),
+        fusion,
+        {
+            name: dict(zip(measured, table[a, a].mean(axis=1).tolist(), strict=True))
+            for a, name in enumerate(names)
+        },
+        _combinations(table, names, measured),
+        missing,
+        unjudged,
+    )
 
 
 def _select_judged(

@@ -110,8 +110,11 @@ class FusionTuning(Report):
         result = self.result
         means = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])
         rows = [[" + ".join(f"{w:.4g}" for w in weights), f"{mean:.4f}"] for weights, mean in means[:_SHOWN]]
-        caption = f"The best {len(rows)} of {len(result.settings)} weights, in sample"
-        weights = Table.of((" + ".join(self.alone), self.measure), rows, caption=caption)
+        weights = Table.of(
+            (" + ".join(self.alone), self.measure),
+            rows,
+            caption=f"The best {len(rows)} of {len(result.settings)} weights, in sample",
+        )
         return [weights, self._gain_table()]
 
     def _gain_table(self) -> Table:
@@ -130,14 +133,18 @@ class FusionTuning(Report):
             interval = f"{row.delta:+.4f} [{row.low:+.4f}, {row.high:+.4f}]"
             rows.append([_FUSED if i == 0 else "", name, value, interval, show_p(row.p_holm)])
         rows.append(["fused, oracle", "", f"{self.oracle:.4f}", "", ""])
-        notes = (
-            "In sample: the best weights on all queries, measured on the same queries.",
-            "Held out: each query under weights that the other folds chose.",
-            "Oracle: each query under the weights best for itself, an upper bound of any choice.",
-            "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
+        return Table.of(
+            ("", "against", self.measure, "difference", "p"),
+            rows,
+            caption="What fusion is worth",
+            notes=(
+                "In sample: the best weights on all queries, measured on the same queries.",
+                "Held out: each query under weights that the other folds chose.",
+                "Oracle: each query under the weights best for itself, an upper bound of any choice.",
+                "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
+            ),
+            left=2,
         )
-        columns = ("", "against", self.measure, "difference", "p")
-        return Table.of(columns, rows, caption="What fusion is worth", notes=notes, left=2)
 
     @property
     def remarks(self) -> list[str]:
@@ -214,9 +221,14 @@ def tune_weights(
             lacking[run_name] += not len(ranking)
             if qid in qrels:
                 own[run_name].append(ranking.cut(depth) if depth else ranking)
-    result = choose_weights(points, lists, qrels, " ".join(names), folds=folds, progress=progress)
-    alone = {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()}
-    return FusionTuning(name, result, alone, lacking, len(lists), unjudged)
+    return FusionTuning(
+        name,
+        choose_weights(points, lists, qrels, " ".join(names), folds=folds, progress=progress),
+        {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()},
+        lacking,
+        len(lists),
+        unjudged,
+    )
 
 
 def choose_weights(
@@ -234,8 +246,13 @@ def choose_weights(
     def run(weights: Weights, queries: Sequence[Query]) -> Iterator[Ranking]:
         return (lists[query.qid].sum(weights, depth) for query in queries if query.qid in lists)
 
-    objective = Objective([Query(qid, "") for qid in qrels], qrels, measure_name)
-    return tune(points, run, objective, held_out=folds, progress=progress)
+    return tune(
+        points,
+        run,
+        Objective([Query(qid, "") for qid in qrels], qrels, measure_name),
+        held_out=folds,
+        progress=progress,
+    )
 
 
 def _check_size(runs: int, points: int, step: Step) -> None:

@@ -90,17 +90,28 @@ class DiffusionReport(Report):
         ]
         columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
         pairs = count_noun(next(iter(self.checkpoints.values())).pairs, "pair")
-        caption = f"Diffusion of information in {pairs} of {self.drawn['collection']}"
-        return [Table.of(columns, rows, caption=caption, left=2)]
+        return [
+            Table.of(
+                columns,
+                rows,
+                caption=f"Diffusion of information in {pairs} of {self.drawn['collection']}",
+                left=2,
+            )
+        ]
 
     @property
     def remarks(self) -> list[str]:
-        own = self.checkpoints.items()
-        return [line for name, model in own for line in describe_cut(model.cut, model.pairs, name)]
+        return [
+            line
+            for name, model in self.checkpoints.items()
+            for line in describe_cut(model.cut, model.pairs, name)
+        ]
 
     def record(self) -> dict[str, object]:
-        checkpoints = {name: asdict(checkpoint) for name, checkpoint in self.checkpoints.items()}
-        return {**self.drawn, "checkpoints": checkpoints}
+        return {
+            **self.drawn,
+            "checkpoints": {name: asdict(checkpoint) for name, checkpoint in self.checkpoints.items()},
+        }
 
     def plot(self) -> Figure:
         """Boxes of the three kinds of cosines, one for each checkpoint."""
@@ -116,12 +127,11 @@ def diffusion_plot(checkpoints: Mapping[str, Mapping[str, Spread]]) -> Figure:
         panel: Any = figure.subplots()
         handles = []
         for i, spreads in enumerate(checkpoints.values()):
-            positions = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
-            boxes = [
-                {name: getattr(spread, own) for name, own in _BOX.items()} for spread in spreads.values()
-            ]
             drawn = panel.bxp(
-                boxes, positions=positions, widths=0.85 * width, **_box_style(COLOURS[i % len(COLOURS)])
+                [{name: getattr(spread, own) for name, own in _BOX.items()} for spread in spreads.values()],
+                positions=[group - 0.4 + (i + 0.5) * width for group in range(len(kinds))],
+                widths=0.85 * width,
+                **_box_style(COLOURS[i % len(COLOURS)]),
             )
             handles.append(drawn["boxes"][0])
         panel.set_xticks(range(len(kinds)), kinds)
@@ -180,8 +190,11 @@ def measure_diffusion(
         outputs = compute_token_outputs(reranker, batch)  # (B, L, H)
         for pair_outputs, parts in zip(outputs, batch.parts, strict=True):
             _add_pair(counts, pair_outputs, parts)
-    spreads = {kind: cosines.spread() for kind, cosines in counts.items()}
-    return Diffusion(spreads, len(pairs), sum(pair.cut > 0 for pair in pairs))
+    return Diffusion(
+        {kind: cosines.spread() for kind, cosines in counts.items()},
+        len(pairs),
+        sum(pair.cut > 0 for pair in pairs),
+    )
 
 
 def _add_pair(counts: Mapping[str, _CosineCounts], outputs: Tensor, parts: Tensor) -> None:

@@ -103,8 +103,9 @@ class EmbeddingsReport(Report):
         rows = []
         for name, own in self.checkpoints.items():
             maps = (f"t-SNE map ({points.shape[1]})" for points in own.maps)
-            spaces = (f"CLS outputs ({own.width})", *maps)
-            for space, separation in zip(spaces, (own.separation, *own.in_maps), strict=True):
+            for space, separation in zip(
+                (f"CLS outputs ({own.width})", *maps), (own.separation, *own.in_maps), strict=True
+            ):
                 rows.append((name, space, f"{separation.silhouette:+.3f}", separation.agreement))
         relevant = sum(bool(pair.relevant) for pair in self.pairs)
         others = f"{len(self.pairs) - relevant:,} other pairs of {self.drawn['collection']}"
@@ -113,27 +114,42 @@ class EmbeddingsReport(Report):
             "silhouette: 1 where the classes lie apart, 0 where they are mixed.",
             f"agreement: of the {neighbours} nearest pairs, the share of a pair's own class; 0.5 by chance.",
         ]
-        columns = ("model", "space (dimensions)", "silhouette", "agreement")
-        return [Table.of(columns, rows, caption=f"{relevant:,} relevant and {others}", notes=notes, left=2)]
+        return [
+            Table.of(
+                ("model", "space (dimensions)", "silhouette", "agreement"),
+                rows,
+                caption=f"{relevant:,} relevant and {others}",
+                notes=notes,
+                left=2,
+            )
+        ]
 
     @property
     def remarks(self) -> list[str]:
-        own = self.checkpoints.items()
-        return [line for name, model in own for line in describe_cut(model.cut, len(self.pairs), name)]
+        return [
+            line
+            for name, model in self.checkpoints.items()
+            for line in describe_cut(model.cut, len(self.pairs), name)
+        ]
 
     def record(self) -> dict[str, object]:
         pairs = [{"qid": pair.qid, "docno": pair.docno, "relevant": pair.relevant} for pair in self.pairs]
-        checkpoints = {name: embedding.record() for name, embedding in self.checkpoints.items()}
-        return {**self.drawn, "pairs": pairs, "checkpoints": checkpoints}
+        return {
+            **self.drawn,
+            "pairs": pairs,
+            "checkpoints": {name: embedding.record() for name, embedding in self.checkpoints.items()},
+        }
 
     def plot(self) -> Figure:
         """The maps, with the separation in the vectors below each checkpoint's name."""
-        notes = {
-            name: f"silhouette {own.separation.silhouette:+.2f}, agreement {own.separation.agreement:.2f}"
-            for name, own in self.checkpoints.items()
-        }
-        relevant = np.array([bool(pair.relevant) for pair in self.pairs])
-        return map_plot({name: own.maps for name, own in self.checkpoints.items()}, relevant, notes)
+        return map_plot(
+            {name: own.maps for name, own in self.checkpoints.items()},
+            np.array([bool(pair.relevant) for pair in self.pairs]),
+            {
+                name: f"silhouette {own.separation.silhouette:+.2f}, agreement {own.separation.agreement:.2f}"
+                for name, own in self.checkpoints.items()
+            },
+        )
 
 
 def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
@@ -201,8 +217,9 @@ def compare_embeddings(
         separation, *in_maps = (
             measure_separation(space, relevant, neighbours=chosen.neighbours) for space in (vectors, *maps)
         )
-        cut = sum(pair.cut > 0 for pair in pairs)
-        embeddings[name] = Embedding(vectors.shape[1], separation, maps, in_maps, cut)
+        embeddings[name] = Embedding(
+            vectors.shape[1], separation, maps, in_maps, sum(pair.cut > 0 for pair in pairs)
+        )
     return embeddings
 
 

@@ -75,8 +75,14 @@ class Gates(Report):
             for sentence in self.sentences
         ]
         columns = ("sentence", *map(str, range(1, self.episodes + 1)))
-        notes = [f"{count_noun(self.cut, 'token')} too many: not read"] * bool(self.cut)
-        return [Table.of(columns, rows, caption=f"{self.query}  (logit {self.logit:.4f})", notes=notes)]
+        return [
+            Table.of(
+                columns,
+                rows,
+                caption=f"{self.query}  (logit {self.logit:.4f})",
+                notes=[f"{count_noun(self.cut, 'token')} too many: not read"] * bool(self.cut),
+            )
+        ]
 
     def record(self) -> dict[str, object]:
         return asdict(self)
@@ -228,8 +234,14 @@ class FaithfulnessReport(Report):
             f"Interval of the difference at 95 %, bootstrap over {queries}; strong: without 0.",
             "drop: how far the logit falls in the mean.",
         ]
-        columns = ("sentence chosen by", "chosen", "other", "difference", "interval", "drop", "other's")
-        return [Table.of(columns, rows, caption=caption, notes=notes)]
+        return [
+            Table.of(
+                ("sentence chosen by", "chosen", "other", "difference", "interval", "drop", "other's"),
+                rows,
+                caption=caption,
+                notes=notes,
+            )
+        ]
 
     @property
     def remarks(self) -> list[str]:
@@ -271,8 +283,13 @@ def measure_faithfulness(
     deletions = [
         (i, sentence) for i, trial in enumerate(trials) for sentence in sorted({*chain(*trial.values())})
     ]
-    shorter = [delete_sentence(reranker.texts, whole[i], sentence) for i, sentence in deletions]
-    after, _ = _score(reranker, shorter, batch_tokens, progress, "deleting")
+    after, _ = _score(
+        reranker,
+        [delete_sentence(reranker.texts, whole[i], sentence) for i, sentence in deletions],
+        batch_tokens,
+        progress,
+        "deleting",
+    )
     drops = {(i, sentence): scores[i] - logit for (i, sentence), logit in zip(deletions, after, strict=True)}
     queries = np.unique([qids[row] for row in kept], return_inverse=True)[1].reshape(-1)
     by_choice = [
@@ -280,8 +297,13 @@ def measure_faithfulness(
         for choice in trials[0]
     ]
     rates = dict(zip(trials[0], _rates(np.array(by_choice), queries, seed), strict=True))
-    cut = sum(pair.cut > 0 for pair in whole)
-    return Faithfulness(rates, len(whole), int(queries.max()) + 1, len(pairs) - len(whole), cut)
+    return Faithfulness(
+        rates,
+        len(whole),
+        int(queries.max()) + 1,
+        len(pairs) - len(whole),
+        sum(pair.cut > 0 for pair in whole),
+    )
 
 
 def count_sentences(pair: Pair) -> int:

@@ -97,8 +97,11 @@ def mixture_plot(
     mixed = all(math.isclose(sum(point), 1) for point in points)
     if mixed and len(runs) == 2:
         flat = {name: [value] * len(points) for name, value in (levels or {}).items()}
-        lines = {measure: {f"{runs[0]} + {runs[1]}": list(values), **flat}}
-        return line_plot(lines, [first for first, _ in points], x_label=f"weight of {runs[0]}")
+        return line_plot(
+            {measure: {f"{runs[0]} + {runs[1]}": list(values), **flat}},
+            [first for first, _ in points],
+            x_label=f"weight of {runs[0]}",
+        )
     if mixed and len(runs) == 3:
         figure = _triangle(points, values, runs, measure)
     elif len(runs) == 2:
@@ -160,8 +163,7 @@ def _draw_panels(
         for empty in axes[len(panels) :]:
             empty.remove()
         if legend_rows:
-            order = [handles[name] for name in names]
-            figure.legend(order, names, loc="outside lower center", ncols=entries)
+            figure.legend([handles[name] for name in names], names, loc="outside lower center", ncols=entries)
     return figure
 
 
@@ -224,8 +226,13 @@ def _draw_bars(
     for i, (name, values) in enumerate(bars.items()):
         if len(values) != len(groups):
             raise ValueError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
-        left = [group - 0.4 + (i + 0.5) * width for group in range(len(groups))]
-        drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colours[i % len(colours)])
+        drawn = panel.bar(
+            [group - 0.4 + (i + 0.5) * width for group in range(len(groups))],
+            values,
+            width=0.92 * width,
+            label=name,
+            color=colours[i % len(colours)],
+        )
         panel.bar_label(drawn, fmt="{:.2f}", fontsize=7, padding=1)
     panel.set_xticks(range(len(groups)), groups)
     panel.tick_params(axis="x", length=0)
@@ -242,8 +249,7 @@ def _ticks(x: Sequence[float], project: Callable[[float], float]) -> list[float]
     room = (project(last) - project(first)) / _TICKS * (1 - 1e-9)  # 0.3 - 0.2 is below 0.1
 
     def are_apart(left: float, right: float) -> bool:
-        letters = len(f"{left:g}{right:g}") / 2
-        return project(right) - project(left) >= room * max(1.0, letters / _LETTERS)
+        return project(right) - project(left) >= room * max(1.0, len(f"{left:g}{right:g}") / 2 / _LETTERS)
 
     kept = [first]
     for value in between:

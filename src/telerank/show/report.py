@@ -114,8 +114,7 @@ def table_record(table: Table) -> dict[str, Any]:
 
 def to_json(value: object) -> str:
     """JSON of standard values alone: infinity and NaN are null, control characters are escaped."""
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=1)
-    return escape_controls(text) + "\n"
+    return escape_controls(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=1)) + "\n"
 
 
 FORMS: Mapping[str, Callable[[Sequence[Table], str], str]] = {

@@ -113,8 +113,10 @@ class RunEvaluations(Report):
 
     def plot(self) -> Figure:
         """Plot each measure by depth, a line for each run."""
-        panels = {family: {run: own[family] for run, own in self.curves.items()} for family in self.expanded}
-        return line_plot(panels, self.depths)
+        return line_plot(
+            {family: {run: own[family] for run, own in self.curves.items()} for family in self.expanded},
+            self.depths,
+        )
 
 
 def evaluate(
@@ -170,8 +172,11 @@ def compare(
     names = parse_measures(measures, relevance_level)
     require_means(names)
     runs.require_two("compare")
-    chosen = _find_baselines([str(baseline) for baseline in baselines], runs)
-    return compare_evaluations(measure_runs(runs, names, progress=progress), chosen, level=level)
+    return compare_evaluations(
+        measure_runs(runs, names, progress=progress),
+        _find_baselines([str(baseline) for baseline in baselines], runs),
+        level=level,
+    )
 
 
 def _find_baselines(baselines: Sequence[str], runs: JudgedRuns) -> list[str]:
@@ -194,8 +199,11 @@ def measure_runs(
     for name in runs.runs:
         with show_progress(progress) as shown:
             evaluation = measure(runs.read(name), runs.qrels, measures, progress=shown)
-        judged = len(evaluation.qids) - len(evaluation.missing)
-        runs.check_judged(name, judged=judged, first=next(iter(evaluation.unjudged), None))
+        runs.check_judged(
+            name,
+            judged=len(evaluation.qids) - len(evaluation.missing),
+            first=next(iter(evaluation.unjudged), None),
+        )
         evaluations[name] = evaluation
     return evaluations
 
@@ -274,8 +282,10 @@ def read_gold(data: str | Path | Collection, split: str | None = None) -> GoldAn
     if not any(part in collection.answers for part in parts):
         raise CollectionError(f"{collection.name}: split {chosen!r} has no answers")
     streams = (own.get(part) for own in (collection.answers, collection.unlocated) for part in parts)
-    answers = chain.from_iterable(stream() for stream in streams if stream is not None)
-    return GoldAnswers.of(collection.split_queries(chosen), answers)
+    return GoldAnswers.of(
+        collection.split_queries(chosen),
+        chain.from_iterable(stream() for stream in streams if stream is not None),
+    )
 
 
 def are_predictions(files: Sequence[str | Path]) -> bool:
@@ -294,8 +304,10 @@ def _name(predictions: PredictionSources) -> dict[str, str | Path | Mapping[str,
     names = [_stem(file) for file in predictions]
     if len(dict.fromkeys(map(str, predictions))) < len(names):
         raise CollectionError("a file of predictions is given twice")
-    pairs = zip(names, predictions, strict=True)
-    return {name if names.count(name) == 1 else str(file): file for name, file in pairs}
+    return {
+        name if names.count(name) == 1 else str(file): file
+        for name, file in zip(names, predictions, strict=True)
+    }
 
 
 def _stem(file: str | Path) -> str:

@@ -211,8 +211,7 @@ ANSWER_MEASURES = {
 
 def parse_answer_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
     """Names of measures of answers, given together or one by one. Raises MeasureError for any other name."""
-    text = measures if isinstance(measures, str) else " ".join(measures)
-    names = text.replace(",", " ").split()
+    names = (measures if isinstance(measures, str) else " ".join(measures)).replace(",", " ").split()
     for name in names:
         if name not in ANSWER_MEASURES:
             known = ", ".join(ANSWER_MEASURES)

@@ -149,8 +149,12 @@ def apply_threshold(
         raise ValueError(f"question {lacking[0]!r}{more} has no value of no-answer")
     above = np.array([no_answer[qid] > threshold for qid in evaluation.qids])
     empty = np.array([float(not gold.answers.get(qid)) for qid in evaluation.qids])
-    values = {name: np.where(above, empty, own) for name, own in evaluation.values.items()}
-    return Evaluation(evaluation.qids, values, evaluation.missing, unjudged=evaluation.unjudged)
+    return Evaluation(
+        evaluation.qids,
+        {name: np.where(above, empty, own) for name, own in evaluation.values.items()},
+        evaluation.missing,
+        unjudged=evaluation.unjudged,
+    )
 
 
 def score_no_answer(
@@ -177,8 +181,7 @@ def score_no_answer(
             for name in evaluation.measures
         }
     parts = _means(final, lambda qid: "some" if gold.answers.get(qid) else "none", ("some", "none"))
-    total = GroupMeans(len(final.qids), final.mean)
-    return NoAnswerScores(total, parts.get("some"), parts.get("none"), best)
+    return NoAnswerScores(GroupMeans(len(final.qids), final.mean), parts.get("some"), parts.get("none"), best)
 
 
 def _best_threshold(
@@ -245,19 +248,22 @@ class AnswerEvaluations(Report):
 
         Raises ValueError if a baseline is none of the systems.
         """
-        chosen = list(baselines) or list(self.evaluations)[:1]
-        return compare_evaluations(self.final, chosen, level=level)
+        return compare_evaluations(self.final, list(baselines) or list(self.evaluations)[:1], level=level)
 
     def tables(self) -> list[Table]:
         final = self.final
         first = next(iter(final.values()))
-        notes = [f"{name}: {ANSWER_MEASURES[name].meaning}." for name in first.measures]
-        tables = [means_table(final, caption=f"Means over {len(first.qids):,} questions", notes=notes)]
+        tables = [
+            means_table(
+                final,
+                caption=f"Means over {len(first.qids):,} questions",
+                notes=[f"{name}: {ANSWER_MEASURES[name].meaning}." for name in first.measures],
+            )
+        ]
         if self.gold.unanswerable or self.no_answer:
             tables += no_answer_tables({name: (own,) for name, own in self.scores.items()})
         for what, group in _GROUPS.items() if self.groups else ():
-            means = {name: group(self.gold, own) for name, own in final.items()}
-            tables.append(group_table(means, what))
+            tables.append(group_table({name: group(self.gold, own) for name, own in final.items()}, what))
         return [query_table(final), *tables] if self.per_query else tables
 
     @property
@@ -331,10 +337,14 @@ def _over_seeds(values: Sequence[float], form: str = ".4f") -> str:
 def group_table(means: Mapping[str, Mapping[str, GroupMeans]], what: str) -> Table:
     """``means[system][group]``: a row per group and system."""
     measures = list(next(row for own in means.values() for row in own.values()).means)
-    rows = [
-        [label, name, str(own[label].questions), *(f"{own[label].means[m]:.4f}" for m in measures)]
-        for label in dict.fromkeys(label for own in means.values() for label in own)
-        for name, own in means.items()
-        if label in own
-    ]
-    return Table.of((what, "system", "number", *measures), rows, caption=f"By {what}", left=2)
+    return Table.of(
+        (what, "system", "number", *measures),
+        [
+            [label, name, str(own[label].questions), *(f"{own[label].means[m]:.4f}" for m in measures)]
+            for label in dict.fromkeys(label for own in means.values() for label in own)
+            for name, own in means.items()
+            if label in own
+        ],
+        caption=f"By {what}",
+        left=2,
+    )
