@@ -116,8 +116,8 @@ def test_in_sample_held_out_and_oracle_are_what_their_words_say():
         chosen = {w: np.mean([values[qid] for qid in others]) for w, values in by_weights.items()}
         assert chosen[choice] == pytest.approx(max(chosen.values()))
         held_out += [by_weights[choice][qid] for qid in fold]
-    assert tuning.held_out == pytest.approx(np.mean(held_out))
-    assert tuning.held_out <= tuning.result.best_dev <= tuning.oracle
+    assert tuning.result.held_out == pytest.approx(np.mean(held_out))
+    assert tuning.result.held_out <= tuning.result.best_dev <= tuning.oracle
     assert [one.mean["RR"] for one in tuning.alone.values()] == [
         measure(one, QRELS, "RR").mean["RR"] for one in runs
     ]

@@ -154,93 +154,65 @@ def compare_evaluations(
         for system, baseline, name in pairs
     ]
     intervals = bootstrap_intervals(rows, confidence=confidence, seed=seed)
-    differences = [
-        _difference(evaluations, pair, row, interval)
-        for pair, row, interval in zip(pairs, rows, intervals, strict=True)
-    ]
+    p_values = list(map(paired_t, rows))
     corrected: list[float] = []
     for baseline in baselines:  # one family of tests after another, in the order of the pairs
-        corrected += holm([row.p for row in differences if row.baseline == baseline])
-    return Comparison(
-        evaluations,
-        tuple(baselines),
-        names,
-        tuple(replace(row, p_holm=p) for row, p in zip(differences, corrected, strict=True)),
-        level,
-        confidence,
-    )
+        corrected += holm([p for p, pair in zip(p_values, pairs, strict=True) if pair[1] == baseline])
+    tests = zip(p_values, corrected, strict=True)
+    differences = [
+        _difference(evaluations, *each) for each in zip(pairs, rows, intervals, tests, strict=True)
+    ]
+    return Comparison(evaluations, tuple(baselines), names, tuple(differences), level, confidence)
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """The means of all systems, with marks of significant differences."""
-    marks = [
+    marks = ", ".join(
         f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
         for baseline in comparison.baselines
-    ]
+    )
     test = f"Paired t-test over {comparison.queries} queries"
     family = "Holm's correction over all systems and measures of a baseline"
-    return means_table(
-        comparison.evaluations,
-        comparison.measures,
-        marks=comparison.marks,
-        caption="Means",
-        notes=[f"{', '.join(marks)}. {test}, {family}."] if marks else [],
-    )
+    notes = [f"{marks}. {test}, {family}."] * bool(marks)
+    evaluations, names = comparison.evaluations, comparison.measures
+    return means_table(evaluations, names, marks=comparison.marks, caption="Means", notes=notes)
 
 
 def difference_table(comparison: Comparison, baseline: str) -> Table:
     """The differences from one baseline with their statistics."""
-    share = f"{100 * comparison.confidence:g}%"
-    columns = ("system", "measure", "mean", "delta", "delta %", "p", "d", f"{share} interval", "+/=/-")
     rows = [
-        (
-            row.system,
-            row.measure,
-            row.mean,
-            Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
-            show_value(row.percent, "+.1f"),
-            show_p(row.p_holm),
-            show_value(row.effect, "+.2f"),
-            f"[{row.low:+.4f}, {row.high:+.4f}]",
-            f"{row.wins}/{row.ties}/{row.losses}",
-        )
+        {
+            "system": row.system,
+            "measure": row.measure,
+            "mean": row.mean,
+            "delta": Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
+            "delta %": show_value(row.percent, "+.1f"),
+            "p": show_p(row.p_holm),
+            "d": show_value(row.effect, "+.2f"),
+            f"{100 * comparison.confidence:g}% interval": f"[{row.low:+.4f}, {row.high:+.4f}]",
+            "+/=/-": f"{row.wins}/{row.ties}/{row.losses}",
+        }
         for row in comparison.differences
         if row.baseline == baseline
     ]
-    return Table.of(
-        columns,
-        rows,
-        caption=f"Differences from {baseline}",
-        notes=[
-            (
-                "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of "
-                "paired differences; interval of delta by bootstrap over the queries; +/=/-: queries that "
-                f"gain, stay, lose; strong: p < {comparison.level:g}."
-            )
-        ],
-        left=2,
-        form=".4f",
+    note = (
+        "delta: difference of the means; p: paired t-test with Holm's correction; d: Cohen's d of paired "
+        "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
+        f"strong: p < {comparison.level:g}."
     )
+    return Table.of_rows(rows, caption=f"Differences from {baseline}", notes=[note], left=2, form=".4f")
 
 
 def changes_table(comparison: Comparison, baseline: str) -> Table:
     """The queries that changed most from one baseline, for each system and measure."""
     rows = []
     for difference in comparison.differences:
-        if difference.baseline != baseline:
-            continue
         system, name = difference.system, difference.measure
         new, old = (comparison.evaluations[run].of(name) for run in (system, baseline))
-        rows += [
-            (system, name, qid, old[qid], new[qid], f"{delta:+.4f}") for qid, delta in difference.changed
-        ]
-    return Table.of(
-        ("system", "measure", "query", baseline, "system's", "delta"),
-        rows,
-        caption=f"Queries that changed most from {baseline}",
-        left=3,
-        form=".4f",
-    )
+        for qid, delta in difference.changed if difference.baseline == baseline else ():
+            rows.append((system, name, qid, old[qid], new[qid], f"{delta:+.4f}"))
+    columns = ("system", "measure", "query", baseline, "system's", "delta")
+    return Table.of(columns, rows, caption=f"Queries that changed most from {baseline}", left=3, form=".4f")
 
 
 def _check(evaluations: Mapping[str, Evaluation], baselines: Sequence[str], measures: Sequence[str]) -> None:
@@ -263,13 +235,13 @@ def _difference(
     pair: tuple[str, str, str],
     row: Differences,
     interval: tuple[float, float],
+    test: tuple[float, float],
 ) -> Difference:
-    """The difference of a pair, its p not yet corrected."""
+    """The difference of a pair; the test has its p and the same corrected."""
     system, baseline, name = pair
     mean, base = (float(evaluations[run].values[name].mean()) for run in (system, baseline))
-    delta, p = float(row.mean()), paired_t(row)
+    delta, qids = float(row.mean()), evaluations[system].qids
     order = np.argsort(-np.abs(row), kind="stable")[:_CHANGED]
-    qids = evaluations[system].qids
     return Difference(
         system=system,
         baseline=baseline,
@@ -278,8 +250,8 @@ def _difference(
         baseline_mean=base,
         delta=delta,
         percent=100.0 * delta / base if base else float("nan"),
-        p=p,
-        p_holm=p,
+        p=test[0],
+        p_holm=test[1],
         effect=effect_size(row),
         low=interval[0],
         high=interval[1],

@@ -26,25 +26,19 @@ def means_table(
     """
     names = measures or next(iter(evaluations.values())).measures
     overall = {system: evaluation.mean for system, evaluation in evaluations.items()}
-    means = {  # as printed, so that means that look equal are equally best
-        system: [round(values[name], 4) for name in names] for system, values in overall.items()
-    }
-    best = [max(column) if len(means) > 1 else None for column in zip(*means.values(), strict=True)]
-    rows: list[list[object]] = [
-        [
-            system,
-            *(
-                Cell(format_value(name, mean), strong=mean == highest, marks=marks(system, name))
-                for name, mean, highest in zip(names, row, best, strict=True)
-            ),
-        ]
-        for system, row in means.items()
-    ]
+    rows: dict[str, dict[str, object]] = {}
+    for name in names:
+        means = {system: round(values[name], 4) for system, values in overall.items()}
+        # of means as printed: those that look equal are equally best
+        best = max(means.values()) if len(means) > 1 else None
+        rows[name] = {
+            system: Cell(format_value(name, mean), strong=mean == best, marks=marks(system, name))
+            for system, mean in means.items()
+        }
     if len(names) > _COLUMNS:
-        columns = [[row[i] for row in rows] for i in range(1, len(names) + 1)]
-        rows = [[name, *cells] for name, cells in zip(names, columns, strict=True)]
-        return Table.of(("measure", *overall), rows, caption=caption, notes=notes)
-    return Table.of(("system", *names), rows, caption=caption, notes=notes)
+        return Table.pivot(rows, corner="measure", caption=caption, notes=notes)
+    columns = {system: {name: rows[name][system] for name in names} for system in overall}
+    return Table.pivot(columns, caption=caption, notes=notes)
 
 
 def format_value(name: str, value: float) -> str:
@@ -72,80 +66,55 @@ def columns_table(
 
     The other systems' cells show the change from the first, as in table 2 of RepBERT.
     """
-    rows: list[list[object]] = []
-    for depth, (first, *others) in zip(depths, zip(*curves.values(), strict=True), strict=True):
-        best = round(max(first, *others), 3) if others else None
-        changes = ["", *(f" {show_change(value, first):>6}" for value in others)]
-        cells = [
-            Cell(f"{value:.3f}{change}", strong=round(value, 3) == best)
-            for value, change in zip((first, *others), changes, strict=True)
-        ]
-        rows.append([str(depth), *cells])
-    return Table.of(
-        ("depth", *curves),
-        rows,
-        caption=caption,
-        notes=[f"In brackets the change from {next(iter(curves))}."] if len(curves) > 1 else [],
-    )
+    rows: dict[str, dict[str, object]] = {}
+    base = next(iter(curves))
+    for depth, *values in zip(depths, *curves.values(), strict=True):
+        row, best = dict(zip(curves, values, strict=True)), round(max(values), 3)
+        rows[str(depth)] = {
+            system: Cell(
+                f"{value:.3f}" if system == base else f"{value:.3f} {show_change(value, row[base]):>6}",
+                strong=len(row) > 1 and round(value, 3) == best,
+            )
+            for system, value in row.items()
+        }
+    notes = [f"In brackets the change from {base}."] if len(curves) > 1 else []
+    return Table.pivot(rows, corner="depth", caption=caption, notes=notes)
 
 
 def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
     """A row per query and system, a column per measure; more than ten measures are rows."""
     first = next(iter(evaluations.values()))
-    values = {
-        system: {
-            name: {qid: format_value(name, value) for qid, value in one.of(name).items()}
-            for name in one.measures
+    values = {system: evaluation.by_query() for system, evaluation in evaluations.items()}
+    rows: list[dict[str, object]] = []
+    for qid in first.qids:
+        texts = {
+            system: {name: format_value(name, value) for name, value in own[qid].items()}
+            for system, own in values.items()
         }
-        for system, one in evaluations.items()
-    }
-    if len(first.measures) > _COLUMNS:
-        return Table.of(
-            ("query", "measure", *evaluations),
-            [
-                [qid, name, *(values[system][name][qid] for system in evaluations)]
-                for qid in first.qids
-                for name in first.measures
-            ],
-            left=2,
-        )
-    return Table.of(
-        ("query", "system", *first.measures),
-        [
-            [qid, system, *(values[system][name][qid] for name in first.measures)]
-            for qid in first.qids
-            for system in evaluations
-        ],
-        left=2,
-    )
+        if len(first.measures) > _COLUMNS:
+            for name in first.measures:
+                by_system = {system: own[name] for system, own in texts.items()}
+                rows.append({"query": qid, "measure": name, **by_system})
+        else:
+            rows += [{"query": qid, "system": system, **own} for system, own in texts.items()]
+    return Table.of_rows(rows, left=2)
 
 
 def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """A line for each kind of query that counts 0 or does not count, by system; which version is computed."""
     first = next(iter(evaluations.values()))
-    if all(name in ANSWER_MEASURES for name in first.measures):
-        return _describe_answer_gaps(evaluations)
+    of_answers = all(name in ANSWER_MEASURES for name in first.measures)
     queries, lines = len(first.qids), []
     if any(name.startswith(_BY_RECALL) and "trec_eval=10" not in name for name in first.measures):
         lines.append("interpolated precision: as trec_eval 9 rounds recall levels; (trec_eval=10) is 10's")
     if count := len(first.unanswerable):
         lines.append(f"{count} of {queries} queries of the qrels have no relevant document: they count 0")
+    lack = "questions have no prediction" if of_answers else "queries of the qrels have no document"
+    others = "predictions are of other questions" if of_answers else "queries are not in the qrels"
     for system, evaluation in evaluations.items():
         if count := len(evaluation.missing):
-            lines.append(
-                f"{system}: {count} of {queries} queries of the qrels have no document: they count 0"
-            )
+            lines.append(f"{system}: {count} of {len(evaluation.qids)} {lack}: they count 0")
         if count := len(evaluation.unjudged):
-            lines.append(f"{system}: {count} queries are not in the qrels: they do not count")
+            lines.append(f"{system}: {count} {others}: they do not count")
         lines += [f"{system}: {line}" for line in evaluation.relevant.describe()]
-    return lines
-
-
-def _describe_answer_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    lines = []
-    for system, own in evaluations.items():
-        if count := len(own.missing):
-            lines.append(f"{system}: {count} of {len(own.qids)} questions have no prediction: they count 0")
-        if count := len(own.unjudged):
-            lines.append(f"{system}: {count} predictions are of other questions: they do not count")
     return lines

@@ -18,14 +18,12 @@ Of several spans of a pair (annotators mark the same answer differently) any one
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from telerank.evaluation.statistics import bootstrap_intervals
-from telerank.show.report import Report
-from telerank.show.tables import Table, show_interval
 
 TextSpan: TypeAlias = tuple[int, int]
 """The first character, and the one after the last."""
@@ -48,14 +46,13 @@ class SegmentChoice:
 
 
 @dataclass(frozen=True)
-class SegmentPrecision(Report):
+class SegmentPrecision:
     """P@1 over pairs of a query and a relevant document, with the confidence interval of its mean.
 
     ``chance`` is the expected P@1 of a random choice, ``first`` that of the first segment, ``reachable`` the
     share of pairs in which any segment holds the relevant text.
     """
 
-    title: ClassVar[str] = "Segment P@1"
     pairs: int
     queries: int
     precision: float
@@ -65,16 +62,6 @@ class SegmentPrecision(Report):
     first: float
     reachable: float
     confidence: float = 0.95
-
-    def tables(self) -> list[Table]:
-        share = f"{100 * self.confidence:g}% interval"
-        columns = ("pairs", "P@1", share, "random", "first segment", "reachable")
-        interval = show_interval(self.low, self.high)
-        row = (self.pairs, self.precision, interval, self.chance, self.first, self.reachable)
-        return [Table.of(columns, [row], left=0)]
-
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def held_by(gold: Sequence[TextSpan], segments: Sequence[TextSpan], rule: HoldRule = "whole") -> list[bool]:
@@ -89,8 +76,7 @@ def held_by(gold: Sequence[TextSpan], segments: Sequence[TextSpan], rule: HoldRu
 
 
 def _holds(segment: TextSpan, span: TextSpan, rule: HoldRule) -> bool:
-    inside = min(segment[1], span[1]) - max(segment[0], span[0])
-    needed = span[1] - span[0]
+    inside, needed = min(segment[1], span[1]) - max(segment[0], span[0]), span[1] - span[0]
     return inside >= needed if rule == "whole" else 2 * inside >= needed
 
 

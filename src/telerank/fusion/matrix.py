@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice, product
+from itertools import islice, permutations, product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,8 +103,12 @@ class CombinationMatrix(Report):
         return lines
 
     def record(self) -> dict[str, Any]:
-        combined = {"alone": self.alone, "combinations": [asdict(cell) for cell in self.cells]}
-        return {"fusion": asdict(self.fusion), "queries": self.queries, **combined}
+        return {
+            "fusion": asdict(self.fusion),
+            "queries": self.queries,
+            "alone": self.alone,
+            "combinations": [asdict(cell) for cell in self.cells],
+        }
 
 
 def combine_runs(
@@ -132,15 +136,21 @@ def combine_runs(
     table = np.zeros((len(names), len(names), len(measured), len(qrels)))
     missing: dict[str, int] = dict.fromkeys(names, len(qrels))
     unjudged: dict[str, list[str]] = {name: [] for name in names}
-    answered = 0
-    stream = _select_judged(join_runs(list(runs.values())), qrels, missing, unjudged)
-    while batch := list(islice(stream, _BATCH)):
-        part = {lists[0].query.qid: qrels[lists[0].query.qid] for lists in batch}
-        columns = [column[qid] for qid in part]
-        for a, b in pairs:
-            fused = (lists[a] if a == b else fusion((lists[a], lists[b])) for lists in batch)
+    answered, joined = 0, join_runs(list(runs.values()))
+    while batch := list(islice(joined, _BATCH)):
+        for lists in batch:
+            for name, ranking in zip(names, lists, strict=True):
+                if len(ranking) and ranking.query.qid in qrels:
+                    missing[name] -= 1
+                elif len(ranking):
+                    unjudged[name].append(ranking.query.qid)
+        judged = {lists[0].query.qid: lists for lists in batch if lists[0].query.qid in qrels}
+        part = {qid: qrels[qid] for qid in judged}
+        columns = [column[qid] for qid in judged]
+        for a, b in pairs if judged else ():
+            fused = (lists[a] if a == b else fusion((lists[a], lists[b])) for lists in judged.values())
             table[a, b][:, columns] = list(measure(fused, part, measured).values.values())
-        answered += len(batch)
+        answered += len(judged)
         progress("combining", answered, len(qrels))
     return CombinationMatrix(
         names,
@@ -157,27 +167,8 @@ def combine_runs(
     )
 
 
-def _select_judged(
-    stream: Iterable[tuple[Ranking, ...]],
-    qrels: Qrels,
-    missing: dict[str, int],
-    unjudged: Mapping[str, list[str]],
-) -> Iterator[tuple[Ranking, ...]]:
-    """The lists of judged queries; updates ``missing`` and ``unjudged`` of each run."""
-    for lists in stream:
-        qid = lists[0].query.qid
-        for name, ranking in zip(unjudged, lists, strict=True):
-            if len(ranking) and qid in qrels:
-                missing[name] -= 1
-            elif len(ranking):
-                unjudged[name].append(qid)
-        if qid in qrels:
-            yield lists
-
-
 def _combinations(table: Values, names: Sequence[str], measured: Sequence[str]) -> tuple[Combination, ...]:
-    runs = range(len(names))
-    keys = [(a, b, i) for a in runs for b in runs if a != b for i in range(len(measured))]
+    keys = [(a, b, i) for a, b in permutations(range(len(names)), 2) for i in range(len(measured))]
     p_values = [paired_t(zero_noise(table[a, b, i] - table[a, a, i])) for a, b, i in keys]
     cells = []
     for (a, b, i), p, corrected in zip(keys, p_values, holm(p_values), strict=True):

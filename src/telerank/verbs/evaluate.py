@@ -31,7 +31,7 @@ from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import ProgressSetting
-from telerank.verbs.judge import JudgedRuns
+from telerank.verbs.judge import JudgedRuns, name_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -241,9 +241,11 @@ def evaluate_answers(
     """
     names = parse_answer_measures(measures)
     gold = data if isinstance(data, GoldAnswers) else read_gold(data, split)
+    if not isinstance(predictions, Mapping):
+        predictions = name_files(predictions, _stem, "a file of predictions")
     texts = {
         name: source if isinstance(source, Mapping) else read_predictions(source)
-        for name, source in _name(predictions).items()
+        for name, source in predictions.items()
     }
     values = _read_values(no_answer, texts, gold)
     evaluations = {name: measure_answers(gold, own, names) for name, own in texts.items()}
@@ -296,18 +298,6 @@ def are_predictions(files: Sequence[str | Path]) -> bool:
             f"{files[kinds.index(False)]} holds no predictions, {files[kinds.index(True)]} does"
         )
     return all(kinds)
-
-
-def _name(predictions: PredictionSources) -> dict[str, str | Path | Mapping[str, str]]:
-    if isinstance(predictions, Mapping):
-        return dict(predictions)
-    names = [_stem(file) for file in predictions]
-    if len(dict.fromkeys(map(str, predictions))) < len(names):
-        raise CollectionError("a file of predictions is given twice")
-    return {
-        name if names.count(name) == 1 else str(file): file
-        for name, file in zip(names, predictions, strict=True)
-    }
 
 
 def _stem(file: str | Path) -> str:
