@@ -12,10 +12,10 @@ import numpy as np
 from telerank.evaluation.measures import Evaluation, MeasureNames, measure
 from telerank.types import Progress, Qrels, Ranking, silent
 
+# A re-ranker stage, or any other function that re-scores the documents of rankings.
 Reranker: TypeAlias = Callable[[Iterable[Ranking]], Iterable[Ranking]]
-"""A re-ranker stage, or any other function that re-scores the documents of rankings."""
+# The documents of each query that other systems' lists are compared with, by qid.
 Candidates: TypeAlias = Mapping[str, frozenset[str]]
-"""The documents of each query that other systems' lists are compared with, by qid."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,8 @@ import numpy as np
 
 from telerank.evaluation.statistics import bootstrap_intervals
 
+# The first character, and the one after the last.
 TextSpan: TypeAlias = tuple[int, int]
-"""The first character, and the one after the last."""
 HoldRule: TypeAlias = Literal["most", "whole"]
 
 

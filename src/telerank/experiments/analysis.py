@@ -23,8 +23,8 @@ from telerank.sparse.similarities.families import parse_similarity
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Values by column, row and qid.
 Items: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
-"""Values by column, row and qid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +125,8 @@ def query_items(
     }
 
 
+# ``published[row][column]``: the values that a paper prints; null if a value cannot be read.
 Published: TypeAlias = dict[str, dict[str, float | None]]
-"""``published[row][column]``: the values that a paper prints; null if a value cannot be read."""
 Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
 
@@ -140,8 +140,8 @@ def _parse_measure(text: str) -> str:
     return names[0]
 
 
+# The name of one measure, as ir_measures writes it.
 Measure: TypeAlias = Annotated[str, AfterValidator(_parse_measure)]
-"""The name of one measure, as ir_measures writes it."""
 Measures: TypeAlias = Annotated[tuple[Measure, ...], Field(min_length=1)]
 
 
@@ -153,8 +153,8 @@ def _check_similarity(text: str) -> str:
     return text
 
 
+# The text of a sparse model: ``bm25``, ``bm25(k1=0.9, b=0.4)``.
 SimilarityText: TypeAlias = Annotated[str, AfterValidator(_check_similarity)]
-"""The text of a sparse model: ``bm25``, ``bm25(k1=0.9, b=0.4)``."""
 
 
 class Unavailable(TelerankError):  # noqa: N818
@@ -234,6 +234,7 @@ class Analysis(Section):
         return AnalysisResult(folds.tables(), {"columns": folds.columns})
 
 
+# The class of each kind, in a module of :mod:`telerank.experiments.analyses`; a line adds one.
 ANALYSES = {
     "quality": "quality.QualityAnalysis",
     "recall": "first_stages.RecallAnalysis",
@@ -257,7 +258,6 @@ ANALYSES = {
     "answer-sizes": "answers.AnswerSizesAnalysis",
     "end-to-end": "answers.EndToEndAnalysis",
 }
-"""The class of each kind, in a module of :mod:`telerank.experiments.analyses`; a line adds one."""
 
 
 def _read_analysis(record: object) -> object:
@@ -271,8 +271,8 @@ def _read_analysis(record: object) -> object:
     return analysis.model_validate(record)
 
 
+# An analysis as a file has it: its ``kind`` says which class reads it.
 AnalysisSettings: TypeAlias = Annotated[SerializeAsAny[Analysis], BeforeValidator(_read_analysis)]
-"""An analysis as a file has it: its ``kind`` says which class reads it."""
 
 
 def select_published(published: Mapping[str, Published], data: str) -> Published:

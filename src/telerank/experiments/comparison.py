@@ -74,10 +74,10 @@ class JudgedQueries:
 
 _BATCH = 256  # queries whose rankings are held at a time
 
+# A pipeline, or a run in memory.
 System: TypeAlias = Stage | Iterable[Ranking]
-"""A pipeline, or a run in memory."""
+# A stage and the stages of the chain before it: together they decide its rankings.
 Node: TypeAlias = tuple[tuple[Stage, ...], Stage]
-"""A stage and the stages of the chain before it: together they decide its rankings."""
 
 
 @dataclass(frozen=True, eq=False)

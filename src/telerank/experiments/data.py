@@ -44,8 +44,8 @@ from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress, silent
 
+# The option and the environment variable that say where collections are, and models.
 DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", model_names.VARIABLE)
-"""The option and the environment variable that say where collections are, and models."""
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,11 @@ def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder:
     """
     spec.require_data(*sources.named)
     here = {name: data for name, data in spec.data.items() if is_here(name, data, sources, folder)}
+    first = [data.pool or name for name, data in list(here.items())[:1]]
+    of_paper = {name: data for name, data in here.items() if data.paper}
+    chosen = of_paper or {name: here[name] for name in spec.expand(*first) if name in here}
     if only:
         chosen = {name: spec.data[name] for name in spec.expand(*only)}
-    else:
-        first = [data.pool or name for name, data in list(here.items())[:1]]
-        chosen = {name: data for name, data in here.items() if data.paper} or {
-            name: here[name] for name in spec.expand(*first) if name in here
-        }
     missing = [name for name in chosen if name not in here]
     if not chosen or missing:
         names = ", ".join(missing or spec.data)

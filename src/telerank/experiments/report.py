@@ -27,8 +27,8 @@ from telerank.sparse.build import count_cores
 from telerank.stored import versions
 
 REPORT, TABLES, RESULTS, EXPERIMENT = "report.html", "tables.md", "results.json", "experiment.yaml"
+# When the experiment was run and how long it took: the other files are the same in each run.
 TIMES = "times.json"
-"""When the experiment was run and how long it took: the other files are the same in each run."""
 
 
 class _Timed:

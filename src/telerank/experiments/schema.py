@@ -20,10 +20,10 @@ from telerank.records import Section, describe_error
 from telerank.sparse.similarities.families import is_similarity
 from telerank.yaml_files import read_yaml
 
+# The keys of the overlay, and of the file beside it that this one is merged over.
 SMALL, BASE = "small", "base"
-"""The keys of the overlay, and of the file beside it that this one is merged over."""
+# The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`.
 EXPERIMENT_FUNCTIONS = ("judged", "relevant", "given", "best", "tuned")
-"""The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`."""
 _OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions whose arguments are no stages
 
 

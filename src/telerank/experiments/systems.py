@@ -104,13 +104,10 @@ class SystemRunner:
         trained; of their seeds, that at ``position`` is used. Raises Unavailable if it is left out, or needs
         a system that is not available.
         """
-        if name in self.skip:
-            raise Unavailable("left out")
-        models: Mapping[str, str] = {}
-        if name in self.given:
-            if Path(self.given[name]).is_file():
-                return RunFile(self.given[name])
-            text, models = self._given_folder(name, text)
+        given = self._put_given(name, text)
+        if given is None:
+            return RunFile(self.given[name])
+        text, models = given
         self._train_models(model_words(parse_expression(text)) - models.keys())
         return read_pipeline(text, self._names(self._stages(text), models, position))
 
@@ -174,16 +171,11 @@ class SystemRunner:
         return LearningSet(opened, runner._write_split_run)
 
     def _run_system(self, name: str) -> SystemRuns:
-        if name in self.skip:
-            raise Unavailable("left out")
-        text, about = self.spec.systems[name], self.spec.systems[name]
-        models: Mapping[str, str] = {}
-        if name in self.given:
-            source = Path(self.given[name])
-            if source.is_file():
-                return self._given_run(name, source)
-            text, models = self._given_folder(name, text)
-            about = f"{source.name}, given"
+        given = self._put_given(name, self.spec.systems[name])
+        if given is None:
+            return self._given_run(name, Path(self.given[name]))
+        text, models = given
+        about = f"{Path(self.given[name]).name}, given" if name in self.given else text
         tree = parse_expression(text)
         self._check_available(tree)
         about += describe_choices(self.spec, self._models, model_words(tree) - models.keys())
@@ -192,11 +184,11 @@ class SystemRunner:
             return self._run_trained(name, use)
         about += self._train_models(model_words(tree) - models.keys())
         remarks: list[str] = []
-        if trained := sorted(model_words(tree, "rerank") & self._folders.keys() - models.keys()):
+        for word in sorted(model_words(tree, "rerank") & self._folders.keys() - models.keys()):
             from telerank.training.reranker.train import describe_cut
 
-            cuts = {word: describe_cut(self._folders[word][0].parent) for word in trained}
-            remarks += [f"training of {word}: {cut}" for word, cut in cuts.items() if cut]
+            if cut := describe_cut(self._folders[word][0].parent):
+                remarks.append(f"training of {word}: {cut}")
         notes: list[str] = []
         paths, first = [], None
         count = self.count_seeds(tree)
@@ -268,13 +260,21 @@ class SystemRunner:
         short = "" if answered == len(qids) else f", which answers {answered} of {len(qids)} queries"
         return SystemRuns(name, f"the run {source.name}{short}", (source,))
 
-    def _given_folder(self, name: str, text: str) -> tuple[str, Mapping[str, str]]:
-        """The pipeline with the user's model in it, and that model by the name that it has there."""
+    def _put_given(self, name: str, text: str) -> tuple[str, Mapping[str, str]] | None:
+        """A pipeline with the user's model in it, and that model by the name that it has there.
+
+        None if the user gives a run instead. Raises Unavailable if the system is left out.
+        """
+        if name in self.skip:
+            raise Unavailable("left out")
+        if name not in self.given:
+            return text, {}
         folder = Path(self.given[name])
+        if folder.is_file():
+            return None
         if not folder.exists():
             raise CollectionError(f"--system {name}={folder}: no such file or folder")
-        kind = recognise_folder(folder)
-        rerankers = model_words(parse_expression(text), "rerank")
+        kind, rerankers = recognise_folder(folder), model_words(parse_expression(text), "rerank")
         if kind == "a re-ranker" and len(rerankers) == 1:
             return text, {rerankers.pop(): str(folder)}
         if kind == "a bi-encoder" and not rerankers:

@@ -63,8 +63,8 @@ def square(runs: int, step: Step = "0.1") -> tuple[Weights, ...]:
     return tuple(tuple(i / n for i in point) for point in product(range(n + 1), repeat=runs) if any(point))
 
 
+# The grids by name.
 GRIDS: Mapping[str, Callable[[int, Step], tuple[Weights, ...]]] = {"simplex": simplex, "square": square}
-"""The grids by name."""
 
 
 @dataclass(frozen=True)

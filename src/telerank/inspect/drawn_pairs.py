@@ -195,8 +195,8 @@ def _read(
     ]
 
 
+# Default number of tokens in a batch, padding included.
 BATCH = 8192
-"""Default number of tokens in a batch, padding included."""
 
 
 def open_checkpoints(models: Sequence[str], device: str = "cpu") -> Iterator[tuple[str, Reranker]]:

@@ -16,8 +16,8 @@ from telerank.types import Scores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# ``panels[title][line]``: a value for each x.
 Panels: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
-"""``panels[title][line]``: a value for each x."""
 
 # the palette of Okabe and Ito (2008) without yellow, which is too light for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -208,8 +208,8 @@ def measure_runs(
     return evaluations
 
 
+# Files of predictions, named by their files, or by name; or texts by qid.
 PredictionSources: TypeAlias = Sequence[str | Path] | Mapping[str, str | Path | Mapping[str, str]]
-"""Files of predictions, named by their files, or by name; or texts by qid."""
 
 
 def evaluate_answers(

@@ -18,10 +18,10 @@ from telerank.types import Qrels, Ranking
 if TYPE_CHECKING:
     from telerank.retrieval.index import Index
 
+# A run file (``-``: standard input), or rankings in memory.
 RunSource: TypeAlias = str | Path | Iterable[Ranking]
-"""A run file (``-``: standard input), or rankings in memory."""
+# Run files, named by their files, or runs by name.
 Runs: TypeAlias = Sequence[str | Path] | Mapping[str, RunSource]
-"""Run files, named by their files, or runs by name."""
 
 _PACKED, _RUN = {".gz", ".xz"}, {".run", ".trec", ".txt", ".res"}
 _LOOKED_AT = 100  # queries of a run that decide which split judges it

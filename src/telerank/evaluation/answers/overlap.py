@@ -29,11 +29,11 @@ from typing import TypeAlias
 
 from telerank.errors import MeasureError
 
+# Articles by language, contracted ones among them; French ``l'`` is known by its apostrophe.
 ARTICLES: Mapping[str, frozenset[str]] = {
     "en": frozenset(["a", "an", "the"]),
     "fr": frozenset(["le", "la", "les", "un", "une", "des", "du", "au", "aux"]),
 }
-"""Articles by language, contracted ones among them; French ``l'`` is known by its apostrophe."""
 
 _LETTERS = str.maketrans(
     {**dict.fromkeys("’‘‛ʼʹ′´`＇", "'"), "œ": "oe", "æ": "ae", "−": "-", "⁄": "/", "‐": "-", "‑": "-"}
@@ -50,15 +50,15 @@ _MINUS = re.compile(r"(?<![^\s(\[«“\"'=<>±~/])[-–](?=[^\w\s]?\d)|(?<=[^\W\
 _FRACTION = re.compile(r"(?<=\d)/(?=\d)")
 
 _SIGNS = frozenset("%‰‱#&@§°")
+# Categories of Unicode: currencies and mathematics.
 _SIGN_KINDS = frozenset(["Sc", "Sm"])
-"""Categories of Unicode: currencies and mathematics."""
 
 _ARTICLE_L = "\N{WORD JOINER}l"
+# Characters that no folded text has: the article ``l``, which is no letter as in ``50 l``; in a number; in
+# ``quelqu'un``; before an exponent.
 _POINT, _APOSTROPHE, _RAISED = "\N{INVISIBLE SEPARATOR}", "\N{INVISIBLE TIMES}", "\N{INVISIBLE PLUS}"
-"""Characters that no folded text has: the article ``l``, which is no letter as in ``50 l``; in a number; in
-``quelqu'un``; before an exponent."""
+# Characters that no folded text has, either, and that are signs.
 _MINUS_SIGN, _SLASH = "\N{MINUS SIGN}", "\N{FRACTION SLASH}"
-"""Characters that no folded text has, either, and that are signs."""
 
 
 def answer_words(text: str, language: str = "en") -> tuple[str, ...]:
@@ -194,6 +194,7 @@ class AnswerMeasure:
         return max(self.overlap(self.normalise(prediction), text, second) for text in counted)
 
 
+# By name; a line adds one.
 ANSWER_MEASURES = {
     measure.name: measure
     for measure in (
@@ -206,7 +207,6 @@ ANSWER_MEASURES = {
         ),
     )
 }
-"""By name; a line adds one."""
 
 
 def parse_answer_measures(measures: str | Sequence[str]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from telerank.show.report import Report
 from telerank.show.tables import Table
 
 OTHER = "other"
+# Question words with the forms that count as them; the first that fits is taken where several do.
 _FORMS = {
     "how many": r"how (?:many|much|often|old|long|far|tall|big|large|high)",
     "who": "who|whom|whose",
@@ -41,11 +42,10 @@ _FORMS = {
     "qui": "qui",
     "que": r"que|qu(?=')|quoi",
 }
-"""Question words with the forms that count as them; the first that fits is taken where several do."""
+# Words that are often no question words further inside a sentence.
 _RELATIVE = {"who", "which", "when", "where", "qui", "que", "où", "quand"}
-"""Words that are often no question words further inside a sentence."""
+# The first words of a question, where any of them asks: ``Depuis quand``.
 _BEGINNING = 2
-"""The first words of a question, where any of them asks: ``Depuis quand``."""
 _WORD = re.compile(
     r"(?<![\w-])(?:" + "|".join(f"(?P<g{n}>{form})" for n, form in enumerate(_FORMS.values())) + r")(?!\w)",
     re.IGNORECASE,
@@ -303,28 +303,25 @@ def no_answer_tables(scores: Mapping[str, Sequence[NoAnswerScores]]) -> list[Tab
     rows, best = [], []
     for name, seeds in scores.items():
         for part, key in (("all", "total"), ("HasAns", "has_answer"), ("NoAns", "no_answer")):
-            means = [part_of for own in seeds if (part_of := getattr(own, key)) is not None]
-            if means:
-                values = [_over_seeds([own.means[measure] for own in means]) for measure in means[0].means]
-                rows.append([name, part, str(means[0].questions), *values])
+            groups = [group for own in seeds if (group := getattr(own, key)) is not None]
+            if groups:
+                means = {
+                    measure: _over_seeds([group.means[measure] for group in groups])
+                    for measure in groups[0].means
+                }
+                row = {"system": name, "questions": part, "number": str(groups[0].questions)}
+                rows.append({**row, **means})
         for measure in seeds[0].best:
             at = [own.best[measure] for own in seeds]
-            thresholds = _over_seeds([one.threshold for one in at], ".4g")
-            best.append([name, measure, _over_seeds([one.mean for one in at]), thresholds])
-    measures = list(next(iter(scores.values()))[0].total.means)
-    tables = [
-        Table.of(
-            ("system", "questions", "number", *measures),
-            rows,
-            caption="With and without an answer",
-            notes=["As SQuAD 2.0's script: HasAns have a gold answer, NoAns none."],
-            left=2,
-        )
-    ]
+            mean, threshold = [one.mean for one in at], [one.threshold for one in at]
+            row = {"system": name, "measure": measure, "best mean": _over_seeds(mean)}
+            best.append({**row, "threshold": _over_seeds(threshold, ".4g")})
+    note = "As SQuAD 2.0's script: HasAns have a gold answer, NoAns none."
+    tables = [Table.of_rows(rows, caption="With and without an answer", notes=[note], left=2)]
     if best:
         note = "Chosen on these very questions, as by SQuAD 2.0's script: a limit, not an estimate."
-        columns = ("system", "measure", "best mean", "threshold")
-        tables.append(Table.of(columns, best, caption="Best thresholds of no-answer", notes=[note], left=2))
+        caption = "Best thresholds of no-answer"
+        tables.append(Table.of_rows(best, caption=caption, notes=[note], left=2))
     return tables
 
 
@@ -336,15 +333,15 @@ def _over_seeds(values: Sequence[float], form: str = ".4f") -> str:
 
 def group_table(means: Mapping[str, Mapping[str, GroupMeans]], what: str) -> Table:
     """``means[system][group]``: a row per group and system."""
-    measures = list(next(row for own in means.values() for row in own.values()).means)
-    return Table.of(
-        (what, "system", "number", *measures),
-        [
-            [label, name, str(own[label].questions), *(f"{own[label].means[m]:.4f}" for m in measures)]
-            for label in dict.fromkeys(label for own in means.values() for label in own)
-            for name, own in means.items()
-            if label in own
-        ],
-        caption=f"By {what}",
-        left=2,
-    )
+    rows = [
+        {
+            what: label,
+            "system": name,
+            "number": str(own[label].questions),
+            **{measure: f"{mean:.4f}" for measure, mean in own[label].means.items()},
+        }
+        for label in dict.fromkeys(label for own in means.values() for label in own)
+        for name, own in means.items()
+        if label in own
+    ]
+    return Table.of_rows(rows, caption=f"By {what}", left=2)

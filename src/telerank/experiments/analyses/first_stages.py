@@ -33,8 +33,8 @@ from telerank.stage import Stage
 from telerank.trec import read_run
 from telerank.types import Ranking
 
+# A value for each depth.
 Curve: TypeAlias = tuple[float, ...]
-"""A value for each depth."""
 
 
 class RecallAnalysis(Analysis):

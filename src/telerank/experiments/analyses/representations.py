@@ -76,8 +76,8 @@ class DiffusionAnalysis(Analysis):
         )
 
 
+# Of the maps, as in the report's figures.
 DIMENSIONS = (3,)
-"""Of the maps, as in the report's figures."""
 
 
 class EmbeddingsAnalysis(Analysis):

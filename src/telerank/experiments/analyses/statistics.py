@@ -18,8 +18,8 @@ from telerank.experiments.published import PAPER, paper_table
 from telerank.experiments.trained import find_encoder
 from telerank.show.tables import Table, show_value
 
+# The column of published values.
 VALUE = "value"
-"""The column of published values."""
 _REPORTED = 10_000  # passages between two reports of progress
 
 
