@@ -72,12 +72,11 @@ def held_by(gold: Sequence[TextSpan], segments: Sequence[TextSpan], rule: HoldRu
     for begin, end in gold:
         if begin >= end:
             raise ValueError(f"a gold span from {begin} to {end} has no text")
-    return [any(_holds(segment, span, rule) for span in gold) for segment in segments]
-
-
-def _holds(segment: TextSpan, span: TextSpan, rule: HoldRule) -> bool:
-    inside, needed = min(segment[1], span[1]) - max(segment[0], span[0]), span[1] - span[0]
-    return inside >= needed if rule == "whole" else 2 * inside >= needed
+    parts = 1 if rule == "whole" else 2
+    return [
+        any(parts * (min(end, last) - max(start, begin)) >= end - start for start, end in gold)
+        for begin, last in segments
+    ]
 
 
 def choose_segment(

@@ -112,25 +112,23 @@ class TuneResult(Report, Generic[S]):
         """The best settings, and those that a fold chose."""
         order = sorted(range(len(self.settings)), key=lambda i: -self.dev[i])
         shown = [i for rank, i in enumerate(order) if rank < _SHOWN or i in self.chosen]
-        columns = ["setting", f"{self.measure} in dev", "folds"]
-        rows = [[str(self.settings[i]), f"{self.dev[i]:.4f}", str(self.chosen.count(i))] for i in shown]
-        held_out = f"{len(self.folds)} folds"
-        if len(self.folds) == 1:
-            held_out = "test split"
-            columns, rows = columns[:2], [row[:2] for row in rows]
-        caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
-        return [
-            Table.of(
-                columns,
-                rows,
-                caption=caption,
-                notes=(
-                    f"tuned: {self.best}",
-                    f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
-                    f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
-                ),
-            )
+        several = len(self.folds) > 1
+        rows = [
+            {
+                "setting": str(self.settings[i]),
+                f"{self.measure} in dev": f"{self.dev[i]:.4f}",
+                **({"folds": str(self.chosen.count(i))} if several else {}),
+            }
+            for i in shown
         ]
+        held_out = f"{len(self.folds)} folds" if several else "test split"
+        notes = (
+            f"tuned: {self.best}",
+            f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
+            f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
+        )
+        caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
+        return [Table.of_rows(rows, caption=caption, notes=notes)]
 
     def record(self) -> dict[str, Any]:
         settings = [

@@ -286,8 +286,16 @@ class _Batch:
                 rankings = self.run(part, before, nodes)
                 before = (*before, part)
             return rankings
-        node = before, stage
-        runnable = self._with_answers(stage, before, nodes)
+        node, runnable = (before, stage), stage
+        # what overrides ``after`` gives what it is fed to each of the stages that it is made of
+        if type(stage).after is not Stage.after and dataclasses.is_dataclass(stage):
+            answers = {
+                name: ListedRankings.of("a stage", self.run(inner, before, nodes))
+                if isinstance(inner, Stage)
+                else tuple(ListedRankings.of("a stage", self.run(part, before, nodes)) for part in inner)
+                for name, inner in inner_stages(stage).items()
+            }
+            runnable = dataclasses.replace(stage, **answers)
         nodes.add(node)
         if node not in self.known:
             rankings = self.known[before[:-1], before[-1]] if before else self.bare
@@ -295,21 +303,6 @@ class _Batch:
             self.known[node] = list(runnable(rankings))
             self.seconds[node] += time.perf_counter() - began
         return self.known[node]
-
-    def _with_answers(self, stage: Stage, before: tuple[Stage, ...], nodes: set[Node]) -> Stage:
-        """The stage with the rankings of the stages that it is made of in their places.
-
-        Stages that override ``after`` give what they are fed to each of their stages.
-        """
-        if type(stage).after is Stage.after or not dataclasses.is_dataclass(stage):
-            return stage
-        answers = {
-            name: ListedRankings.of("a stage", self.run(inner, before, nodes))
-            if isinstance(inner, Stage)
-            else tuple(ListedRankings.of("a stage", self.run(part, before, nodes)) for part in inner)
-            for name, inner in inner_stages(stage).items()
-        }
-        return dataclasses.replace(stage, **answers)
 
 
 def plain_name(name: str) -> str:

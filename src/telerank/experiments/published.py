@@ -23,22 +23,21 @@ def paper_table(
     published: Published,
     show: Callable[[float | None, str], str] = show_printed,
     *,
-    corner: str = "system",
     caption: str = "",
     notes: Sequence[str] = (),
 ) -> Table:
     """A row for each name, measured or published; beside each of the columns what a paper prints in it.
 
-    Published values of anything else (a hidden test set) are in columns of their own at the end. ``show``
-    formats the published values of a column.
+    The first of the columns has the names. Published values of anything else (a hidden test set) are in
+    columns of their own at the end. ``show`` formats the published values of a column.
     """
     names = list(dict.fromkeys((*rows, *published)))
     texts: dict[str, list[str]] = {}
     for column in dict.fromkeys(column for row in published.values() for column in row):
         values = (published.get(name, {}).get(column) for name in names)
         texts[column] = [show(value, column) for value in values]
-    joined: list[tuple[str, Sequence[object]]] = [(corner, names)]
-    for column in columns:
+    joined: list[tuple[str, Sequence[object]]] = [(columns[0], names)]
+    for column in columns[1:]:
         joined.append((column, [rows.get(name, {}).get(column) for name in names]))
         joined += [(PAPER, texts.pop(column))] if column in texts else []
     joined += [(f"{column}, {PAPER}", texts[column]) for column in sorted(texts)]

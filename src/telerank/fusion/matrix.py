@@ -131,7 +131,6 @@ def combine_runs(
     if not qrels:
         raise ValueError("the qrels are empty")
     column = {qid: i for i, qid in enumerate(qrels)}
-    pairs = list(product(range(len(names)), repeat=2))
     # (first, second, measure, query); the diagonal of the first two is the runs alone
     table = np.zeros((len(names), len(names), len(measured), len(qrels)))
     missing: dict[str, int] = dict.fromkeys(names, len(qrels))
@@ -147,7 +146,7 @@ def combine_runs(
         judged = {lists[0].query.qid: lists for lists in batch if lists[0].query.qid in qrels}
         part = {qid: qrels[qid] for qid in judged}
         columns = [column[qid] for qid in judged]
-        for a, b in pairs if judged else ():
+        for a, b in product(range(len(names)), repeat=2) if judged else ():
             fused = (lists[a] if a == b else fusion((lists[a], lists[b])) for lists in judged.values())
             table[a, b][:, columns] = list(measure(fused, part, measured).values.values())
         answered += len(judged)

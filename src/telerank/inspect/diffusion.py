@@ -119,11 +119,11 @@ def diffusion_plot(checkpoints: Mapping[str, Mapping[str, Spread]]) -> Figure:
         panel: Any = figure.subplots()
         handles = []
         for i, spreads in enumerate(checkpoints.values()):
-            places, width = place_in_groups(panel, kinds, i, len(checkpoints))
+            positions, width = place_in_groups(panel, kinds, i, len(checkpoints))
             colour = COLOURS[i % len(COLOURS)]
             drawn = panel.bxp(
                 [{name: getattr(spread, own) for name, own in _BOX.items()} for spread in spreads.values()],
-                positions=places,
+                positions=positions,
                 widths=0.85 * width,
                 showfliers=False,
                 showmeans=True,

@@ -53,7 +53,7 @@ def new_figure(width: float, height: float, **style: Any) -> Iterator[Figure]:
 
 
 def place_in_groups(panel: Any, groups: Sequence[str], i: int, count: int) -> tuple[list[float], float]:
-    """The places of the bars number ``i`` of ``count`` in each group, and the width of each.
+    """The positions of the bars number ``i`` of ``count`` in each group, and the width of each.
 
     The axis names the groups.
     """
@@ -102,9 +102,9 @@ def bar_plot(panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = 
             values = bars.get(name, ())
             if len(values) != len(groups):
                 raise ValueError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
-            places, width = place_in_groups(panel, groups, i, len(names))
+            left, width = place_in_groups(panel, groups, i, len(names))
             colour = colours[i % len(colours)]
-            drawn = panel.bar(places, values, width=0.92 * width, label=name, color=colour)
+            drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colour)
             panel.bar_label(drawn, fmt="{:.2f}", fontsize=7, padding=1)
         panel.margins(x=0.01, y=0.1)
 
@@ -149,8 +149,8 @@ def mixture_plot(
         raise ValueError(f"the weights of two or three runs can be drawn, not of {len(runs)}{kind}")
     if mixed:
         side = (math.isqrt(8 * len(points) + 1) - 1) // 2
-        places = [_project(point) for point in points]
-        figure, panel = _map(points, places, values, measure, size=190 / side)
+        positions = [_project(point) for point in points]
+        figure, panel = _map(points, positions, values, measure, size=190 / side)
         for corner, name in zip(((1, 0, 0), (0, 1, 0), (0, 0, 1)), runs, strict=True):
             x, y = _project(corner)
             at = (x, y + (0.09 if y else -0.09))

@@ -45,7 +45,15 @@ class _Bars:
         if self.shown is None:
             if time.monotonic() - self.start < _DELAY:
                 return
-            self.shown = _start_bars()
+            from rich import progress
+            from rich.console import Console
+
+            columns = (
+                *(progress.SpinnerColumn(), progress.TextColumn("{task.description}"), progress.BarColumn()),
+                *(progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
+            )
+            self.shown = progress.Progress(*columns, console=Console(stderr=True), transient=True)
+            self.shown.start()
         whole = self.total if total is None else total
         if label not in self.tasks:
             self.tasks[label] = self.shown.add_task(label, total=whole)
@@ -54,16 +62,3 @@ class _Bars:
     def stop(self) -> None:
         if self.shown is not None:
             self.shown.stop()
-
-
-def _start_bars() -> Any:
-    from rich import progress
-    from rich.console import Console
-
-    columns = (
-        *(progress.SpinnerColumn(), progress.TextColumn("{task.description}"), progress.BarColumn()),
-        *(progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
-    )
-    bars = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-    bars.start()
-    return bars

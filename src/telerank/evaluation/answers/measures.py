@@ -6,6 +6,7 @@ and by all queries if the whole system is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -182,18 +183,13 @@ def answer_recall(
     table = np.zeros((len(depths), len(rows)))
     for ranking in rankings:
         row = rows.get(ranking.query.qid)
-        if row is not None:
-            first = _first_with(
-                answers[ranking.query.qid], map(text_of, ranking.docnos[: max(depths)]), normalise
-            )
-            table[:, row] = [first < depth for depth in depths]
+        if row is None:
+            continue
+        first = math.inf  # the position of the first text with one of the answers
+        for position, docno in enumerate(ranking.docnos[: max(depths)]):
+            padded = f" {normalise(text_of(docno))} "
+            if any(f" {answer} " in padded for answer in answers[ranking.query.qid]):
+                first = position
+                break
+        table[:, row] = [first < depth for depth in depths]
     return Evaluation(tuple(rows), dict(zip([f"answer@{depth}" for depth in depths], table, strict=True)))
-
-
-def _first_with(answers: Sequence[str], texts: Iterable[str], normalise: Normalisation) -> float:
-    """The position of the first text with one of the answers; infinity if none has."""
-    for position, text in enumerate(texts):
-        padded = f" {normalise(text)} "
-        if any(f" {answer} " in padded for answer in answers):
-            return position
-    return float("inf")

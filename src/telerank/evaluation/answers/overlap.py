@@ -79,7 +79,10 @@ def split_words(text: str, language: str) -> list[str]:
     joined = _POWER.sub(_RAISED, _THOUSANDS.sub(lambda match: "".join(match[0].split()), lower))
     plain = unicodedata.normalize("NFKC", joined).lower().translate(_LETTERS)
     if language == "fr":
-        plain = _ELISION.sub(_split_elision, _ONE_WORD.sub(rf"\1{_APOSTROPHE}", plain))
+        plain = _ELISION.sub(
+            lambda match: f"{_ARTICLE_L if match[1] == 'l' else match[1]} ",
+            _ONE_WORD.sub(rf"\1{_APOSTROPHE}", plain),
+        )
     else:
         plain = _COMMAS.sub(lambda match: match[0].replace(",", ""), plain)
     signed = _FRACTION.sub(_SLASH, _MINUS.sub(_MINUS_SIGN, plain))
@@ -101,10 +104,6 @@ def show_word(word: str, language: str) -> str:
     plain = "l" if word == _ARTICLE_L else word
     point = "," if language == "fr" else "."
     return plain.replace(_POINT, point).replace(_APOSTROPHE, "'").replace(_RAISED, "^")
-
-
-def _split_elision(match: re.Match[str]) -> str:
-    return f"{_ARTICLE_L if match[1] == 'l' else match[1]} "
 
 
 def _separate(character: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,14 +15,50 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from telerank.evaluation.compare import Comparison, compare_evaluations
-from telerank.evaluation.latency import Latency, time_stage
 from telerank.evaluation.measures import Evaluation, average_evaluations
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analysis import Analysis, AnalysisResult, Items, Measures, PooledValues, query_items
+from telerank.experiments.analysis import (
+    Analysis,
+    AnalysisResult,
+    Measures,
+    PooledValues,
+    Published,
+    query_items,
+)
 from telerank.experiments.published import MS, paper_table
 from telerank.records import Section
 from telerank.show.tables import Cell, Table
+from telerank.stage import Stage
+
+_WARM_UP = 5  # queries that run first and are not counted: kernels are compiled, files are read
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds of wall time per query, one query after another: not the throughput of a batch."""
+
+    mean: float
+    median: float
+    p99: float
+    queries: int
+
+
+def time_stage(stage: Stage, bench: Bench, sample: int) -> Latency:
+    """Time a stage on queries drawn by the seed of the experiment, after a few that are not counted."""
+    queries = list(bench.judged.queries)
+    drawn = random.Random(bench.seed).sample(queries, min(sample, len(queries)))
+    for query in drawn[:_WARM_UP]:
+        stage.search(query)
+    times = []
+    for done, query in enumerate(drawn, 1):
+        start = time.perf_counter()
+        stage.search(query)
+        times.append(1000.0 * (time.perf_counter() - start))
+        bench.data.progress("timing", done, len(drawn))
+    values = np.array(times)
+    mean, median, p99 = values.mean(), np.median(values), np.percentile(values, 99)
+    return Latency(float(mean), float(median), float(p99), len(drawn))
 
 
 class PairedTests(Section):
@@ -124,23 +162,6 @@ def compare_pairs(
     return TestedPairs(tuple(evaluations), tests, settings, len(next(iter(evaluations.values())).qids))
 
 
-def compare_items(items: Items, settings: PairedTests) -> TestedPairs | None:
-    """The same tests by the values of each query, of the systems that have those of all queries.
-
-    None if there are fewer than two.
-    """
-    rows = next(iter(items.values()), {})
-    qids = tuple(dict.fromkeys(qid for values in rows.values() for qid in values))
-    evaluations = {
-        system: Evaluation(
-            qids, {name: np.array([fmean(own[system][qid]) for qid in qids]) for name, own in items.items()}
-        )
-        for system, values in rows.items()
-        if values.keys() == {*qids}
-    }
-    return compare_pairs(evaluations, tuple(items), settings) if len(evaluations) > 1 else None
-
-
 class QualityAnalysis(Analysis):
     """Measures of each system, and milliseconds per query.
 
@@ -184,12 +205,16 @@ class QualityAnalysis(Analysis):
             said.append(f"Measured on the {len(qrels):,} queries that {self.queries_of} answers.")
         runs = {name: bench.measure(name, names, qrels) for name in bench.systems}
         by_seed = {name: [run.mean for run in own] for name, own in runs.items()}
-        latencies = self._time_systems(bench)
+        latencies = {
+            name: time_stage(system.stage, bench, self.latency_queries)
+            for name, system in bench.systems.items()
+            if self.latency_queries and system.stage is not None
+        }
         evaluations = {name: average_evaluations(own) for name, own in runs.items()}
         record: dict[str, Any] = {"queries": len(qrels), **_summarise(by_seed, latencies), "differences": []}
         marks: Callable[[str, str], str] | None = None
         notes, tests = list[str](), list[Table]()
-        if self.baseline in runs and len(runs) > 1:
+        if self.baseline is not None and self.baseline in runs and len(runs) > 1:
             comparison = compare_evaluations(evaluations, [self.baseline], measures=names)
             notes, marks = [describe_marks(comparison, self.baseline)], comparison.marks
             record["differences"] = record_differences(comparison)
@@ -198,14 +223,13 @@ class QualityAnalysis(Analysis):
             pairs = compare_pairs(evaluations, names, self.tests)
             notes, marks, tests = [pairs.describe_marks()], pairs.marks, [pairs.table()]
             record["tests"] = pairs.tests
-        notes += ["± is the standard deviation over the seeds of a training."] * bool(
-            record["standard_deviation"]
-        )
-        rows = _rows(record, marks)
-        timed = any(MS in row for row in (*rows.values(), *bench.published.values()))
-        columns = [*names, *[MS] * timed]
-        table = paper_table(rows, columns, bench.published, caption=self.title, notes=notes)
-        said += _describe_latency(latencies)
+        table = _table(record, marks, bench.published, caption=self.title, notes=notes)
+        if latencies:
+            busy = ""
+            if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
+                busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
+            queries = next(iter(latencies.values())).queries
+            said.append(f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}.")
         return AnalysisResult(
             (table, *tests),
             {**record, "published": bench.published},
@@ -213,19 +237,20 @@ class QualityAnalysis(Analysis):
             items=query_items(evaluations, names),
         )
 
-    def _time_systems(self, bench: Bench) -> dict[str, Latency]:
-        sample, seed, progress = self.latency_queries, bench.seed, bench.data.progress
-        return {
-            name: time_stage(system.stage, bench.judged.queries, sample=sample, seed=seed, progress=progress)
-            for name, system in bench.systems.items()
-            if sample and system.stage is not None
-        }
-
     def pool_folds(self, folds: PooledValues) -> AnalysisResult:
         """With the tests of the pooled queries."""
-        pairs = compare_items(folds.items, self.tests) if self.tests else None
-        if pairs is None:
+        first, evaluations = next(iter(folds.items.values()), {}), {}
+        qids = tuple(dict.fromkeys(qid for values in first.values() for qid in values))
+        for system, values in first.items():
+            if values.keys() == {*qids}:  # the system has been measured on each fold
+                means = {
+                    name: np.array([fmean(rows[system][qid]) for qid in qids])
+                    for name, rows in folds.items.items()
+                }
+                evaluations[system] = Evaluation(qids, means)
+        if self.tests is None or len(evaluations) < 2:
             return super().pool_folds(folds)
+        pairs = compare_pairs(evaluations, tuple(folds.items), self.tests)
         columns = {
             column: {row: {**values, "marks": pairs.marks(row, column)} for row, values in rows.items()}
             for column, rows in folds.columns.items()
@@ -256,31 +281,29 @@ def _summarise(
     }
 
 
-def _rows(
-    record: Mapping[str, Any], marks: Callable[[str, str], str] | None
-) -> dict[str, dict[str, str | Cell]]:
-    """The cells of each system: its measures, the best strong, and its time."""
-    means, rows = record["means"], dict[str, dict[str, str | Cell]]()
+def _table(
+    record: Mapping[str, Any],
+    marks: Callable[[str, str], str] | None,
+    published: Published,
+    *,
+    caption: str,
+    notes: Sequence[str],
+) -> Table:
+    """The measures of each system, the best strong, and its time, beside what a paper prints."""
+    means, deviations = record["means"], record["standard_deviation"]
+    names, rows = list(next(iter(means.values()))), dict[str, dict[str, str | Cell]]()
     for system, values in means.items():
-        spreads, rows[system] = record["standard_deviation"].get(system, {}), {}
+        spreads, rows[system] = deviations.get(system, {}), {}
         for name, mean in values.items():
             spread = f" ± {spreads[name]:.3f}" if name in spreads else ""
-            best = max(round(own[name], 3) for own in means.values())
-            is_best = round(mean, 3) == best
+            is_best = round(mean, 3) == max(round(own[name], 3) for own in means.values())
             rows[system][name] = Cell(f"{mean:.3f}{spread}", is_best, marks(system, name) if marks else "")
         if latency := record["latency_ms"].get(system):
             rows[system][MS] = f"{latency['mean']:.2f}"
-    return rows
-
-
-def _describe_latency(latencies: Mapping[str, Latency]) -> list[str]:
-    if not latencies:
-        return []
-    busy = ""
-    if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
-        busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
-    queries = next(iter(latencies.values())).queries
-    return [f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}."]
+    timed = MS in {*chain(*rows.values(), *published.values())}
+    spread = "± is the standard deviation over the seeds of a training."
+    notes = [*notes, *[spread] * bool(deviations)]
+    return paper_table(rows, ["system", *names, *[MS] * timed], published, caption=caption, notes=notes)
 
 
 def _describe_best(comparison: Comparison) -> str:

@@ -81,10 +81,9 @@ class PositionsAnalysis(Analysis):
                 record[system][name] = rows[system][f"{name} ({len(qids):,})"] = None
                 if qids:
                     values = evaluation.values[self.measure]
-                    ((low, high),) = bootstrap_intervals([values])
-                    mean = fmean(values.tolist())
-                    record[system][name] = {"mean": mean, "low": low, "high": high}
-                    rows[system][f"{name} ({len(qids):,})"] = f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+                    mean, ((least, most),) = fmean(values.tolist()), bootstrap_intervals([values])
+                    record[system][name] = {"mean": mean, "low": least, "high": most}
+                    rows[system][f"{name} ({len(qids):,})"] = f"{mean:.3f} [{least:.3f}, {most:.3f}]"
         note = (
             f"{self.measure} by the {unit} before a query's first known relevant text, with the number of "
             "queries; in brackets the 95% bootstrap interval."

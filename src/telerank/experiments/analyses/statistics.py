@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
+from pathlib import Path
 from statistics import fmean
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
 from telerank.corpus.derived.questions import PARTS, normalise
-from telerank.corpus.lengths import SPECIALS, Lengths, bin_inputs, token_counter
+from telerank.corpus.lengths import SPECIALS, Lengths, token_counter
 from telerank.corpus.statistics import OTHERS, REACH, CollectionStatistics, describe, draw_plots, read_pairs
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Published, Unavailable
@@ -59,7 +60,13 @@ class StatisticsAnalysis(Analysis):
         queries = chain.from_iterable(collection.split_queries(split) for split in collection.queries)
         # a split may be part of another, as MS MARCO's dev.small is of dev
         words = Lengths.of({query.qid: len(query.text.split()) for query in queries}.values())
-        passages = self._measure_passages(bench)
+        judged: set[str] | None = None
+        if self.passages == "judged":
+            judged = {qrel.docno for split in collection.qrels for qrel in collection.split_qrels(split)}
+        docs = collection.read_docs("counting words", data.progress, _REPORTED)
+        passages = Lengths.of(
+            len(doc.full_text.split()) for doc in docs if judged is None or doc.docno in judged
+        )
         least = collection.relevant_from if self.relevant_from is None else self.relevant_from
         relevant = [sum(grade >= least for grade in grades.values()) for grades in data.judged.qrels.values()]
         values: dict[str, float] = {
@@ -81,14 +88,6 @@ class StatisticsAnalysis(Analysis):
             (Table.of(("", data.name, PAPER), rows, caption=self.title, notes=notes, form=",.2f"),),
             {"values": values, "published": bench.published},
         )
-
-    def _measure_passages(self, bench: Bench) -> Lengths:
-        collection = bench.data.collection
-        judged: set[str] | None = None
-        if self.passages == "judged":
-            judged = {qrel.docno for split in collection.qrels for qrel in collection.split_qrels(split)}
-        docs = collection.read_docs("counting words", bench.data.progress, _REPORTED)
-        return Lengths.of(len(doc.full_text.split()) for doc in docs if judged is None or doc.docno in judged)
 
 
 RankingSetPart: TypeAlias = Literal[
@@ -129,14 +128,7 @@ class RankingSetAnalysis(Analysis):
 
         Lengths are in tokens of the first encoder that is available.
         """
-        from telerank.models.loading import locate
-
-        tokens, tokenizer = f"terms of the analyzer {bench.data.spec.analyzer}", None
-        try:
-            folder = locate(find_encoder(self.tokenizer, bench.runner.sources))
-            tokens, tokenizer = f"tokens of {folder.name}", folder / "tokenizer.json"
-        except Unavailable:
-            pass
+        tokens, tokenizer = self._find_tokenizer(bench)
         collection, progress = bench.data.collection, bench.data.progress
         statistics = describe(
             collection,
@@ -173,6 +165,16 @@ class RankingSetAnalysis(Analysis):
             tuple(notes),
         )
 
+    def _find_tokenizer(self, bench: Bench) -> tuple[str, Path | None]:
+        """What lengths are counted in, and the file of the tokenizer."""
+        from telerank.models.loading import locate
+
+        try:
+            folder = locate(find_encoder(self.tokenizer, bench.runner.sources))
+        except Unavailable:
+            return f"terms of the analyzer {bench.data.spec.analyzer}", None
+        return f"tokens of {folder.name}", folder / "tokenizer.json"
+
     def _table(
         self,
         part: RankingSetPart,
@@ -181,35 +183,11 @@ class RankingSetAnalysis(Analysis):
         published: Published,
     ) -> Table:
         """The values of a part with the published ones beside them; the lengths of texts as a histogram."""
-        pairs = {"relevant": statistics.positives, "not relevant": statistics.negatives}
-        total, rows = sum(pairs.values()), dict[str, Mapping[str, float]](splits)
-        match part:
-            case "question-lengths":
-                return statistics.questions.table("questions")
-            case "document-lengths":
-                return statistics.documents.table("documents")
-            case "question-words":
-                rows = {
-                    word.name: {"questions": word.count, "%": 100 * word.share}
-                    for word in statistics.question_words
-                }
-            case "input-lengths":
-                rows = {
-                    each.name: {"pairs": each.count, "cumulative": each.cumulative}
-                    for each in bin_inputs(statistics.inputs)
-                }
-            case "classes":
-                rows = {name: {"pairs": n, "share": n / (total or 1)} for name, n in pairs.items()}
-            case "counts":
-                lengths = {"question": statistics.questions, "document": statistics.documents}
-                counts = {
-                    "unique questions": statistics.unique_questions,
-                    "unique documents": statistics.documents.total,
-                    "question-document pairs": total,
-                    **{f"tokens of the shortest {what}": own.quantile(0) for what, own in lengths.items()},
-                    **{f"tokens of the longest {what}": own.quantile(1) for what, own in lengths.items()},
-                }
-                rows = {name: {"count": count} for name, count in counts.items()}
+        if part in ("question-lengths", "document-lengths"):
+            is_of_questions = part == "question-lengths"
+            lengths = statistics.questions if is_of_questions else statistics.documents
+            return lengths.table("questions" if is_of_questions else "documents")
+        rows: Mapping[str, Mapping[str, float]] = splits if part == "splits" else _rows(part, statistics)
 
         def show(value: float | None, column: str) -> str:
             return show_value(value, f",.{_DIGITS.get(column, 0)}f")
@@ -221,11 +199,29 @@ class RankingSetAnalysis(Analysis):
             for name, values in published.items()
             if name in rows
         }
-        return paper_table(
-            cells,
-            columns,
-            printed,
-            show,
-            corner="",
-            caption=self.title if len(self.parts) == 1 else part.replace("-", " "),
-        )
+        caption = self.title if len(self.parts) == 1 else part.replace("-", " ")
+        return paper_table(cells, ["", *columns], printed, show, caption=caption)
+
+
+def _rows(part: RankingSetPart, statistics: CollectionStatistics) -> dict[str, Mapping[str, float]]:
+    """The values of a part: a row by name, with a value for each column."""
+    pairs = {"relevant": statistics.positives, "not relevant": statistics.negatives}
+    total = sum(pairs.values())
+    match part:
+        case "question-words":
+            words = statistics.question_words
+            return {word.name: {"questions": word.count, "%": 100 * word.share} for word in words}
+        case "input-lengths":
+            bins = bin_inputs(statistics.inputs)
+            return {each.name: {"pairs": each.count, "cumulative": each.cumulative} for each in bins}
+        case "classes":
+            return {name: {"pairs": count, "share": count / (total or 1)} for name, count in pairs.items()}
+    lengths = {"question": statistics.questions, "document": statistics.documents}
+    counts = {
+        "unique questions": statistics.unique_questions,
+        "unique documents": statistics.documents.total,
+        "question-document pairs": total,
+        **{f"tokens of the shortest {what}": own.quantile(0) for what, own in lengths.items()},
+        **{f"tokens of the longest {what}": own.quantile(1) for what, own in lengths.items()},
+    }
+    return {name: {"count": count} for name, count in counts.items()}
