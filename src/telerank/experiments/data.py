@@ -156,26 +156,29 @@ def _hash_records(streams: Iterable[Callable[[], Iterable[object]]]) -> str:
     return digest.hexdigest()
 
 
-def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder: Path) -> dict[str, DataSpec]:
-    """The data to run on: those named in ``only``, also by their pool; or those of the paper that are here.
+def choose_data(
+    spec: Experiment, sources: Sources, only: Sequence[str], folder: Path
+) -> dict[str, Experiment]:
+    """The experiment on each of the data to run on, by name.
 
-    Without any it is the first that is, with the others of its pool.
+    They are those named in ``only``, also by their pool; or those of the paper that are here. Without any it
+    is the first that is, with the others of its pool.
 
     Raises CollectionError if a name is none of the experiment's, or no data is here.
     """
     spec.require_data(*sources.named)
+    chosen, alone = spec.expand(*only), {name: spec.on(name) for name in spec.data}
     here = {name: data for name, data in spec.data.items() if is_here(name, data, sources, folder)}
-    first = [data.pool or name for name, data in list(here.items())[:1]]
-    of_paper = {name: data for name, data in here.items() if data.paper}
-    chosen = of_paper or {name: here[name] for name in spec.expand(*first) if name in here}
-    if only:
-        chosen = {name: spec.data[name] for name in spec.expand(*only)}
+    pools = {name: data.pool or name for name, data in here.items()}
+    if not only:
+        chosen = [name for name, data in here.items() if data.paper]
+        chosen = chosen or [name for name in here if pools[name] == next(iter(pools.values()))]
     missing = [name for name in chosen if name not in here]
     if not chosen or missing:
         names = ", ".join(missing or spec.data)
         how = f"give {DATA[0]} NAME=PATH, or set {DATA[1]} to a folder of them"
         raise CollectionError(f"no data here for this experiment ({names}): {how}")
-    return chosen
+    return {name: alone[name] for name in chosen}
 
 
 def open_data(
@@ -185,21 +188,16 @@ def open_data(
 
     Raises CollectionError if it cannot be opened, or has too few judged queries in the split.
     """
-    data = spec.data[name]
+    data, own = spec.data[name], folder / plain_name(name)
     source = sources.find(name) or ""
     if data.bundled and not source:
         collection, source = piaf(), str(PIAF)
     else:
         if not source:
-            target = folder / plain_name(name) / data.made_as
-            if not is_made(data, target):
-                make_set(
-                    data,
-                    [open_collection(sources.find(part) or part) for part in data.made_of],
-                    target,
-                    progress,
-                )
-            source = str(target)
+            source = str(own / data.made_as)
+            if not is_made(data, Path(source)):
+                parts = [open_collection(sources.find(part) or part) for part in data.made_of]
+                make_set(data, parts, Path(source), progress)
         collection = open_collection(source)
     dev, judged = None, JudgedQueries.of(collection, data.split)
     if spec.dev is not None:
@@ -207,9 +205,7 @@ def open_data(
     elif spec.queries is not None and spec.queries < len(judged.queries):
         positions = random.Random(spec.seed).sample(range(len(judged.queries)), spec.queries)
         judged = judged.select(judged.queries[i].qid for i in positions)
-    return ExperimentData(
-        name, data, source, collection, folder / plain_name(name), judged, dev, progress, sources
-    )
+    return ExperimentData(name, data, source, collection, own, judged, dev, progress, sources)
 
 
 def is_here(name: str, data: DataSpec, sources: Sources, folder: Path | None = None) -> bool:

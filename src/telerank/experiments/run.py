@@ -63,20 +63,13 @@ def run_experiment(
     size = "-small" if options.size == SMALL_COPY else ""
     prefix = f"{plain_name(name.replace('/', '-'))}{size}"
     outcomes = []
-    for data_name in choose_data(spec, options.data, options.only, options.folder):
+    for data_name, there in choose_data(spec, options.data, options.only, options.folder).items():
         began, folder = monotonic(), options.folder / f"{prefix}-{plain_name(data_name)}"
-        there = spec.on(data_name)
         data = open_data(data_name, there, options.data, options.folder, progress)
         runner = SystemRunner(there, data, options.models, folder / "runs", options.given, options.skip)
         runner.run()
-        bench = Bench(
-            data,
-            runner.systems,
-            runner,
-            select_published(there.published, data_name),
-            there.depth,
-            there.seed,
-        )
+        published = select_published(there.published, data_name)
+        bench = Bench(data, runner.systems, runner, published, there.depth, there.seed)
         results = analyse_all(bench, there.analyses)
         seconds, systems, lacking = monotonic() - began, runner.systems, runner.lacking
         outcome = ExperimentOutcome(there, data, options.size, systems, lacking, results, folder, seconds)

@@ -81,8 +81,8 @@ class SystemRunner:
     lacking: dict[str, str] = field(default_factory=dict, init=False)
     _folders: dict[str, tuple[Path, ...]] = field(default_factory=dict)
 
-    def run(self) -> dict[str, str]:
-        """Run the systems that are available; why the others are not, by name.
+    def run(self) -> None:
+        """Run the systems that are available.
 
         Raises CollectionError if something that the user gives is not there, or of the wrong kind.
         """
@@ -95,7 +95,6 @@ class SystemRunner:
             except (Unavailable, MissingExtra) as reason:
                 self.lacking[name] = str(reason)
             self.data.progress(f"system {name}", 1, 1)
-        return self.lacking
 
     def read_stage(self, name: str, text: str, position: int = 0) -> Stage:
         """The stage of a pipeline over the systems and models of the experiment.

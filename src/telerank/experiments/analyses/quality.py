@@ -135,16 +135,19 @@ class TestedPairs:
 
     def table(self) -> Table:
         """A row for each test; a p below the level is strong."""
-        rows = [
-            {
-                **{key: test[key] for key in ("system", "other", "measure")},
-                "difference": f"{test['delta']:+.3f}",
-                "p": Cell(f"{test['p']:.4f}", strong=test["p"] < self.settings.level),
-                "p, Holm": Cell(f"{test['p_holm']:.4f}", strong=test["p_holm"] < self.settings.level),
-            }
-            for test in self.tests
-        ]
-        return Table.of_rows(rows, caption="Paired t-tests", left=3)
+        return Table.of_rows(
+            [
+                {
+                    **{key: test[key] for key in ("system", "other", "measure")},
+                    "difference": f"{test['delta']:+.3f}",
+                    "p": Cell(f"{test['p']:.4f}", strong=test["p"] < self.settings.level),
+                    "p, Holm": Cell(f"{test['p_holm']:.4f}", strong=test["p_holm"] < self.settings.level),
+                }
+                for test in self.tests
+            ],
+            caption="Paired t-tests",
+            left=3,
+        )
 
 
 def compare_pairs(
@@ -243,11 +246,13 @@ class QualityAnalysis(Analysis):
         qids = tuple(dict.fromkeys(qid for values in first.values() for qid in values))
         for system, values in first.items():
             if values.keys() == {*qids}:  # the system has been measured on each fold
-                means = {
-                    name: np.array([fmean(rows[system][qid]) for qid in qids])
-                    for name, rows in folds.items.items()
-                }
-                evaluations[system] = Evaluation(qids, means)
+                evaluations[system] = Evaluation(
+                    qids,
+                    {
+                        name: np.array([fmean(rows[system][qid]) for qid in qids])
+                        for name, rows in folds.items.items()
+                    },
+                )
         if self.tests is None or len(evaluations) < 2:
             return super().pool_folds(folds)
         pairs = compare_pairs(evaluations, tuple(folds.items), self.tests)

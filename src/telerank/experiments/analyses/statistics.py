@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import Field
 
 from telerank.corpus.derived.questions import PARTS, normalise
-from telerank.corpus.lengths import SPECIALS, Lengths, token_counter
+from telerank.corpus.lengths import SPECIALS, Lengths, bin_inputs, token_counter
 from telerank.corpus.statistics import OTHERS, REACH, CollectionStatistics, describe, draw_plots, read_pairs
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Published, Unavailable
@@ -199,8 +199,13 @@ class RankingSetAnalysis(Analysis):
             for name, values in published.items()
             if name in rows
         }
-        caption = self.title if len(self.parts) == 1 else part.replace("-", " ")
-        return paper_table(cells, ["", *columns], printed, show, caption=caption)
+        return paper_table(
+            cells,
+            ["", *columns],
+            printed,
+            show,
+            caption=self.title if len(self.parts) == 1 else part.replace("-", " "),
+        )
 
 
 def _rows(part: RankingSetPart, statistics: CollectionStatistics) -> dict[str, Mapping[str, float]]:
@@ -209,11 +214,15 @@ def _rows(part: RankingSetPart, statistics: CollectionStatistics) -> dict[str, M
     total = sum(pairs.values())
     match part:
         case "question-words":
-            words = statistics.question_words
-            return {word.name: {"questions": word.count, "%": 100 * word.share} for word in words}
+            return {
+                word.name: {"questions": word.count, "%": 100 * word.share}
+                for word in statistics.question_words
+            }
         case "input-lengths":
-            bins = bin_inputs(statistics.inputs)
-            return {each.name: {"pairs": each.count, "cumulative": each.cumulative} for each in bins}
+            return {
+                each.name: {"pairs": each.count, "cumulative": each.cumulative}
+                for each in bin_inputs(statistics.inputs)
+            }
         case "classes":
             return {name: {"pairs": count, "share": count / (total or 1)} for name, count in pairs.items()}
     lengths = {"question": statistics.questions, "document": statistics.documents}
