@@ -105,8 +105,7 @@ class TuneResult(Report, Generic[S]):
     @property
     def remarks(self) -> list[str]:
         unjudged = len(self.unjudged)
-        left_out = [f"{unjudged} queries have no judgment and were left out"] if unjudged else []
-        return [*left_out, *self.notes]
+        return [*[f"{unjudged} queries have no judgment and were left out"] * bool(unjudged), *self.notes]
 
     def tables(self) -> list[Table]:
         """The best settings, and those that a fold chose."""

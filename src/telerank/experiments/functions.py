@@ -30,7 +30,7 @@ from telerank.experiments.data import ExperimentData
 from telerank.expressions import number_text
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
-from telerank.fusion.tuning import GRIDS, WeightGrid, choose_weights
+from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.parameters import Check
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.models import Models
@@ -45,11 +45,6 @@ from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries answered at a time
 S = TypeVar("S")
-
-
-def _check_grid(name: str) -> None:
-    if name not in GRIDS:
-        raise ValueError(f"there is no grid {name!r}; known: {', '.join(GRIDS)}")
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,7 @@ class ExperimentFunctions:
         *stages: Stage,
         by: str,
         folds: int = 5,
-        grid: Annotated[str, Check(_check_grid)] = "simplex",
+        grid: Annotated[str, Check(WeightGrid)] = "simplex",
     ) -> Stage:
         """The weighted sum, with the weights that are best on ``dev``, or for each fold on the others.
 

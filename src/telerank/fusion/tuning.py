@@ -36,6 +36,12 @@ Step: TypeAlias = str | float | Fraction
 _MOST = 100_000  # points of a grid: more would take days
 _SHOWN = 10  # weights in the table of a result
 _FUSED = "fused, held out"
+_NOTES = (
+    "In sample: the best weights on all queries, measured on the same queries.",
+    "Held out: each query under weights that the other folds chose.",
+    "Oracle: each query under the weights best for itself, an upper bound of any choice.",
+    "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
+)
 
 
 def simplex(runs: int, step: Step = "0.1") -> tuple[Weights, ...]:
@@ -106,45 +112,29 @@ class FusionTuning(Report):
         return float(np.mean([values.max() for values in self.result.table.values()]))
 
     def tables(self) -> list[Table]:
-        """The best weights, and the gain from fusion."""
+        """The best weights; each run alone, the tuned weights in sample and held out, the oracle."""
         result = self.result
-        means = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])
-        rows = [[" + ".join(f"{w:.4g}" for w in weights), f"{mean:.4f}"] for weights, mean in means[:_SHOWN]]
+        best = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:_SHOWN]
         weights = Table.of(
             (" + ".join(self.alone), self.measure),
-            rows,
-            caption=f"The best {len(rows)} of {len(result.settings)} weights, in sample",
+            [[" + ".join(f"{w:.4g}" for w in weights), f"{mean:.4f}"] for weights, mean in best],
+            caption=f"The best {len(best)} of {len(result.settings)} weights, in sample",
         )
-        return [weights, self._gain_table()]
-
-    def _gain_table(self) -> Table:
-        """Each run alone, the tuned weights in sample and held out, the oracle."""
-        held_out = self.result.evaluation
-        systems = {name: alone.select(held_out.qids) for name, alone in self.alone.items()}
-        comparison = compare_evaluations(
-            {**systems, _FUSED: held_out}, [*self.alone], measures=[self.measure]
-        )
+        systems = {name: alone.select(result.evaluation.qids) for name, alone in self.alone.items()}
+        systems[_FUSED] = result.evaluation
+        comparison = compare_evaluations(systems, [*self.alone], measures=[self.measure])
         means = {name: evaluation.mean[self.measure] for name, evaluation in self.alone.items()}
-        means["fused, in sample"] = self.result.best_dev
+        means["fused, in sample"] = result.best_dev
         rows: list[list[str | Cell]] = [[name, "", f"{mean:.4f}", "", ""] for name, mean in means.items()]
         for i, name in enumerate(self.alone):
             row = comparison.difference(_FUSED, name, self.measure)
-            value = Cell(f"{self.result.held_out:.4f}" if i == 0 else "", strong=True)
+            value = Cell(f"{result.held_out:.4f}" if i == 0 else "", strong=True)
             interval = f"{row.delta:+.4f} [{row.low:+.4f}, {row.high:+.4f}]"
             rows.append([_FUSED if i == 0 else "", name, value, interval, show_p(row.p_holm)])
         rows.append(["fused, oracle", "", f"{self.oracle:.4f}", "", ""])
-        return Table.of(
-            ("", "against", self.measure, "difference", "p"),
-            rows,
-            caption="What fusion is worth",
-            notes=(
-                "In sample: the best weights on all queries, measured on the same queries.",
-                "Held out: each query under weights that the other folds chose.",
-                "Oracle: each query under the weights best for itself, an upper bound of any choice.",
-                "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
-            ),
-            left=2,
-        )
+        columns = ("", "against", self.measure, "difference", "p")
+        gain = Table.of(columns, rows, caption="What fusion is worth", notes=_NOTES, left=2)
+        return [weights, gain]
 
     @property
     def remarks(self) -> list[str]:

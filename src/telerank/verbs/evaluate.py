@@ -96,20 +96,22 @@ class RunEvaluations(Report):
         return describe_gaps(self.evaluations)
 
     def record(self) -> dict[str, Any]:
-        runs = [
-            {
-                "run": name,
-                **({"by_depth": self.curves[name]} if self.depths else {"mean": evaluation.mean}),
-                "missing": evaluation.missing,
-                "unanswerable": evaluation.unanswerable,
-                "unjudged": evaluation.unjudged,
-                **({"per_query": evaluation.by_query()} if self.per_query else {}),
-            }
-            for name, evaluation in self.evaluations.items()
-        ]
-        queries = len(next(iter(self.evaluations.values())).qids)
-        depths = {"depths": self.depths} if self.depths else {}
-        return {"qrels": self.source, "queries": queries, **depths, "runs": runs}
+        return {
+            "qrels": self.source,
+            "queries": len(next(iter(self.evaluations.values())).qids),
+            **({"depths": self.depths} if self.depths else {}),
+            "runs": [
+                {
+                    "run": name,
+                    **({"by_depth": self.curves[name]} if self.depths else {"mean": evaluation.mean}),
+                    "missing": evaluation.missing,
+                    "unanswerable": evaluation.unanswerable,
+                    "unjudged": evaluation.unjudged,
+                    **({"per_query": evaluation.by_query()} if self.per_query else {}),
+                }
+                for name, evaluation in self.evaluations.items()
+            ],
+        }
 
     def plot(self) -> Figure:
         """Plot each measure by depth, a line for each run."""
