@@ -68,7 +68,6 @@ class Comparison(Report):
     measures: tuple[str, ...]
     differences: tuple[Difference, ...]
     level: float
-    confidence: float
 
     @property
     def queries(self) -> int:
@@ -122,7 +121,6 @@ def compare_evaluations(
     *,
     measures: Sequence[str] | None = None,
     level: float = 0.05,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
     """Compare each system with each baseline by each measure (default: all that were computed).
@@ -153,7 +151,7 @@ def compare_evaluations(
         zero_noise(evaluations[system].values[name] - evaluations[baseline].values[name])
         for system, baseline, name in pairs
     ]
-    intervals = bootstrap_intervals(rows, confidence=confidence, seed=seed)
+    intervals = bootstrap_intervals(rows, seed=seed)
     p_values = list(map(paired_t, rows))
     corrected: list[float] = []
     for baseline in baselines:  # one family of tests after another, in the order of the pairs
@@ -162,7 +160,7 @@ def compare_evaluations(
     differences = [
         _difference(evaluations, *each) for each in zip(pairs, rows, intervals, tests, strict=True)
     ]
-    return Comparison(evaluations, tuple(baselines), names, tuple(differences), level, confidence)
+    return Comparison(evaluations, tuple(baselines), names, tuple(differences), level)
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -189,7 +187,7 @@ def difference_table(comparison: Comparison, baseline: str) -> Table:
             "delta %": show_value(row.percent, "+.1f"),
             "p": show_p(row.p_holm),
             "d": show_value(row.effect, "+.2f"),
-            f"{100 * comparison.confidence:g}% interval": f"[{row.low:+.4f}, {row.high:+.4f}]",
+            "95% interval": f"[{row.low:+.4f}, {row.high:+.4f}]",
             "+/=/-": f"{row.wins}/{row.ties}/{row.losses}",
         }
         for row in comparison.differences

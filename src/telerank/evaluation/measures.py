@@ -84,10 +84,9 @@ class Evaluation:
 
     def by_query(self) -> dict[str, dict[str, float]]:
         """The values by qid and measure."""
-        columns = [values.tolist() for values in self.values.values()]
+        rows = zip(*(values.tolist() for values in self.values.values()), strict=True)
         return {
-            qid: dict(zip(self.values, row, strict=True))
-            for qid, row in zip(self.qids, zip(*columns, strict=True), strict=True)
+            qid: dict(zip(self.values, row, strict=True)) for qid, row in zip(self.qids, rows, strict=True)
         }
 
     def select(self, qids: Iterable[str]) -> Evaluation:

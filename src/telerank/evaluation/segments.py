@@ -104,9 +104,7 @@ def top_segment(scores: Sequence[float] | np.ndarray[Any, Any]) -> int:
     return int(np.argmax(np.asarray(scores)))
 
 
-def measure_segments(
-    choices: Iterable[SegmentChoice], *, confidence: float = 0.95, seed: int = 0
-) -> SegmentPrecision:
+def measure_segments(choices: Iterable[SegmentChoice], *, seed: int = 0) -> SegmentPrecision:
     """P@1 of choices, with a percentile interval from 10,000 bootstrap samples of the queries.
 
     Queries are drawn with all of their pairs. Raises ValueError without choices.
@@ -117,7 +115,7 @@ def measure_segments(
     numbers: dict[str, int] = {}
     query = np.array([numbers.setdefault(choice.qid, len(numbers)) for choice in judged])
     right = np.bincount(query, [choice.right for choice in judged])
-    ((low, high),) = bootstrap_intervals([right], np.bincount(query), confidence=confidence, seed=seed)
+    ((low, high),) = bootstrap_intervals([right], np.bincount(query), seed=seed)
     return SegmentPrecision(
         pairs=len(judged),
         queries=len(numbers),
@@ -127,5 +125,4 @@ def measure_segments(
         chance=float(np.mean([choice.chance for choice in judged])),
         first=float(np.mean([choice.first for choice in judged])),
         reachable=float(np.mean([choice.chance > 0 for choice in judged])),
-        confidence=confidence,
     )

@@ -271,8 +271,8 @@ def compare_answers(
     for baseline in baselines:
         if _stem(baseline) not in known and baseline not in known:
             raise CollectionError(f"the baseline {baseline} is none of the systems: {', '.join(known)}")
-    chosen = [baseline if baseline in known else _stem(baseline) for baseline in baselines]
-    return evaluations.compare(list(dict.fromkeys(chosen)), level=level)
+    chosen = dict.fromkeys(baseline if baseline in known else _stem(baseline) for baseline in baselines)
+    return compare_evaluations(evaluations.final, list(chosen) or known[:1], level=level)
 
 
 def read_gold(data: str | Path | Collection, split: str | None = None) -> GoldAnswers:

@@ -16,7 +16,6 @@ import numpy as np
 
 from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
-from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import Evaluation
 from telerank.evaluation.report import describe_gaps, means_table, query_table
 from telerank.show.report import Report
@@ -242,13 +241,6 @@ class AnswerEvaluations(Report):
             )
             for name, own in self.evaluations.items()
         }
-
-    def compare(self, baselines: Sequence[str] = (), *, level: float = 0.05) -> Comparison:
-        """The differences of the systems from baselines (default: the first), with their significance.
-
-        Raises ValueError if a baseline is none of the systems.
-        """
-        return compare_evaluations(self.final, list(baselines) or list(self.evaluations)[:1], level=level)
 
     def tables(self) -> list[Table]:
         final = self.final
