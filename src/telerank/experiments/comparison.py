@@ -80,21 +80,14 @@ System: TypeAlias = Stage | Iterable[Ranking]
 Node: TypeAlias = tuple[tuple[Stage, ...], Stage]
 
 
-@dataclass(frozen=True, eq=False)
-class SystemRun:
+class SystemRun(tuple[Ranking, ...]):
     """The rankings of one system, in the order of the queries."""
 
-    rankings: tuple[Ranking, ...]
+    __slots__ = ()
 
     def save(self, path: str | Path) -> None:
         """Write them as a TREC run file; ``.gz`` packs it."""
-        write_run(path, self.rankings)
-
-    def __iter__(self) -> Iterator[Ranking]:
-        return iter(self.rankings)
-
-    def __len__(self) -> int:
-        return len(self.rankings)
+        write_run(path, self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +200,7 @@ def compare_systems(
     )
     return ExperimentResult(
         comparison,
-        {name: SystemRun(tuple(runs[name])) for name in systems},
+        {name: SystemRun(runs[name]) for name in systems},
         {name: 1000.0 * seconds[name] / max(1, len(judged.queries)) for name in systems},
     )
 

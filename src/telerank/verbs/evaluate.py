@@ -15,7 +15,14 @@ from telerank.errors import CollectionError
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.answers.report import AnswerEvaluations
-from telerank.evaluation.compare import Comparison, compare_evaluations
+from telerank.evaluation.compare import (
+    Comparison,
+    compare_evaluations,
+    depth_table,
+    describe_gaps,
+    means_table,
+    query_table,
+)
 from telerank.evaluation.measures import (
     Evaluation,
     MeasureNames,
@@ -24,7 +31,6 @@ from telerank.evaluation.measures import (
     parse_measures,
     require_means,
 )
-from telerank.evaluation.report import depth_table, describe_gaps, means_table, query_table
 from telerank.parameters import Flags, Help, Level, Measures, RelevanceLevel
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress

@@ -16,8 +16,8 @@ import numpy as np
 
 from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
+from telerank.evaluation.compare import describe_gaps, means_table, query_table
 from telerank.evaluation.measures import Evaluation
-from telerank.evaluation.report import describe_gaps, means_table, query_table
 from telerank.show.report import Report
 from telerank.show.tables import Table
 
