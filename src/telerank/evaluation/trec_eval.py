@@ -122,12 +122,6 @@ class TrecMeasure:
         return tuple(float(piece.rpartition("=")[2]) for piece in pieces)
 
     @property
-    def gains(self) -> dict[int, float]:
-        """The gains by grade."""
-        grades = [int(piece.partition("=")[0]) for piece in self.parameters.split(",")]
-        return dict(zip(grades, self.numbers, strict=True))
-
-    @property
     def family(self) -> str:
         """The name without cutoffs and settings, as trec_eval has it."""
         return SYNONYMS.get(self.name, self.name)
@@ -313,7 +307,8 @@ def _count_relevant(
 
 def _ndcg(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
     """Graded documents gain what their grade does, by default the grade itself; others gain nothing."""
-    gains = measure.gains
+    graded = (int(piece.partition("=")[0]) for piece in measure.parameters.split(","))
+    gains = dict(zip(graded, measure.numbers, strict=True))
     gain_of = {docno: gains.get(grade, grade) for docno, grade in grades.items() if grade >= 0}
     ideal = _discounted(sorted((gain for gain in gain_of.values() if gain > 0), reverse=True))
     return _discounted([gain_of.get(docno, 0.0) for docno in docnos]) / ideal if ideal > 0 else 0.0

@@ -34,18 +34,11 @@ from telerank.stage import Stage
 _WARM_UP = 5  # queries that run first and are not counted: kernels are compiled, files are read
 
 
-@dataclass(frozen=True)
-class Latency:
-    """Milliseconds of wall time per query, one query after another: not the throughput of a batch."""
+def time_stage(stage: Stage, bench: Bench, sample: int) -> dict[str, float]:
+    """Milliseconds of wall time of single queries, one after another: not the throughput of a batch.
 
-    mean: float
-    median: float
-    p99: float
-    queries: int
-
-
-def time_stage(stage: Stage, bench: Bench, sample: int) -> Latency:
-    """Time a stage on queries drawn by the seed of the experiment, after a few that are not counted."""
+    The queries are drawn by the seed of the experiment; a few that run before them are not counted.
+    """
     queries = list(bench.judged.queries)
     drawn = random.Random(bench.seed).sample(queries, min(sample, len(queries)))
     for query in drawn[:_WARM_UP]:
@@ -57,8 +50,8 @@ def time_stage(stage: Stage, bench: Bench, sample: int) -> Latency:
         times.append(1000.0 * (time.perf_counter() - start))
         bench.data.progress("timing", done, len(drawn))
     values = np.array(times)
-    mean, median, p99 = values.mean(), np.median(values), np.percentile(values, 99)
-    return Latency(float(mean), float(median), float(p99), len(drawn))
+    quantiles = {"median": float(np.median(values)), "p99": float(np.percentile(values, 99))}
+    return {"mean": float(values.mean()), **quantiles, "queries": len(drawn)}
 
 
 class PairedTests(Section):
@@ -231,7 +224,7 @@ class QualityAnalysis(Analysis):
             busy = ""
             if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
                 busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
-            queries = next(iter(latencies.values())).queries
+            queries = next(iter(latencies.values()))["queries"]
             said.append(f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}.")
         return AnalysisResult(
             (table, *tests),
@@ -267,22 +260,24 @@ class QualityAnalysis(Analysis):
 
 
 def _summarise(
-    by_seed: Mapping[str, Sequence[Mapping[str, float]]], latencies: Mapping[str, Latency]
+    by_seed: Mapping[str, Sequence[Mapping[str, float]]], latencies: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Any]:
     """The means of the systems over their seeds, with standard deviations, and their times."""
-    several = {system: seeds for system, seeds in by_seed.items() if len(seeds) > 1}
-    means, deviations = (
-        {
-            system: {name: summary(mean[name] for mean in seeds) for name in seeds[0]}
-            for system, seeds in own.items()
+
+    def over_seeds(
+        summary: Callable[[list[float]], float], runs: Mapping[str, Sequence[Mapping[str, float]]]
+    ) -> dict[str, dict[str, float]]:
+        return {
+            system: {name: summary([mean[name] for mean in seeds]) for name in seeds[0]}
+            for system, seeds in runs.items()
         }
-        for summary, own in ((fmean, by_seed), (stdev, several))
-    )
+
+    several = {system: seeds for system, seeds in by_seed.items() if len(seeds) > 1}
     return {
-        "means": means,
-        "standard_deviation": deviations,
+        "means": over_seeds(fmean, by_seed),
+        "standard_deviation": over_seeds(stdev, several),
         "by_seed": several,
-        "latency_ms": {name: asdict(latency) for name, latency in latencies.items()},
+        "latency_ms": latencies,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -122,37 +122,30 @@ def draw_choices(
     docs = ((doc.docno, doc.text) for doc in bench.data.collection.docs() if doc.docno in cut)
     analyzer = Analyzer.parse(bench.data.spec.analyzer)
     terms = {docno: [Counter(analyzer(text[begin:end])) for begin, end in cut[docno]] for docno, text in docs}
-    weights = SegmentWeights.of(terms)
+    score = weigh_segments(terms)
     for pair in pairs:
         words = list(analyzer(pair.query.text))
-        scores = [weights.score(words, segment) for segment in terms[pair.docno]]
-        choose(BM25, pair, cut[pair.docno], scores)
+        choose(BM25, pair, cut[pair.docno], [score(words, segment) for segment in terms[pair.docno]])
     return choices
 
 
-@dataclass(frozen=True)
-class SegmentWeights:
-    """What BM25 needs to know of all segments: how many have each term, their number and mean length."""
+def weigh_segments(
+    terms: Mapping[str, Sequence[Counter[str]]],
+) -> Callable[[Sequence[str], Counter[str]], float]:
+    """BM25 of the words of a query in a segment, each of all these segments being a document."""
+    every = [segment for segments in terms.values() for segment in segments]
+    frequency = Counter(term for segment in every for term in segment)
+    average = sum(map(Counter.total, every)) / max(len(every), 1) or 1.0
 
-    frequency: Counter[str]
-    count: int
-    average: float
-
-    @classmethod
-    def of(cls, terms: Mapping[str, Sequence[Counter[str]]]) -> SegmentWeights:
-        every = [segment for segments in terms.values() for segment in segments]
-        average = sum(map(Counter.total, every)) / max(len(every), 1) or 1.0
-        return cls(Counter(term for segment in every for term in segment), len(every), average)
-
-    def score(self, words: Sequence[str], segment: Counter[str]) -> float:
-        """BM25 of a segment."""
-        score, length = 0.0, _K1 * (1 - _B + _B * segment.total() / self.average)
+    def score(words: Sequence[str], segment: Counter[str]) -> float:
+        total, length = 0.0, _K1 * (1 - _B + _B * segment.total() / average)
         for term in words:
             if term in segment:
-                have = self.frequency[term]
-                rarity = math.log1p((self.count - have + 0.5) / (have + 0.5))
-                score += rarity * segment[term] / (segment[term] + length)
-        return score
+                rarity = math.log1p((len(every) - frequency[term] + 0.5) / (frequency[term] + 0.5))
+                total += rarity * segment[term] / (segment[term] + length)
+        return total
+
+    return score
 
 
 class SegmentsAnalysis(SegmentPrecisionAnalysis):
