@@ -133,12 +133,9 @@ class SystemRunner:
         if name not in self.spec.trained:
             known = ", ".join(self.spec.trained) or "none"
             raise CollectionError(f"an analysis names the model {name!r}; the experiment trains: {known}")
-        config = self.trainer.configure(name, self.trainer.seeds(name)[0])
-        if self.spec.trained[name].train != "reranker":
-            raise CollectionError(
-                f"{name} is trained as a {self.spec.trained[name].train}, not as a re-ranker"
-            )
-        return cast("RerankerTraining", config)
+        if (kind := self.spec.trained[name].train) != "reranker":
+            raise CollectionError(f"{name} is trained as a {kind}, not as a re-ranker")
+        return cast("RerankerTraining", self.trainer.configure(name, self.trainer.seeds(name)[0]))
 
     def find_checkpoint(self, name: str) -> str:
         """The folder of a re-ranker: as it is given, or as the first seed has trained it.

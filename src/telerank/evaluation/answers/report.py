@@ -312,8 +312,7 @@ def no_answer_tables(scores: Mapping[str, Sequence[NoAnswerScores]]) -> list[Tab
     tables = [Table.of_rows(rows, caption="With and without an answer", notes=[note], left=2)]
     if best:
         note = "Chosen on these very questions, as by SQuAD 2.0's script: a limit, not an estimate."
-        caption = "Best thresholds of no-answer"
-        tables.append(Table.of_rows(best, caption=caption, notes=[note], left=2))
+        tables.append(Table.of_rows(best, caption="Best thresholds of no-answer", notes=[note], left=2))
     return tables
 
 

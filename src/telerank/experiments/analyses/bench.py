@@ -39,8 +39,8 @@ class Bench:
 
         ``seed`` is the number of the training, for a system that has several runs.
         """
-        rankings = read_rankings(self.systems[name].run(seed), self.judged.queries)
-        return (ranking.cut(self.depth) for ranking in rankings)
+        run = self.systems[name].run(seed)
+        return (ranking.cut(self.depth) for ranking in read_rankings(run, self.judged.queries))
 
     def measure(self, name: str, measures: Sequence[str], qrels: Qrels | None = None) -> list[Evaluation]:
         """The evaluation of a system's run of each seed, by default over all queries that measure."""

@@ -98,8 +98,9 @@ class RerankingAnalysis(Analysis):
             if count
         ]
         texts = f"{self.measure} of the first n, re-ranked; {name}", f"{self.measure}, re-ranked"
-        values = {"reranker": name, "unscored": unscored}
-        return _make_result(bench, self, curves, self.measure, texts, notes=notes, **values)
+        return _make_result(
+            bench, self, curves, self.measure, texts, notes=notes, reranker=name, unscored=unscored
+        )
 
     def _measure(self, bench: Bench, system: str, name: str) -> list[RerankingByDepth]:
         """What a re-ranker makes of a system, for each seed of either."""
@@ -166,8 +167,10 @@ class ConsistencyAnalysis(Analysis):
             for system, (first, *_) in measured.items()
             if first.unknown
         ]
-        texts, values = (f"Consistency factor with {name}", "consistency factor"), {"reference": name}
-        return _make_result(bench, self, curves, self.kind, texts, notes=notes, **values, largest=largest)
+        texts = f"Consistency factor with {name}", "consistency factor"
+        return _make_result(
+            bench, self, curves, self.kind, texts, notes=notes, reference=name, largest=largest
+        )
 
 
 def _make_result(

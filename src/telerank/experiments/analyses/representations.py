@@ -135,8 +135,9 @@ class EmbeddingsAnalysis(Analysis):
             known = ", ".join(collection.pools) or "none"
             raise Unavailable(f"{collection.name} has no pool {pool}; it has: {known}")
         source = open_candidates(collection, pool, bench.data.split)
-        classes = {"relevant": self.pairs, "others": self.pairs}
-        drawn = draw_by_class(source, **classes, seed=bench.seed, progress=progress)
+        drawn = draw_by_class(
+            source, relevant=self.pairs, others=self.pairs, seed=bench.seed, progress=progress
+        )
         embeddings = compare_embeddings(
             list(models.values()),
             drawn,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, ClassVar, Literal, TypeAlias
@@ -57,9 +56,12 @@ class StatisticsAnalysis(Analysis):
         if self.candidates not in bench.systems:
             raise Unavailable(f"it needs {self.candidates}")
         collection, data = bench.data.collection, bench.data
-        queries = chain.from_iterable(collection.split_queries(split) for split in collection.queries)
-        # a split may be part of another, as MS MARCO's dev.small is of dev
-        words = Lengths.of({query.qid: len(query.text.split()) for query in queries}.values())
+        queries = {  # by qid: a split may be part of another, as MS MARCO's dev.small is of dev
+            query.qid: len(query.text.split())
+            for split in collection.queries
+            for query in collection.split_queries(split)
+        }
+        words = Lengths.of(queries.values())
         judged: set[str] | None = None
         if self.passages == "judged":
             judged = {qrel.docno for split in collection.qrels for qrel in collection.split_qrels(split)}
