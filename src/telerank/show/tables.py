@@ -147,14 +147,15 @@ class _FittedTable:
         room, table = options.max_width, self.table
         broken = sum(_widths(table, broken=False)) > room
         excess = sum(_widths(table, broken=broken)) - room
-        slack = [wide - least for wide, least in zip(_widths(table, broken=True), _least(table), strict=True)]
+        wide, least = (_widths(table, broken=True, separator=separator) for separator in ("\n", None))
+        slack = [width - minimum for width, minimum in zip(wide, least, strict=True)]
         if excess <= 0:
             yield _grid(table, broken=broken)
         elif table.left >= len(table.columns):
             yield _grid(table, broken=True, narrow=_wrapped_widths(table, room))
         elif excess <= max(slack):
             i = slack.index(max(slack))
-            yield _grid(table, broken=True, narrow={i: _widths(table, broken=True)[i] - _GAP - excess})
+            yield _grid(table, broken=True, narrow={i: wide[i] - _GAP - excess})
         else:
             yield from (_grid(part, broken=True) for part in _parts(table, room))
 
@@ -199,16 +200,12 @@ def _select(table: Table, columns: Sequence[int]) -> Table:
     )
 
 
-def _widths(table: Table, *, broken: bool) -> list[int]:
+def _widths(table: Table, *, broken: bool, separator: str | None = "\n") -> list[int]:
+    """The width of each column, with ``separator`` None if it is wrapped at every space."""
     columns = [_aligned(table, i, broken=broken) for i in range(len(table.columns))]
-    return [max(len(line) for text in column for line in text.split("\n")) + _GAP for column in columns]
-
-
-def _least(table: Table) -> list[int]:
-    """The width of each column if it is wrapped at every space."""
-    columns = [_aligned(table, i, broken=True) for i in range(len(table.columns))]
     return [
-        max((len(word) for text in column for word in text.split()), default=0) + _GAP for column in columns
+        max((len(part) for text in column for part in text.split(separator)), default=0) + _GAP
+        for column in columns
     ]
 
 
@@ -217,7 +214,7 @@ def _wrapped_widths(table: Table, room: int) -> dict[int, int]:
 
     What the longest words leave goes to the first columns, up to their longest texts.
     """
-    least = _least(table)
+    least = _widths(table, broken=True, separator=None)
     spare = room - sum(least)
     widths: dict[int, int] = {}
     for i, whole in enumerate(_widths(table, broken=True) if spare >= 0 else ()):
