@@ -299,13 +299,12 @@ def depth_table(
     curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], *, caption: str = ""
 ) -> Table:
     """``curves[system][measure]`` holds a mean per depth: a row per system and measure."""
-    heads = ("system", "measure", *(f"@{depth}" for depth in depths))
     rows = [
         (system, name, *values)  # with three digits eight depths fit into 80 columns
         for system, measured in curves.items()
         for name, values in measured.items()
     ]
-    return Table.of(heads, rows, caption=caption, left=2)
+    return Table.of(("system", "measure", *(f"@{depth}" for depth in depths)), rows, caption=caption, left=2)
 
 
 def columns_table(

@@ -116,9 +116,11 @@ class ExperimentData:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of things by name: documents, queries."""
-        documents = self.collection.size or len(self.index())
-        choosing = {} if self.dev is None else {"queries that choose": len(self.dev.queries)}
-        return {"documents": documents, "judged queries": len(self.judged.queries), **choosing}
+        return {
+            "documents": self.collection.size or len(self.index()),
+            "judged queries": len(self.judged.queries),
+            **({} if self.dev is None else {"queries that choose": len(self.dev.queries)}),
+        }
 
     def index(self, analyzer: str | None = None) -> Index:
         """The index with an analyzer, by default that of the data.

@@ -133,8 +133,7 @@ class FusionTuning(Report):
             rows.append([_FUSED if i == 0 else "", name, value, interval, show_p(row.p_holm)])
         rows.append(["fused, oracle", "", f"{self.oracle:.4f}", "", ""])
         columns = ("", "against", self.measure, "difference", "p")
-        gain = Table.of(columns, rows, caption="What fusion is worth", notes=_NOTES, left=2)
-        return [weights, gain]
+        return [weights, Table.of(columns, rows, caption="What fusion is worth", notes=_NOTES, left=2)]
 
     @property
     def remarks(self) -> list[str]:

@@ -88,10 +88,15 @@ class DiffusionReport(Report):
             for kind in KINDS
             for name, model in self.checkpoints.items()
         ]
-        columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
         pairs = count_noun(next(iter(self.checkpoints.values())).pairs, "pair")
-        caption = f"Diffusion of information in {pairs} of {self.drawn['collection']}"
-        return [Table.of(columns, rows, caption=caption, left=2)]
+        return [
+            Table.of(
+                ("cosines", "model", "number", "mean", "25 %", "median", "75 %"),
+                rows,
+                caption=f"Diffusion of information in {pairs} of {self.drawn['collection']}",
+                left=2,
+            )
+        ]
 
     @property
     def remarks(self) -> list[str]:

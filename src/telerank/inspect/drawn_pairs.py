@@ -66,8 +66,12 @@ class CandidateLists:
 
     def record(self, seed: int) -> dict[str, object]:
         """What a report says about pairs that were drawn by a seed."""
-        record = {"collection": self.collection.name, "split": self.split}
-        return {**record, "candidates": self.name, "seed": seed}
+        return {
+            "collection": self.collection.name,
+            "split": self.split,
+            "candidates": self.name,
+            "seed": seed,
+        }
 
 
 def open_candidates(

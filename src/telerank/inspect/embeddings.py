@@ -81,11 +81,14 @@ class Embedding:
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
-        maps = [
-            {"dimensions": points.shape[1], **asdict(separation), "points": points.tolist()}
-            for separation, points in zip(self.in_maps, self.maps, strict=True)
-        ]
-        return {"width": self.width, **asdict(self.separation), "maps": maps}
+        return {
+            "width": self.width,
+            **asdict(self.separation),
+            "maps": [
+                {"dimensions": points.shape[1], **asdict(separation), "points": points.tolist()}
+                for separation, points in zip(self.in_maps, self.maps, strict=True)
+            ],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +115,7 @@ class EmbeddingsReport(Report):
             f"agreement: of the {neighbours} nearest pairs, the share of a pair's own class; 0.5 by chance.",
         ]
         columns = ("model", "space (dimensions)", "silhouette", "agreement")
-        caption = f"{relevant:,} relevant and {others}"
-        return [Table.of(columns, rows, caption=caption, notes=notes, left=2)]
+        return [Table.of(columns, rows, caption=f"{relevant:,} relevant and {others}", notes=notes, left=2)]
 
     @property
     def remarks(self) -> list[str]:
@@ -124,10 +126,11 @@ class EmbeddingsReport(Report):
         ]
 
     def record(self) -> dict[str, object]:
-        pairs = [{"qid": pair.qid, "docno": pair.docno, "relevant": pair.relevant} for pair in self.pairs]
         return {
             **self.drawn,
-            "pairs": pairs,
+            "pairs": [
+                {"qid": pair.qid, "docno": pair.docno, "relevant": pair.relevant} for pair in self.pairs
+            ],
             "checkpoints": {name: embedding.record() for name, embedding in self.checkpoints.items()},
         }
 

@@ -68,9 +68,14 @@ class Gates(Report):
             missing = ["not read"] * (self.episodes - len(cells))
             rows.append([" ".join(sentence.text.split()), *cells, *missing])
         columns = ("sentence", *map(str, range(1, self.episodes + 1)))
-        caption = f"{self.query}  (logit {self.logit:.4f})"
-        notes = [f"{count_noun(self.cut, 'token')} too many: not read"] * bool(self.cut)
-        return [Table.of(columns, rows, caption=caption, notes=notes)]
+        return [
+            Table.of(
+                columns,
+                rows,
+                caption=f"{self.query}  (logit {self.logit:.4f})",
+                notes=[f"{count_noun(self.cut, 'token')} too many: not read"] * bool(self.cut),
+            )
+        ]
 
     def record(self) -> dict[str, object]:
         return asdict(self)

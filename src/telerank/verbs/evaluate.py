@@ -152,8 +152,7 @@ def evaluate(
         measures = MEASURES_BY_DEPTH if depths else MEASURES
     expanded = expand_measures(measures, depths, relevance_level) if depths else {}
     names = [*chain(*expanded.values())] if depths else parse_measures(measures, relevance_level)
-    evaluations = measure_runs(runs, names, progress=progress)
-    return RunEvaluations(evaluations, runs.source, tuple(depths), expanded)
+    return RunEvaluations(measure_runs(runs, names, progress=progress), runs.source, tuple(depths), expanded)
 
 
 def compare(

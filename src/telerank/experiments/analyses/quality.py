@@ -50,8 +50,12 @@ def time_stage(stage: Stage, bench: Bench, sample: int) -> dict[str, float]:
         times.append(1000.0 * (time.perf_counter() - start))
         bench.data.progress("timing", done, len(drawn))
     values = np.array(times)
-    quantiles = {"median": float(np.median(values)), "p99": float(np.percentile(values, 99))}
-    return {"mean": float(values.mean()), **quantiles, "queries": len(drawn)}
+    return {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "p99": float(np.percentile(values, 99)),
+        "queries": len(drawn),
+    }
 
 
 class PairedTests(Section):
