@@ -62,8 +62,10 @@ def fuse(
                 yield fusion(rankings)
 
     def settings() -> dict[str, object]:
-        sources = [str(run) if isinstance(run, str | Path) else name for name, run in by_name.items()]
-        return {**asdict(fusion), "runs": sources}
+        return {
+            **asdict(fusion),
+            "runs": [str(run) if isinstance(run, str | Path) else name for name, run in by_name.items()],
+        }
 
     def describe() -> list[str]:
         some = {name: f"{count} of {queries} queries" for name, count in lacking.items() if count}
@@ -130,6 +132,7 @@ def combine(
     with show_progress(progress) as shown:
         matrix = combine_runs(rankings, runs.qrels, measures, fusion=fusion, progress=shown)
     for name in runs.runs:
-        judged = matrix.queries - matrix.missing[name]
-        runs.check_judged(name, judged=judged, first=next(iter(matrix.unjudged[name]), None))
+        runs.check_judged(
+            name, judged=matrix.queries - matrix.missing[name], first=next(iter(matrix.unjudged[name]), None)
+        )
     return replace(matrix, level=level)
