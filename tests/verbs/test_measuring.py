@@ -81,7 +81,7 @@ def test_pairs_of_runs_are_combined_and_weights_are_tuned_on_any_grid():
         "third: 1 queries are not in the qrels: they do not count",
     ]
     tuning = tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid("square", "1"))
-    assert (tuning.result.held_out, len(tuning.result.settings)) == (1.0, 3)
+    assert (tuning.held_out, len(tuning.result.settings)) == (1.0, 3)
     with pytest.raises(CollectionError, match="step: 1 must be a multiple of the step"):
         tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid(step="0.3"))
 
