@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, BinaryIO
 
+# Ending of the name of what is being written.
 DRAFT = ".writing"
-"""Ending of the name of what is being written."""
 _REPLACED = f".old{DRAFT}"
 
 

@@ -36,8 +36,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+# From those that bind least tightly on.
 _OPERATORS = ((">>",), ("+",), ("*", "%"))
-"""From those that bind least tightly on."""
 _DEEPEST = 100  # brackets within brackets
 _CONTEXT = 40  # characters of the text that an error shows
 

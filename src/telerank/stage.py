@@ -26,8 +26,8 @@ import numpy as np
 from telerank.expressions import number_text
 from telerank.types import Explanation, Phrase, Query, Ranking
 
+# How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``.
 CHAIN, SUM, PRODUCT, CALL = range(4)
-"""How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``."""
 
 
 class Stage(ABC):

@@ -54,8 +54,8 @@ class Trial:
 
 
 Law: TypeAlias = Callable[[Trial], None]
+# All laws; each raises AssertionError if a stage breaks it.
 LAWS: list[Law] = []
-"""All laws; each raises AssertionError if a stage breaks it."""
 
 
 def _law(check: Law) -> Law:

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 Scores: TypeAlias = npt.NDArray[np.float64]
+# ``qrels[qid][docno] -> grade``.
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
-"""``qrels[qid][docno] -> grade``."""
+# telerank's own limits of grades: measures keep a count for each grade up to the highest.
 LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
-"""telerank's own limits of grades: measures keep a count for each grade up to the highest."""
+# What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``.
 PASSAGE = "#"
-"""What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``."""
+# Progress callback: ``(label, done, total or None)``.
 Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Progress callback: ``(label, done, total or None)``."""
+# A callback; None: bars on standard error if that is a terminal; False: nothing.
 ProgressSetting: TypeAlias = Progress | Literal[False] | None
-"""A callback; None: bars on standard error if that is a terminal; False: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

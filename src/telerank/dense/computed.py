@@ -17,8 +17,8 @@ from telerank.models.precision import Precision, device_of, resolve_precision
 from telerank.models.precision import precision as open_precision
 from telerank.types import Progress, silent
 
+# ``input_ids`` and ``attention_mask``, both (B, L) -> vectors, (B, D).
 Encode: TypeAlias = Callable[[Mapping[str, Tensor]], Tensor]
-"""``input_ids`` and ``attention_mask``, both (B, L) -> vectors, (B, D)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from telerank.errors import IndexFault
-from telerank.stored import MANIFEST, Manifest, StoredFile, parse_entries, parse_files
+from telerank.stored import MANIFEST, Manifest, StoredFile
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class VectorManifest(Manifest):
     finished: bool = False
     kind: str = "vectors"
     format: int = 1
-    parsers: ClassVar = {"shards": partial(parse_entries, VectorShardEntry), "docnos": parse_files}
 
     @property
     def rows(self) -> int:

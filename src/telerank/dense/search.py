@@ -19,10 +19,10 @@ from telerank.dense.kinds import ERROR, Floats, pad_width, rotate
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
 
 Rows = npt.NDArray[np.int64]
+# Queries that a GPU searches together: vectors that do not fit there are copied once for all of them.
 TOGETHER = 1024
-"""Queries that a GPU searches together: vectors that do not fit there are copied once for all of them."""
+# Every row is scored if k is more than this fraction of all rows.
 WHOLE = 8
-"""Every row is scored if k is more than this fraction of all rows."""
 _SLACK = 2 * ERROR + 2e-6  # bound of float32's error in both rotations and a bound, as a share of |q| |x|
 _LEAST_ROOM = 1 << 14  # candidates of a query
 _ROOM = 1 << 21  # candidates of all queries that are searched together, 12 bytes each

@@ -209,8 +209,8 @@ def describe_memory(vectors: Vectors, device: str) -> str:
     return "" if kept is None else kept.describe()
 
 
+# What is kept by device.
 _LOADED: WeakKeyDictionary[Vectors, dict[str, _Kept]] = WeakKeyDictionary()
-"""What is kept by device."""
 
 
 def _ahead(items: Iterable[T]) -> Iterator[T]:

@@ -104,8 +104,16 @@ class Vectors(FolderReader):
         wide = query.astype(np.float64)
         cuts = np.searchsorted(rows, self._firsts)
         for shard, begin, end in zip(self.shards, cuts, [*cuts[1:], len(rows)], strict=True):
-            if begin < end:
-                self._score(shard, rows[begin:end] - shard.first, wide, scores[begin:end])
+            if begin == end:
+                continue
+            where, out = rows[begin:end] - shard.first, scores[begin:end]
+            if self.dtype == "int8":
+                kernel.exact_codes(shard.codes, shard.bounds, where, wide, out)
+            elif self.dtype == "float32":
+                kernel.exact_float32(shard.vectors, where, wide, out)
+            else:
+                bits = shard.vectors.view(np.uint16)
+                kernel.exact_half(bits, where, wide, out, self.dtype == "float16")
         return scores
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
@@ -133,16 +141,6 @@ class Vectors(FolderReader):
     @cached_property
     def _firsts(self) -> npt.NDArray[np.int64]:
         return np.array([shard.first for shard in self.shards], np.int64)
-
-    def _score(
-        self, shard: VectorShard, rows: npt.NDArray[np.int64], query: npt.NDArray[np.float64], scores: Floats
-    ) -> None:
-        if self.dtype == "int8":
-            kernel.exact_codes(shard.codes, shard.bounds, rows, query, scores)
-        elif self.dtype == "float32":
-            kernel.exact_float32(shard.vectors, rows, query, scores)
-        else:
-            kernel.exact_half(shard.vectors.view(np.uint16), rows, query, scores, self.dtype == "float16")
 
     def widen(self, shard: VectorShard, rows: npt.NDArray[np.int64] | slice) -> Floats:
         """Rows of a shard as float32."""

@@ -89,6 +89,9 @@ def pool(names: Names, name: str) -> Stage:
     return names.pool(name)
 
 
+# Functions that make stages: a pipeline's text gives them what their signatures say.
+#
+# The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "dense": dense,
     "rerank": rerank,
@@ -102,7 +105,3 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **SEGMENT_FUNCTIONS,
     "read": read,
 }
-"""Functions that make stages: a pipeline's text gives them what their signatures say.
-
-The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
-"""

@@ -14,8 +14,8 @@ from telerank.stage import Stage
 if TYPE_CHECKING:
     from telerank.segments.settings import SegmentSettings
 
+# The aggregate of each function of one stage, besides ``kmaxp``.
 KINDS: Mapping[str, str] = {"firstp": "first", "maxp": "max", "meanp": "mean", "sump": "sum"}
-"""The aggregate of each function of one stage, besides ``kmaxp``."""
 
 
 def _check_reranker(stage: Stage) -> None:
@@ -97,10 +97,10 @@ def birch(
     return segments.birch(stage, reranker, alpha, weights, settings=cut, of=of)
 
 
+# Each takes ``rerank(MODEL)``, whose model, documents and settings it uses, and settings of segments.
 SEGMENT_FUNCTIONS: Mapping[str, Callable[..., Stage]] = {
     **{name: partial(by_best_segments, kind) for name, kind in KINDS.items()},
     "kmaxp": kmaxp,
     "passages": passages,
     "birch": birch,
 }
-"""Each takes ``rerank(MODEL)``, whose model, documents and settings it uses, and settings of segments."""

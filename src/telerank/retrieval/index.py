@@ -37,7 +37,7 @@ from telerank.types import Doc, Location, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
-    from telerank.dense.retriever import ApproximateRetriever, DenseRetriever
+    from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
 
 
@@ -194,7 +194,7 @@ class Index(FolderReader):
         candidates: int = 1000,
         models: Mapping[str, str | Path] | None = None,
         make_encoder: Callable[[str, str], Encoder] | None = None,
-    ) -> DenseRetriever | ApproximateRetriever:
+    ) -> DenseRetriever:
         """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
 
         ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
@@ -211,7 +211,7 @@ class Index(FolderReader):
         MissingExtra
             If torch, FAISS or the model's package is not installed.
         """
-        from telerank.dense.retriever import ApproximateRetriever, open_retriever
+        from telerank.dense.retriever import open_retriever
         from telerank.dense.vectors import Vectors
 
         name, folder = self._named_vectors(model)
@@ -226,9 +226,7 @@ class Index(FolderReader):
         opened = open_retriever(vectors, encoder, name=name)
         if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
             raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
-        if approximate is None:
-            return opened
-        return ApproximateRetriever(opened.vectors, opened.encoder, approximate, candidates, name=name)
+        return opened if approximate is None else opened.approximately(approximate, candidates)
 
     def encode(
         self,

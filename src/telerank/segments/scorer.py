@@ -21,8 +21,8 @@ from telerank.segments.settings import SegmentSettings
 from telerank.segments.split import Segmenter, Segments
 from telerank.types import Doc, Progress, Scores, silent
 
+# The text of a query, and a document.
 Candidate: TypeAlias = tuple[str, Doc]
-"""The text of a query, and a document."""
 
 _WINDOW = WindowLimits(1_000_000, 4096, 1024)  # characters, documents, groups: few, for early results
 

@@ -62,6 +62,9 @@ class SegmentSettings(Section):
         return self
 
 
+# Segments as papers cut them: BeST (section 4; in training also ``first: 4`` and a seed), Dai and Callan
+# (2019: 150 words with a stride of 75), PARADE (225 tokens, stride 200), Piaf (section 7.1: 380 tokens, 120
+# of them overlap), Birch (a sentence each). ``whole`` are the longest that fit.
 NAMED: Mapping[str, SegmentSettings] = {
     "whole": SegmentSettings(),
     "best": SegmentSettings(sentences=True),
@@ -70,9 +73,6 @@ NAMED: Mapping[str, SegmentSettings] = {
     "parade": SegmentSettings(length=225, stride=200),
     "piaf": SegmentSettings(length=380, stride=260),
 }
-"""Segments as papers cut them: BeST (section 4; in training also ``first: 4`` and a seed), Dai and Callan
-(2019: 150 words with a stride of 75), PARADE (225 tokens, stride 200), Piaf (section 7.1: 380 tokens, 120 of
-them overlap), Birch (a sentence each). ``whole`` are the longest that fit."""
 
 
 def named_segments(name: str) -> SegmentSettings:
@@ -103,8 +103,8 @@ def window_segments(window: str | int, **changes: Any) -> SegmentSettings:
         raise ModelError(f"segments: expected {describe_error(error)}") from error
 
 
+# What is aggregated: a model's logits, or their sigmoids.
 Unit: TypeAlias = Literal["logit", "probability"]
-"""What is aggregated: a model's logits, or their sigmoids."""
 
 
 @dataclass(frozen=True)

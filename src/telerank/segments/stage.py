@@ -96,6 +96,7 @@ _NAMES = {
 }
 
 
+# The function of pipelines for each aggregate that needs no first stage.
 FUNCTION_NAMES: Mapping[str, str] = {
     "first": "firstp",
     "max": "maxp",
@@ -103,7 +104,6 @@ FUNCTION_NAMES: Mapping[str, str] = {
     "sum": "sump",
     "kmax": "kmaxp",
 }
-"""The function of pipelines for each aggregate that needs no first stage."""
 
 
 @dataclass(frozen=True, repr=False)

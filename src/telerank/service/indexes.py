@@ -313,11 +313,7 @@ class _OpenModels(Models):
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
         exact = self.served.retriever(model)
-        if approximate is None:
-            return exact
-        from telerank.dense.retriever import ApproximateRetriever
-
-        return ApproximateRetriever(exact.vectors, exact.encoder, approximate, candidates, name=exact.name)
+        return exact if approximate is None else exact.approximately(approximate, candidates)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from telerank.compiled import compiled
 from telerank.corpus.docstore import DocstoreWriter
 from telerank.errors import DocumentError
 from telerank.sparse.runs import Run, RunMaker
@@ -28,8 +28,8 @@ from telerank.stored import load_npy
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
+# Runs in the order of their rows, each with the number of its vocabulary; called twice.
 Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]
-"""Runs in the order of their rows, each with the number of its vocabulary; called twice."""
 
 
 def fold(folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progress: Progress) -> None:
@@ -42,64 +42,34 @@ def fold(folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progre
     numbers = [np.array([number[term] for term in terms], np.int64) for terms in vocabularies]
     df, occurrences = np.zeros(len(ordered), np.int64), np.zeros(len(ordered), np.int64)
     for vocabulary, run in runs():
-        _count(numbers[vocabulary][run.ids], run.counts, run.tfs, df, occurrences)
+        ids = numbers[vocabulary][run.ids]
+        df[ids] += run.counts
+        occurrences[ids] += np.add.reduceat(run.tfs, run.starts, dtype=np.int64)
     held = df > 0  # terms whose documents are all deleted are dropped
     write_terms(folder, (term for term, kept in zip(ordered, held, strict=True) if kept))
     new = np.cumsum(held) - 1
-    df = df[held]
-    offsets = np.concatenate(([0], np.cumsum(df)))
+    offsets = np.concatenate(([0], np.cumsum(df[held])))
     np.save(folder / "offsets.npy", offsets)
     np.save(folder / "occurrences.npy", occurrences[held])
-    postings, done = int(offsets[-1]), 0
-    rows = _create_array(folder / "rows.npy", np.int32, postings)
-    tfs = _create_array(folder / "tfs.npy", np.uint8, postings)
-    ends, large = offsets[:-1].copy(), [np.empty((0, 2), np.int64)]
+    # zeros are written first: a process that later finds the disk full while writing a mapped page is killed
+    for name, kind in (("rows", np.int32), ("tfs", np.uint8)):
+        np.save(folder / f"{name}.npy", np.zeros(offsets[-1], kind))
+    rows, tfs = (load_npy(folder / f"{name}.npy", mmap_mode="r+") for name in ("rows", "tfs"))
+    ends, large, done = offsets[:-1].copy(), [np.empty((0, 2), np.int64)], 0
     for vocabulary, run in runs():
+        # behind the postings of earlier runs
         ids = new[numbers[vocabulary][run.ids]]
-        large.append(_append(ids, run.counts, run.rows, run.tfs, (ends, rows, tfs)))
+        into = np.repeat(ends[ids] - run.starts, run.counts) + np.arange(len(run.rows))
+        ends[ids] += run.counts
+        rows[into], tfs[into] = run.rows, np.minimum(run.tfs, ESCAPE)
+        escaped = run.tfs >= ESCAPE
+        large.append(np.column_stack((into[escaped], run.tfs[escaped])))
         done += len(run.rows)
-        progress("folding", done, postings)
+        progress("folding", done, int(offsets[-1]))
     pairs = np.concatenate(large)
     np.save(folder / "tfs.large.npy", pairs[np.argsort(pairs[:, 0])])
     rows.flush()
     tfs.flush()
-
-
-def _create_array(path: Path, kind: type[np.generic], size: int) -> np.memmap[Any, Any]:
-    """Create an array in a file, to be written to as if in memory; the caller calls ``flush``."""
-    # zeros are written now: a process that later finds the disk full while writing a mapped page is killed
-    np.save(path, np.zeros(size, kind))
-    array: np.memmap[Any, Any] = load_npy(path, mmap_mode="r+")
-    return array
-
-
-@compiled
-def _count(ids: Any, counts: Any, tfs: Any, df: Any, occurrences: Any) -> None:
-    start = 0
-    for i in range(len(ids)):
-        df[ids[i]] += counts[i]
-        for j in range(start, start + counts[i]):
-            occurrences[ids[i]] += tfs[j]
-        start += counts[i]
-
-
-@compiled
-def _append(ids: Any, counts: Any, rows: Any, tfs: Any, into: Any) -> Any:
-    """Append a run's postings to those of earlier runs; return postings and values of large frequencies."""
-    ends, all_rows, all_tfs = into
-    large = np.empty((np.sum(tfs >= ESCAPE), 2), np.int64)
-    start, count = 0, 0
-    for i in range(len(ids)):
-        end = ends[ids[i]]
-        for j in range(counts[i]):
-            all_rows[end + j] = rows[start + j]
-            all_tfs[end + j] = min(tfs[start + j], ESCAPE)
-            if tfs[start + j] >= ESCAPE:
-                large[count, 0], large[count, 1] = end + j, tfs[start + j]
-                count += 1
-        ends[ids[i]] = end + counts[i]
-        start += counts[i]
-    return large
 
 
 STRETCH = 8 << 20  # characters
@@ -129,15 +99,15 @@ def build_segment(
         first = list(islice(stretches, 2))
         if not first:
             raise DocumentError("there is no document to index")
-        stretches = chain(first, stretches)
-        if count == 1 or len(first) == 1:  # a second process would cost more than it saves
-            maker = RunMaker(analyzer)
-            paths = _make_all(maker, stretches, scratch)
-            vocabularies, owners = [maker.vocabulary], [0] * len(paths)
-        else:
-            with Workers(analyzer, count) as pool:
-                paths = _make_all(pool, stretches, scratch)
-                vocabularies, owners = pool.finish()
+        alone = count == 1 or len(first) == 1  # a second process would cost more than it saves
+        paths: list[Path] = []
+        row = 0
+        with nullcontext(RunMaker(analyzer)) if alone else Workers(analyzer, count) as maker:
+            for part in chain(first, stretches):
+                paths.append(scratch / f"{row}.run")
+                maker.make(part, row, paths[-1])
+                row += len(part)
+            vocabularies, owners = maker.finish()
     np.save(folder / "lengths.npy", np.concatenate([Run.load(path)[1] for path in paths]))
 
     def runs() -> Iterator[tuple[int, Run]]:
@@ -175,15 +145,6 @@ def merge_segments(
 
     vocabularies = [[segment.terms[i] for i in range(len(segment.terms))] for segment in segments]
     fold(folder, vocabularies, runs, progress)
-
-
-def _make_all(maker: RunMaker | Workers, stretches: Iterable[list[str]], scratch: Path) -> list[Path]:
-    paths, row = [], 0
-    for texts in stretches:
-        paths.append(scratch / f"{row}.run")
-        maker.make(texts, row, paths[-1])
-        row += len(texts)
-    return paths
 
 
 def _store(docs: Iterable[Doc], store: DocstoreWriter, report: Callable[[int], None]) -> Iterator[str]:

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from telerank import drafts
 from telerank.errors import IndexFault
-from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, parse_entries, versions
+from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, versions
 
 LOCK = "write.lock"
 SEGMENTS = "segments"
+# The folder for vectors of the documents, with a folder for each model.
 VECTORS = "vectors"
-"""The folder for vectors of the documents, with a folder for each model."""
+# Models and texts of pipelines that are kept with an index.
 MODELS, PIPELINES = "models", "pipelines.json"
-"""Models and texts of pipelines that are kept with an index."""
+# The folder for the record of the files that an index was made from.
 FILES = "files"
-"""The folder for the record of the files that an index was made from."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,6 @@ class IndexManifest(Manifest):
     generation: int = 0
     built_with: Mapping[str, str] = field(default_factory=dict)
     format: int = 1
-    parsers: ClassVar = {"segments": partial(parse_entries, SegmentEntry)}
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -16,8 +16,8 @@ from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Phrase, Query, Ranking
 
+# The terms of each query, and the whole numbers that their contributions are multiplied by.
 QueryWeights: TypeAlias = Callable[[SparseIndex, Sequence[str]], Sequence[Mapping[str, int]]]
-"""The terms of each query, and the whole numbers that their contributions are multiplied by."""
 
 _BATCH = 16  # queries given to a thread at a time
 

@@ -36,8 +36,8 @@ from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import map_npy
 from telerank.text.steps import fold_accents
 
+# A stored frequency that means itself or more.
 ESCAPE = 255
-"""A stored frequency that means itself or more."""
 _BLOB, _STARTS = "terms.bin", "terms.starts.npy"
 
 
@@ -182,10 +182,10 @@ def _encode(term: str) -> bytes:
     return term.encode("utf-8", "surrogatepass")  # a lone surrogate in a text is a term like any other
 
 
+# Rows and scores, best first.
 RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
-"""Rows and scores, best first."""
+# How often a query holds each of its terms, by the terms' numbers.
 Weights: TypeAlias = Mapping[int, int]
-"""How often a query holds each of its terms, by the terms' numbers."""
 _POSTINGS = 1 << 20  # whose contributions are computed at a time
 _POWERS = 12  # of ten: the numbers of documents for which a term's scores are known
 _ROW = np.uint64(2**32 - 1)

@@ -20,7 +20,7 @@ import numpy as np
 
 from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
-from telerank.errors import DocumentError, IndexFault, IndexLocked
+from telerank.errors import DocumentError, IndexFault
 from telerank.sparse.build import STRETCH, build_segment, merge_segments
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.manifest import (
@@ -34,7 +34,7 @@ from telerank.sparse.manifest import (
     read_versions,
     sweep_index,
 )
-from telerank.stored import StoredFile, load_npy, record_files
+from telerank.stored import StoredFile, becoming_writer, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -92,7 +92,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         self.folder = Path(folder).resolve()
         self._workers, self._stretch, self._most_segments = workers, stretch, most_segments
         self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
-        try:
+        with becoming_writer(self.folder, "another writer is at work on this index", self.close):
             check_contents(self.folder)
             if analyzer is None:
                 IndexManifest.read(self.folder)  # raises if there is none
@@ -101,13 +101,6 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             self.manifest = self._read(analyzer, overwrite)
             (self.folder / SEGMENTS).mkdir(exist_ok=True)
             sweep_index(self.folder)
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, filelock.Timeout):
-                raise IndexLocked(f"{self.folder}: another writer is at work on this index") from None
-            if isinstance(error, OSError):
-                raise IndexFault(f"{self.folder}: cannot be written to: {error}") from error
-            raise
 
     def add(
         self,

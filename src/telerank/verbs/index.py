@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from telerank.retrieval.folder_update import FolderChanges
     from telerank.sparse.writer import IndexWriter
 
+# A collection or its path, documents, or texts by docno.
 Documents: TypeAlias = Collection | str | Path | Iterable[Doc] | Mapping[str, str]
-"""A collection or its path, documents, or texts by docno."""
 _COMPARED = 1000  # documents between two calls of progress
 
 
