@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.computing import SpanComputing
 from telerank.errors import ExpressionError
-from telerank.expressions import Call, Expression, Operation, Word, parse_expression
+from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
 from telerank.parameters import FieldsOf
 from telerank.pipelines.reader import Names, PipelineReader
 
@@ -59,7 +59,7 @@ def ends_in_read(text: str) -> bool:
 def _last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
     """The stage ``read(READER)`` or ``read(READER) % k``."""
     if isinstance(tree, Operation) and tree.operator == "%":
-        return _last(reader, tree.left) % reader.whole(tree.right)
+        return _last(reader, tree.left) % whole_number(tree.right, reader.text)
     if isinstance(tree, Call) and tree.name == READ:
         answers: ReadAnswers = reader.apply(read_last, tree)
         return answers

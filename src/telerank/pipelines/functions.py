@@ -15,7 +15,6 @@ from telerank.pipelines.answers import read, read_answers
 from telerank.pipelines.models import Models
 from telerank.pipelines.reader import Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
-from telerank.pipelines.segments import SEGMENT_FUNCTIONS
 from telerank.retrieval.index import Index
 from telerank.stage import Stage
 
@@ -89,10 +88,12 @@ def pool(names: Names, name: str) -> Stage:
     return names.pool(name)
 
 
-# Functions that make stages: a pipeline's text gives them what their signatures say.
+OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
+# Functions that make stages: a pipeline's text gives them what their signatures say. One that is named, since
+# it needs torch, is imported when it is called.
 #
 # The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+FUNCTIONS: Mapping[str, Callable[..., Any] | str] = {
     "dense": dense,
     "rerank": rerank,
     "minmax": minmax,
@@ -102,6 +103,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "rrf": rrf,
     "pool": pool,
     "run": RunFile,
-    **SEGMENT_FUNCTIONS,
+    **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }

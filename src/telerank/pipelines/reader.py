@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pkgutil import resolve_name
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge
@@ -33,6 +34,11 @@ from telerank.sparse.similarities.families import MODELS, build_similarity, is_s
 from telerank.stage import Stage
 
 _DEEPEST = 20  # saved pipelines that name each other
+_READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
+    float: as_number,
+    str: as_name,
+    Similarity: build_similarity,
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Names:
 
     models: Models = field(default_factory=Models)
     systems: Mapping[str, Stage] = field(default_factory=dict)
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any] | str] = field(default_factory=dict)
     texts: Mapping[str, str] | None = None
     pool: Callable[[str], Stage] | None = None
 
@@ -80,33 +86,20 @@ class PipelineReader:
             If a name is unknown, an argument is missing, or an operator has the wrong operands.
         """
         match tree:
-            case Operation():
-                return self._operation(tree)
+            case Operation(">>", left, right):
+                return self.stage(left) >> self.stage(right)
+            case Operation("+", left, right):
+                return self.stage(left) + self.stage(right)
+            case Operation("%", left, right):
+                return self.stage(left) % whole_number(right, self.text)
+            case Operation(_, left, right):
+                if isinstance(right, Word) and right.number is not None:
+                    left, right = right, left
+                return as_number(left, self.text) * self.stage(right)
             case Call():
                 return self._call(tree)
             case Word():
                 return self._word(tree)
-
-    def number(self, tree: Expression) -> float:
-        return as_number(tree, self.text)
-
-    def whole(self, tree: Expression) -> int:
-        return whole_number(tree, self.text)
-
-    def name(self, tree: Expression) -> str:
-        return as_name(tree, self.text)
-
-    def _operation(self, tree: Operation) -> Stage:
-        if tree.operator == ">>":
-            return self.stage(tree.left) >> self.stage(tree.right)
-        if tree.operator == "+":
-            return self.stage(tree.left) + self.stage(tree.right)
-        if tree.operator == "%":
-            return self.stage(tree.left) % self.whole(tree.right)
-        left, right = tree.left, tree.right
-        if isinstance(right, Word) and right.number is not None:
-            left, right = right, left
-        return self.number(left) * self.stage(right)
 
     def _word(self, word: Word) -> Stage:
         name, names = word.text, self.names
@@ -134,10 +127,16 @@ class PipelineReader:
 
     def _call(self, call: Call) -> Stage:
         function = self.names.functions.get(call.name)
-        if function is None:
-            return self._retriever(call)
-        stage: Stage = self.apply(function, call)
-        return stage
+        if function is not None:
+            stage: Stage = self.apply(resolve_name(function) if isinstance(function, str) else function, call)
+            return stage
+        if not is_similarity(call.name):
+            known = self._functions()
+            near = suggest(call.name, known)
+            raise wrong(self.text, call.at, f"unknown function {call.name!r}{near}; {known_names(known)}")
+        if self.names.index is None:
+            raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
+        return SparseRetriever(self.names.index.sparse, build_similarity(call, self.text))
 
     def apply(self, function: Callable[..., Any], call: Call) -> Any:
         """The result of a function with the arguments of a call, which are read as its signature says.
@@ -186,38 +185,20 @@ class PipelineReader:
             kind = int if isinstance(tree, Word) and tree.number is not None else str
         if kind is bool or get_origin(kind) is Literal:
             words = ("true", "false") if kind is bool else get_args(kind)
-            if (word := self.name(tree)) not in words:
+            if (word := as_name(tree, self.text)) not in words:
                 raise wrong(self.text, tree.at, f"expected {' or '.join(words)}, got {word!r}")
             return word == "true" if kind is bool else word
         if kind is int:
             bound = parameter.fact(Ge)
             return whole_number(tree, self.text, least=1 if bound is None else int(str(bound.ge)))
-        if get_origin(kind) is tuple:
-            return self._numbers(tree)
-        readers: Mapping[Any, Callable[[Expression], Any]] = {
-            float: self.number,
-            str: self.name,
-            Similarity: self._similarity,
-        }
-        return readers.get(kind, self.stage)(tree)
-
-    def _numbers(self, tree: Expression) -> tuple[float, ...]:
+        if kind in _READERS:
+            return _READERS[kind](tree, self.text)
+        if get_origin(kind) is not tuple:
+            return self.stage(tree)
         try:
-            return tuple(map(float, self.name(tree).replace(",", " ").split()))
+            return tuple(map(float, as_name(tree, self.text).replace(",", " ").split()))
         except ValueError:
             raise wrong(self.text, tree.at, "expected numbers such as '1 0.5 0.2'") from None
-
-    def _similarity(self, tree: Expression) -> Similarity:
-        return build_similarity(tree, self.text)
-
-    def _retriever(self, call: Call) -> Stage:
-        if not is_similarity(call.name):
-            known = self._functions()
-            near = suggest(call.name, known)
-            raise wrong(self.text, call.at, f"unknown function {call.name!r}{near}; {known_names(known)}")
-        if self.names.index is None:
-            raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
-        return SparseRetriever(self.names.index.sparse, self._similarity(call))
 
     def _functions(self) -> list[str]:
         return [*MODELS, *self.names.functions]

@@ -15,7 +15,7 @@ The score of a document is a weighted sum of the scores of its segments, whose w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -107,6 +107,9 @@ def window_segments(window: str | int, **changes: Any) -> SegmentSettings:
 Unit: TypeAlias = Literal["logit", "probability"]
 
 
+_AGGREGATES = ("first", "max", "mean", "sum", "kmax", "best")
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """One of the table above; a value.
@@ -122,8 +125,8 @@ class Aggregate:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in _WEIGHTS:
-            raise ValueError(f"no aggregate is called {self.kind!r}; there are: {', '.join(_WEIGHTS)}")
+        if self.kind not in _AGGREGATES:
+            raise ValueError(f"no aggregate is called {self.kind!r}; there are: {', '.join(_AGGREGATES)}")
         if self.k < 1:
             raise ValueError(f"k must be a whole number of at least 1, got {self.k!r}")
         if (self.kind == "best") != bool(self.weights) or not all(map(math.isfinite, self.weights)):
@@ -137,39 +140,22 @@ class Aggregate:
 
     def weigh(self, scores: Scores) -> Scores:
         """The weight of each segment's score in that of the document, (segments,)."""
-        ranks = np.empty(len(scores), np.int64)
-        ranks[np.argsort(-scores, kind="stable")] = np.arange(
-            len(scores)
-        )  # of equal scores the first is best
-        return _WEIGHTS[self.kind](self, ranks)
+        count = len(scores)
+        ranks = np.empty(count, np.int64)
+        ranks[np.argsort(-scores, kind="stable")] = np.arange(count)  # of equal scores the first is best
+        if self.kind == "first":
+            return (np.arange(count) == 0).astype(np.float64)
+        if self.kind == "best":
+            weights = np.zeros(max(count, len(self.weights)))
+            weights[: len(self.weights)] = self.weights
+            return np.asarray(weights[ranks])
+        best = {"max": 1, "kmax": min(self.k, count)}.get(self.kind, count)
+        return np.asarray((ranks < best) / (1 if self.kind == "sum" else best))
 
     @property
     def reads(self) -> int | None:
         """How many leading segments decide the score; None: all of them."""
         return 1 if self.kind == "first" else None
-
-
-def _weigh_best(aggregate: Aggregate, ranks: np.ndarray) -> Scores:
-    weights = np.zeros(max(len(ranks), len(aggregate.weights)))
-    weights[: len(aggregate.weights)] = aggregate.weights
-    own: Scores = weights[ranks]
-    return own
-
-
-def _weigh_kmax(aggregate: Aggregate, ranks: np.ndarray) -> Scores:
-    kept = min(aggregate.k, len(ranks))
-    weights: Scores = (ranks < kept) / kept
-    return weights
-
-
-_WEIGHTS: Mapping[str, Callable[[Aggregate, np.ndarray], Scores]] = {
-    "first": lambda _, ranks: (np.arange(len(ranks)) == 0).astype(np.float64),
-    "max": lambda _, ranks: (ranks == 0).astype(np.float64),
-    "mean": lambda _, ranks: np.full(len(ranks), 1 / len(ranks)),
-    "sum": lambda _, ranks: np.ones(len(ranks)),
-    "kmax": _weigh_kmax,
-    "best": _weigh_best,
-}
 
 
 def convert(logits: Scores, unit: Unit) -> Scores:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import tee
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from telerank.errors import ExpressionError
+from telerank.errors import ExpressionError, ModelError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
+from telerank.parameters import Check, FieldsOf
 from telerank.reranking.stage import CrossReranker, explain_score, read_candidates, read_doc
 from telerank.segments.scorer import Candidate, SegmentScorer
-from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert
+from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert, window_segments
 from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
 from telerank.text.sentences import Span
@@ -152,9 +153,7 @@ class SegmentReranker(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, the winning segment with what its sentences add, and the scores of the others."""
-        segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
-        scores = convert(logits, self.of)
-        return explain_document(self.reranker, self.aggregate, query.text, segments, scores)
+        return explain_document(self.reranker, self.aggregate, query.text, *self._score(query, docno))
 
     def match(self, query: Query, docno: str) -> list[SegmentMatch]:
         """The segments of a document, the one that counts most first, then by score.
@@ -164,8 +163,11 @@ class SegmentReranker(Stage):
         KeyError
             If there is no such document.
         """
+        return match_segments(self.aggregate, *self._score(query, docno))
+
+    def _score(self, query: Query, docno: str) -> tuple[Segments, Scores]:
         segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
-        return match_segments(self.aggregate, segments, convert(logits, self.of))
+        return segments, convert(logits, self.of)
 
     @property
     def text(self) -> str:
@@ -275,45 +277,79 @@ class SegmentSum(Stage):
         )
 
 
+def _check_uncut(stage: Stage) -> None:
+    if not isinstance(stage, CrossReranker) or stage.k is not None:
+        raise ValueError(f"expected rerank(MODEL), uncut, got {stage!r}")
+
+
+Reranking = Annotated[CrossReranker, Check(_check_uncut)]
+Window = int | str | None
+Cutting = Annotated[Any, FieldsOf(SegmentSettings, ("length",))]
+
+
+def _cut(default: str, window: Window, cutting: Mapping[str, Any]) -> SegmentSettings:
+    """The named settings of ``default``, or those that a text gives."""
+    if window is None and not cutting:
+        return NAMED[default]
+    try:
+        return window_segments("whole" if window is None else window, **cutting)
+    except ModelError as error:
+        raise ExpressionError(str(error)) from error
+
+
+def by_segments(
+    kind: str, reranker: Reranking, window: Window = None, *, of: Unit = "logit", **cutting: Cutting
+) -> SegmentReranker:
+    """Score each document by the first, the best, the mean or the sum of its segments."""
+    return SegmentReranker(reranker, Aggregate(kind), _cut("whole", window, cutting), of)
+
+
+firstp, maxp, meanp, sump = (partial(by_segments, kind) for kind in ("first", "max", "mean", "sum"))
+
+
+def kmaxp(
+    reranker: Reranking, kmax: int, window: Window = None, *, of: Unit = "logit", **cutting: Cutting
+) -> SegmentReranker:
+    """Score each document by the mean of its ``kmax`` best segments."""
+    return SegmentReranker(reranker, Aggregate("kmax", kmax), _cut("whole", window, cutting), of)
+
+
 def passages(
-    first: Stage,
-    reranker: CrossReranker,
+    stage: Stage,
+    reranker: Reranking,
     alpha: float,
     beta: float,
+    window: Window = None,
     *,
-    settings: SegmentSettings = NAMED["piaf"],
     of: Unit = "probability",
+    **cutting: Cutting,
 ) -> SegmentSum:
     """Equation 21 of the Piaf report: alpha * BM25 + beta * the mean over a document's passages.
 
     BM25 is scaled to [0, 1] over the ranking (equation 20), the passages have probabilities (equation 15).
     The report re-ranks the first 10: ``passages(bm25 % 10, rerank(m), alpha=0.5, beta=0.5)``.
     """
-    return SegmentSum(
-        first,
-        SegmentReranker(reranker, Aggregate("mean"), settings, of),
-        alpha,
-        beta,
-        scaled=True,
-        name="passages",
-    )
+    mean = SegmentReranker(reranker, Aggregate("mean"), _cut("piaf", window, cutting), of)
+    return SegmentSum(stage, mean, alpha, beta, scaled=True, name="passages")
 
 
 def birch(
-    first: Stage,
-    reranker: CrossReranker,
+    stage: Stage,
+    reranker: Reranking,
     alpha: float,
     weights: tuple[float, ...] = (1.0,),
+    window: Window = None,
     *,
-    settings: SegmentSettings = NAMED["birch"],
     of: Unit = "probability",
+    **cutting: Cutting,
 ) -> SegmentSum:
     """Birch (equation 10 of the Piaf report): alpha * s_d + (1 - alpha) * sum over i of w_i * s_i.
 
     s_d is the first stage's score as it is, s_i the i-th best sentence's (Yilmaz et al. 2019).
     """
-    by_sentences = SegmentReranker(reranker, Aggregate("best", weights=weights), settings, of)
-    return SegmentSum(first, by_sentences, alpha, 1.0 - alpha, scaled=False, name="birch")
+    best = Aggregate("best", weights=weights)
+    by_sentences = SegmentReranker(reranker, best, _cut("birch", window, cutting), of)
+    return SegmentSum(stage, by_sentences, alpha, 1.0 - alpha, scaled=False, name="birch")
 
 
 def find_segments(stage: Stage) -> SegmentReranker:
