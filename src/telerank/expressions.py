@@ -95,8 +95,7 @@ def quote(name: str) -> str:
     """The name as it can stand in a text: quoted unless it is a word."""
     if re.fullmatch(_WORD, name):
         return name
-    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def number_text(value: float) -> str:
@@ -219,18 +218,16 @@ class _Parser:
         while self.piece != ")":
             if arguments:
                 self._expect(",", "',' or ')'")
-            arguments.append(self._argument(named=bool(arguments and arguments[-1][0])))
+            value = self._chain()
+            if self.piece == "=" and isinstance(value, Word) and not value.quoted:
+                self._next()
+                arguments.append((value.text, self._chain()))
+            elif arguments and arguments[-1][0]:
+                raise wrong(self.text, value.at, "an argument without a name stands behind one with a name")
+            else:
+                arguments.append(("", value))
         self._close("',' or ')'")
         return tuple(arguments)
-
-    def _argument(self, *, named: bool) -> tuple[str, Expression]:
-        value = self._chain()
-        if self.piece == "=" and isinstance(value, Word) and not value.quoted:
-            self._next()
-            return value.text, self._chain()
-        if named:
-            raise wrong(self.text, value.at, "an argument without a name stands behind one with a name")
-        return "", value
 
     def _open(self) -> None:
         self._next()

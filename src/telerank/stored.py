@@ -154,7 +154,8 @@ class Manifest:
             intact = record.pop("crc32") == compute_checksum(record)
             actual = (record.get("kind"), record["format"])
             if intact and actual == (cls.kind, cls.format):
-                return _build(cls, record)
+                manifest: Self = _build(cls, record)
+                return manifest
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
         if not intact:
@@ -180,8 +181,8 @@ def _build(kind: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         origin = type(value) if type(value) in arguments else arguments[0]
     if is_dataclass(origin):
-        kinds = get_type_hints(origin)
-        return origin(**{name: _build(kinds[name], inner) for name, inner in value.items()})
+        kinds = get_type_hints(kind)
+        return kind(**{name: _build(kinds[name], inner) for name, inner in value.items()})
     if origin is tuple:
         return tuple(_build(arguments[0], inner) for inner in value)
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST

@@ -61,8 +61,9 @@ class Trial:
             law(self)
         except AssertionError as broken:
             detail = f" ({broken})" if str(broken) else ""
-            broken_law = f"{self.stage!r} breaks the law {law.__name__}: {law.__doc__}{detail}"
-            raise AssertionError(broken_law) from broken
+            raise AssertionError(
+                f"{self.stage!r} breaks the law {law.__name__}: {law.__doc__}{detail}"
+            ) from broken
 
 
 def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: float = 0.0) -> None:
@@ -84,8 +85,7 @@ def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: f
 
 def keeps_the_queries(trial: Trial) -> None:
     """There is one output ranking for each input ranking, with the same query, in the same order."""
-    queries = [ranking.query for ranking in trial.inputs]
-    _hold([ranking.query for ranking in trial.outputs()] == queries)
+    _hold([ranking.query for ranking in trial.outputs()] == [ranking.query for ranking in trial.inputs])
 
 
 def answers_nothing_with_nothing(trial: Trial) -> None:
@@ -96,8 +96,7 @@ def answers_nothing_with_nothing(trial: Trial) -> None:
 def answers_an_empty_query(trial: Trial) -> None:
     """A query without text is answered like any other, perhaps with no documents."""
     empty = Ranking(Query("empty", ""))
-    answers = list(trial.stage((empty,)))
-    _hold([ranking.query for ranking in answers] == [empty.query])
+    _hold([ranking.query for ranking in trial.stage((empty,))] == [empty.query])
 
 
 def is_lazy(trial: Trial) -> None:
@@ -148,16 +147,15 @@ def cuts_to_its_beginning(trial: Trial) -> None:
     """``s % k`` answers the first ``k`` of what ``s`` answers."""
     whole = trial.outputs()
     for k in (1, 2, max(map(len, whole)) + 1):
-        cut = list((trial.stage % k)(trial.inputs))
-        trial.compare(cut, [ranking.cut(k) for ranking in whole], f"k = {k}")
+        cut = (trial.stage % k)(trial.inputs)
+        trial.compare([*cut], [ranking.cut(k) for ranking in whole], f"k = {k}")
 
 
 def cuts_once(trial: Trial) -> None:
     """``s % a % b`` answers what ``s % min(a, b)`` answers."""
     for a, b in ((1, 3), (3, 1), (2, 2)):
-        twice = list((trial.stage % a % b)(trial.inputs))
-        once = list((trial.stage % min(a, b))(trial.inputs))
-        trial.compare(twice, once, f"a = {a}, b = {b}")
+        twice, once = trial.stage % a % b, trial.stage % min(a, b)
+        trial.compare([*twice(trial.inputs)], [*once(trial.inputs)], f"a = {a}, b = {b}")
 
 
 def chains_in_any_grouping(trial: Trial) -> None:
@@ -171,8 +169,7 @@ def chains_in_any_grouping(trial: Trial) -> None:
 def takes_an_earlier_stage(trial: Trial) -> None:
     """``s.after(first)`` answers what ``first >> s`` answers."""
     first = _Passing() % 2
-    fed = list(trial.stage.after(first)(trial.inputs))
-    trial.compare(fed, list((first >> trial.stage)(trial.inputs)))
+    trial.compare([*trial.stage.after(first)(trial.inputs)], [*(first >> trial.stage)(trial.inputs)])
 
 
 def pickles(trial: Trial) -> None:

@@ -6,6 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -90,8 +91,8 @@ class Doc:
     def record(self) -> dict[str, object]:
         """The document for JSON, with its location instead of its marks if it is of a file."""
         location = self.locate()
-        where = {} if location is None else asdict(location)
-        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where}
+        record = {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url}
+        return record if location is None else {**record, **asdict(location)}
 
     def locate(self, start: int = 0, end: int | None = None) -> Location | None:
         """Where in its file the characters ``start`` to ``end`` of the text stand; None without a file.
@@ -101,13 +102,12 @@ class Doc:
         if not self.file:
             return None
         last = max(start, (len(self.text) if end is None else end) - 1)
-        first, following = (bisect_right(self.marks, n, key=_mark_start) for n in (start, last))
+        first, following = (bisect_right(self.marks, n, key=attrgetter("start")) for n in (start, last))
         if not first:
             return Location(self.file)
-        own = self.marks[first - 1 : following]
         # a note at the foot of a page may follow what continues on the next one
-        pages = [mark.page for mark in own]
-        return Location(self.file, min(pages), max(pages), own[0].heading)
+        pages = [mark.page for mark in self.marks[first - 1 : following]]
+        return Location(self.file, min(pages), max(pages), self.marks[first - 1].heading)
 
 
 def whole_docno(docno: str) -> str:
@@ -223,8 +223,7 @@ class Ranking:
             raise ValueError(f"query {qid}: a score is not a finite number")
         if len(set(docnos)) != len(docnos):
             raise ValueError(f"query {qid}: a docno comes twice")
-        rises = np.flatnonzero(scores[:-1] <= scores[1:])
-        for i in rises:
+        for i in np.flatnonzero(scores[:-1] <= scores[1:]):
             if scores[i] < scores[i + 1] or docnos[i] < docnos[i + 1]:
                 pair = f"{docnos[i]!r} comes before {docnos[i + 1]!r}"
                 raise ValueError(f"query {qid}: wrong order, {pair}; use Ranking.ranked")
@@ -310,10 +309,6 @@ class Explanation:
         return "\n".join(self.lines())
 
 
-def _mark_start(mark: Mark) -> int:
-    return mark.start
-
-
 def _freeze(ranking: Ranking, scores: Scores) -> None:
     scores.flags.writeable = False
     object.__setattr__(ranking, "scores", scores)
@@ -322,8 +317,7 @@ def _freeze(ranking: Ranking, scores: Scores) -> None:
 def _ordered(docnos: Sequence[str], scores: Scores) -> tuple[tuple[str, ...], Scores]:
     if len(docnos) != len(scores):
         raise ValueError(f"{len(docnos)} docnos but {len(scores)} scores")
-    by_docno = sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True)
-    descending = np.asarray(by_docno, dtype=np.int64)
+    descending = np.array(sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True), np.int64)
     # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
     order = descending[np.argsort(-(scores[descending] + 0.0), kind="stable")]
     return tuple(docnos[i] for i in order), scores[order] + 0.0

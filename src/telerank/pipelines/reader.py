@@ -1,4 +1,4 @@
-"""From the tree of a text to a stage: what words and calls stand for."""
+"""From the tree of a text to a stage: what words and calls stand for, and the models that they name."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge
 
-from telerank.errors import ExpressionError
+from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import (
     Call,
     Expression,
@@ -26,12 +27,16 @@ from telerank.expressions import (
     wrong,
 )
 from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
-from telerank.pipelines.models import Models
-from telerank.retrieval.index import Index
+from telerank.retrieval.index import Index, locate_model
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import MODELS, build_similarity, is_similarity
 from telerank.stage import Stage
+
+if TYPE_CHECKING:
+    from telerank.answers.scorer import SpanReader
+    from telerank.reranking.scorer import Scorer
+    from telerank.reranking.stage import Docs
 
 _DEEPEST = 20  # saved pipelines that name each other
 _READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
@@ -39,6 +44,46 @@ _READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
     str: as_name,
     Similarity: build_similarity,
 }
+
+
+@dataclass(frozen=True)
+class Models:
+    """Opens models for stages over an index.
+
+    They are looked for by name in ``sources``, with the index, in the folders of ``TELERANK_MODELS``, as a
+    path, and on the hub.
+    """
+
+    index: Index | None = None
+    sources: Mapping[str, str | Path] = field(default_factory=dict)
+
+    def locate(self, model: str) -> str:
+        """The path of a model, or the name itself, which is then one on the hub."""
+        return locate_model(model, models=self.sources, index=self.index.folder if self.index else None)
+
+    def open_docs(self, function: str) -> Docs:
+        """The documents that a function of pipelines reads; raises CollectionError without an index."""
+        return self._need(function, ", whose documents it reads,").docs
+
+    def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
+        """The retriever over the vectors of a model; None: the only ones of the index."""
+        index = self._need("dense")
+        return index.dense(model, approximate=approximate, candidates=candidates, models=self.sources)
+
+    def open_reranker(self, model: str, **settings: Any) -> Scorer:
+        from telerank.reranking.scorer import Scorer
+
+        return Scorer(self.locate(model), **settings)
+
+    def open_reader(self, model: str, **settings: Any) -> SpanReader:
+        from telerank.answers.scorer import SpanReader
+
+        return SpanReader(self.locate(model), **settings)
+
+    def _need(self, function: str, what_for: str = "") -> Index:
+        if self.index is None:
+            raise CollectionError(f"{function} needs an index{what_for or ','} and there is none here")
+        return self.index
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from telerank.corpus.readers.files.folder import (
 )
 from telerank.drafts import replace_file
 from telerank.errors import CollectionError, DocumentError, IndexFault
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import FILES
+from telerank.sparse.index import FILES, SparseIndex
 from telerank.sparse.writer import IndexWriter
 from telerank.stored import MANIFEST
 from telerank.types import Doc, Progress, silent

@@ -6,8 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +17,7 @@ from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
 from telerank.show.progress import show_progress
-from telerank.sparse.index import IndexDocs, SparseIndex
-from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
+from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import (
@@ -33,7 +31,7 @@ from telerank.sparse.similarities.families import (
 from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, Progress, ProgressSetting, silent
+from telerank.types import Doc, Location, Mark, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
@@ -125,20 +123,18 @@ class Index(FolderReader):
         def weigh(terms: set[str]) -> float:
             return sum(weights[term] for term in terms)
 
-        stretches = []
+        by_mark: dict[Mark, set[str]] = {}
         by_page: dict[int, set[str]] = defaultdict(set)
         starts = [*(mark.start for mark in doc.marks), len(doc.text)]
         for mark, (start, end) in zip(doc.marks, pairwise(starts), strict=True):
-            text = doc.text[start:end]
-            terms = {term for term in index.analyzer(f"{mark.heading}\n{text}") if term in weights}
-            stretches.append((mark, terms))
-            by_page[mark.page] |= terms
+            by_mark[mark] = weights.keys() & index.analyzer(f"{mark.heading}\n{doc.text[start:end]}")
+            by_page[mark.page] |= by_mark[mark]
         page = max(by_page, key=lambda number: weigh(by_page[number]))  # of equal pages the first
         if not by_page[page]:
             return whole
-        on_page = [(mark, terms) for mark, terms in stretches if mark.page == page]
-        heading = max(on_page, key=lambda stretch: weigh(stretch[1]))[0].heading
-        return Location(doc.file, page, page, heading)
+        on_page = [mark for mark in doc.marks if mark.page == page]
+        best = max(on_page, key=lambda mark: weigh(by_mark[mark]))
+        return Location(doc.file, page, page, best.heading)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -306,9 +302,10 @@ class Index(FolderReader):
         raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
 
 
-@dataclass(frozen=True)
-class TemporaryIndex:
-    """Opens a sparse model over documents, as a context manager, on an index in a temporary folder.
+def temporary_index(
+    analyzer: str = "standard", model: str = "bm25", progress: Progress = silent
+) -> Callable[[Iterable[Doc]], AbstractContextManager[Stage]]:
+    """What opens a sparse model over documents, on an index in a temporary folder.
 
     Raises
     ------
@@ -317,22 +314,17 @@ class TemporaryIndex:
     ExpressionError
         If the model cannot be read.
     """
-
-    analyzer: str = "standard"
-    model: str = "bm25"
-    progress: Progress = silent
-
-    def __post_init__(self) -> None:
-        Analyzer.parse(self.analyzer)
-        parse_similarity(self.model)
+    chain, similarity = Analyzer.parse(analyzer), parse_similarity(model)
 
     @contextmanager
-    def __call__(self, docs: Iterable[Doc]) -> Iterator[Stage]:
+    def open_over(docs: Iterable[Doc]) -> Iterator[Stage]:
         from telerank.sparse.writer import build_index
 
         with TemporaryDirectory(prefix="telerank-") as folder:
-            index = build_index(docs, Path(folder) / "index", analyzer=self.analyzer, progress=self.progress)
-            yield SparseRetriever(index, parse_similarity(self.model))
+            index = build_index(docs, Path(folder) / "index", analyzer=chain, progress=progress)
+            yield SparseRetriever(index, similarity)
+
+    return open_over
 
 
 def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:

@@ -144,11 +144,11 @@ class Aggregate:
         ranks = np.empty(count, np.int64)
         ranks[np.argsort(-scores, kind="stable")] = np.arange(count)  # of equal scores the first is best
         if self.kind == "first":
-            return (np.arange(count) == 0).astype(np.float64)
+            return np.asarray(np.arange(count) == 0, np.float64)
         if self.kind == "best":
             weights = np.zeros(max(count, len(self.weights)))
             weights[: len(self.weights)] = self.weights
-            return np.asarray(weights[ranks])
+            return np.asarray(weights[ranks], np.float64)
         best = {"max": 1, "kmax": min(self.k, count)}.get(self.kind, count)
         return np.asarray((ranks < best) / (1 if self.kind == "sum" else best))
 

@@ -143,18 +143,19 @@ class SegmentStatistics(Report):
         from telerank.show.plots import line_plot
 
         shares = [self._beyond("", limit) for limit in _PLOTTED]
-        lines = {
+        lines: dict[str, list[float | None]] = {
             "documents": [row.documents for row in shares],
             "relevant documents": [row.relevant for row in shares],
             "known relevant text": [row.known for row in shares],
             "segments": [_longer(self.segments, limit) or 0.0 for limit in _PLOTTED],
         }
         # without anything to count there is no line
-        lines = {
-            name: [100 * share for share in values if share is not None] for name, values in lines.items()
+        percent = {
+            name: [100 * (share or 0.0) for share in values]
+            for name, values in lines.items()
+            if None not in values
         }
-        lines = {name: values for name, values in lines.items() if values}
-        return line_plot({"beyond the limit [%]": lines}, _PLOTTED, x_label="tokens", logarithmic=True)
+        return line_plot({"beyond the limit [%]": percent}, _PLOTTED, x_label="tokens", logarithmic=True)
 
     def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
         """Save the plot as ``segments.png``, svg or pdf; the files."""

@@ -12,7 +12,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -94,8 +95,7 @@ def build_segment(
     scratch = folder / "runs"
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
-        texts = _store(docs, store, lambda done: progress("indexing", done, None))
-        stretches = _cut_stretches(texts, stretch)
+        stretches = _cut_stretches(_store(docs, store, partial(progress, "indexing"), None), stretch)
         first = list(islice(stretches, 2))
         if not first:
             raise DocumentError("there is no document to index")
@@ -123,37 +123,35 @@ def merge_segments(
     folder: Path, segments: Sequence[Segment], progress: Progress = silent, *, piece: int = _PIECE
 ) -> None:
     """Write a segment of all documents that are not deleted, in their order; ``piece`` postings at a time."""
-    new_rows, total = [], 0
-    for segment in segments:
-        kept = np.ones(len(segment), np.bool_) if not len(segment.deleted) else ~segment.deleted
-        new_rows.append(np.where(kept, np.cumsum(kept) - 1 + total, -1))
-        total += int(kept.sum())
+    kept = [np.ones(len(s), np.bool_) if not len(s.deleted) else ~s.deleted for s in segments]
+    total = int(sum(map(np.count_nonzero, kept)))
     if not total:
         raise DocumentError("every document is deleted: nothing would be left")
-    docs = (
-        doc for segment in segments for row, doc in enumerate(segment.docs) if not segment.is_deleted(row)
-    )
+    docs = (doc for segment, rows in zip(segments, kept, strict=True) for doc in compress(segment.docs, rows))
     with DocstoreWriter(folder) as store:
-        deque(_store(docs, store, lambda done: progress("copying texts", done, total)), maxlen=0)
-    pairs = list(zip(segments, new_rows, strict=True))
-    lengths = [np.asarray(segment.lengths)[rows >= 0] for segment, rows in pairs]
+        deque(_store(docs, store, partial(progress, "copying texts"), total), maxlen=0)
+    lengths = [segment.lengths[rows] for segment, rows in zip(segments, kept, strict=True)]
     np.save(folder / "lengths.npy", np.concatenate(lengths))
+    all_kept = np.concatenate(kept)
+    ends = np.cumsum(list(map(len, kept)))
+    new_rows = np.split(np.where(all_kept, np.cumsum(all_kept) - 1, -1), ends[:-1])
 
     def runs() -> Iterator[tuple[int, Run]]:
-        for owner, (segment, rows) in enumerate(pairs):
+        for owner, (segment, rows) in enumerate(zip(segments, new_rows, strict=True)):
             yield from ((owner, run) for run in _read_runs(segment, rows, piece))
 
-    vocabularies = [[segment.terms[i] for i in range(len(segment.terms))] for segment in segments]
-    fold(folder, vocabularies, runs, progress)
+    fold(folder, [[s.terms[i] for i in range(len(s.terms))] for s in segments], runs, progress)
 
 
-def _store(docs: Iterable[Doc], store: DocstoreWriter, report: Callable[[int], None]) -> Iterator[str]:
+def _store(
+    docs: Iterable[Doc], store: DocstoreWriter, report: Callable[[int, int | None], None], total: int | None
+) -> Iterator[str]:
     """Store documents and yield their texts."""
     for number, doc in enumerate(docs, 1):
         store.add(doc)
         yield doc.full_text
         if number % _REPORTED == 0:
-            report(number)
+            report(number, total)
 
 
 def _cut_stretches(texts: Iterable[str], characters: int) -> Iterator[list[str]]:
@@ -175,13 +173,12 @@ def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64], piece: int) ->
     first = 0
     while first < len(segment.terms):
         last = max(int(np.searchsorted(offsets, offsets[first] + piece, "right")) - 1, first + 1)
-        start, end = offsets[first], offsets[last]
+        start, end = int(offsets[first]), int(offsets[last])
         rows = new_rows[segment.rows[start:end]]
-        tfs = segment.frequencies(int(start), int(end))
-        owner = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))
         kept = rows >= 0
-        ids, counts = np.unique(owner[kept], return_counts=True)
-        yield Run(ids, counts, rows[kept].astype(np.int32), tfs[kept].astype(np.int32))
+        terms = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))[kept]
+        tfs = segment.frequencies(start, end)[kept]
+        yield Run(*np.unique(terms, return_counts=True), rows[kept].astype(np.int32), tfs.astype(np.int32))
         first = last
 
 

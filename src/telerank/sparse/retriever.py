@@ -91,29 +91,31 @@ class SparseRetriever(Retriever):
             impacts.prepare([(number, term.df, term.cf)])
             value = impacts.contribution(number, posting) * weight
             [tf] = segment.frequencies(posting, posting + 1)
-            template = "{term!r}: tf {tf}, df {df}, cf {cf}"
-            template += ", {times} times in the query" if weight > 1 else ""
-            facts = {"term": text, "tf": tf, "df": term.df, "cf": term.cf, "times": weight}
-            parts.append(Explanation(value, Phrase(template, **facts)))
+            what = "{term!r}: tf {tf}, df {df}, cf {cf}"
+            what += ", {times} times in the query" if weight > 1 else ""
+            phrase = Phrase(what, term=text, tf=tf, df=term.df, cf=term.cf, times=weight)
+            parts.append(Explanation(value, phrase))
             total += value
         score = float(np.float32(total))
         if score != total:
             parts.append(Explanation(score - total, "rounding to float32"))
-        what = "{model} of a document of {terms} terms"
-        terms = segment.lengths[row]
-        return Explanation(score, Phrase(what, model=repr(self.similarity), terms=terms), tuple(parts))
+        facts = {"model": repr(self.similarity), "terms": segment.lengths[row]}
+        return Explanation(score, Phrase("{model} of a document of {terms} terms", **facts), tuple(parts))
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""
-        weighed = self.weigh(self.index, [query.text for query in queries])
-        terms = [{self.index.term(text): weight for text, weight in texts.items()} for texts in weighed]
+        terms = [
+            {self.index.term(text): weight for text, weight in weights.items()}
+            for weights in self.weigh(self.index, [query.text for query in queries])
+        ]
         answers = []
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
             known = [{t: weight for t, weight in query.items() if t.numbers[number] >= 0} for query in terms]
             impacts.prepare((term.numbers[number], term.df, term.cf) for query in known for term in query)
             weights = [{term.numbers[number]: weight for term, weight in query.items()} for query in known]
-            depth = len(impacts.segment) if self.depth is None else min(self.depth, len(impacts.segment))
-            answers.append(impacts.rank(weights, depth))
+            answers.append(
+                impacts.rank(weights, min(self.depth or len(impacts.segment), len(impacts.segment)))
+            )
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:

@@ -78,8 +78,8 @@ class Segment:
         frequent = np.diff(self.offsets) >= max(self.blocks // 4, 1)
         slots = np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
         kind = np.int32 if len(self.rows) < 2**31 else np.int64
-        pointers = np.zeros((int(frequent.sum()), self.blocks + 1), kind)
-        return BlockTables(slots, pointers, np.zeros(len(self.rows), np.uint8))
+        shape = (int(frequent.sum()), self.blocks + 1)
+        return BlockTables(slots, np.zeros(shape, kind), np.zeros(len(self.rows), np.uint8))
 
     def __len__(self) -> int:
         """Documents, deleted ones included."""
@@ -111,14 +111,12 @@ class Segment:
 
     def _check(self) -> None:
         """Refuse sizes that do not agree: compiled loops do not check bounds."""
-        documents, postings = len(self), len(self.rows)
-        agree = (
-            len(self.docs) == documents
-            and len(self.deleted) in (0, documents)
+        if not (
+            len(self.docs) == len(self)
+            and len(self.deleted) in (0, len(self))
             and len(self.offsets) == len(self.occurrences) + 1 == len(self.terms) + 1
-            and len(self._tfs) == postings == self.offsets[-1]
-        )
-        if not agree:
+            and len(self._tfs) == len(self.rows) == self.offsets[-1]
+        ):
             raise IndexDamaged(f"{self.folder}: its files do not belong together")
 
 
@@ -144,8 +142,7 @@ class Terms:
         """The terms that are ``bare`` without their accents, and differ from it."""
         order = self._accented
         first = bisect_left(order, bare, key=lambda number: fold_accents(self[number]))
-        same = takewhile(lambda term: fold_accents(term) == bare, (self[number] for number in order[first:]))
-        return list(same)
+        return list(takewhile(lambda term: fold_accents(term) == bare, map(self.__getitem__, order[first:])))
 
     @cached_property
     def _accented(self) -> npt.NDArray[np.int32]:
@@ -153,11 +150,9 @@ class Terms:
         blob = np.frombuffer(self._blob, np.uint8)
         starts = np.asarray(self._starts)[:-1]
         numbers = np.flatnonzero(np.logical_or.reduceat(blob > 127, starts)) if len(starts) else starts
-        terms = ((number, self[number]) for number in numbers.tolist())
-        folded = ((fold_accents(term), number, term) for number, term in terms)
-        return np.array(
-            [number for _, number in sorted((bare, n) for bare, n, term in folded if bare != term)], np.int32
-        )
+        bare = {number: fold_accents(self[number]) for number in numbers.tolist()}
+        accented = [number for number, term in bare.items() if term != self[number]]
+        return np.array(sorted(accented, key=bare.__getitem__), np.int32)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -297,17 +292,15 @@ class Impacts:
 
     def contribution(self, term: int, posting: int) -> float:
         """The exact amount that a posting of a prepared term adds to the score of its document."""
-        large = self._large.get(term)
-        steps = self.values[posting] if large is None else large[posting - int(self.segment.offsets[term])]
-        return int(steps) * kernel.STEP
+        if term in self._large:
+            return int(self._large[term][posting - int(self.segment.offsets[term])]) * kernel.STEP
+        return int(self.values[posting]) * kernel.STEP
 
     def _settle(self, terms: Iterable[int]) -> None:
         """Fill the block tables of prepared terms."""
         new = sorted(term for term in terms if term not in self._known)
-        known = np.zeros((len(new), _POWERS), np.int64)
-        kernel.settle(
-            np.array(new, np.int64), self._postings, self._block_tables, self.segment.deleted, known
-        )
+        known, deleted = np.zeros((len(new), _POWERS), np.int64), self.segment.deleted
+        kernel.settle(np.array(new, np.int64), self._postings, self._block_tables, deleted, known)
         self._known.update(zip(new, known.tolist(), strict=True))
 
     def _decode(self, keys: npt.NDArray[np.uint64]) -> RowScores:
@@ -327,10 +320,12 @@ class Impacts:
             max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
             for weights in queries
         ]
-        terms = np.array([term for weights in queries for term in weights], np.int64)
-        times = np.array([weight for weights in queries for weight in weights.values()], np.int64)
-        ends = np.cumsum([len(weights) for weights in queries], dtype=np.int64)
-        batch = (terms, times, ends, np.array(known, np.int64))
+        batch = (
+            np.array([term for weights in queries for term in weights], np.int64),
+            np.array([weight for weights in queries for weight in weights.values()], np.int64),
+            np.cumsum([len(weights) for weights in queries], dtype=np.int64),
+            np.array(known, np.int64),
+        )
         keys = np.empty((len(queries), k), np.uint64)
         counts = kernel.prune_all(
             batch, self._postings, self._block_tables, self._ranks, keys, self._buffers(k)
@@ -342,14 +337,10 @@ class Impacts:
         kept = getattr(self._memory, "work", None)
         if kept is None:
             blocks = self.segment.blocks
-            kept = (
+            kept = self._memory.work = (
                 np.zeros(kernel.BLOCK, np.int32),
                 np.zeros(kernel.BLOCK, np.uint8),
                 np.zeros(blocks, np.int32),
                 np.full((kernel.MOST_TERMS, blocks), -1, self.segment.tables.pointers.dtype),
-                np.empty(0, np.uint64),
             )
-        if len(kept[4]) != (room := 2 * k + 256):
-            kept = (*kept[:4], np.empty(room, np.uint64))
-        self._memory.work = kept
-        return kept
+        return (*kept, np.empty(2 * k + 256, np.uint64))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -22,12 +23,12 @@ from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault
 from telerank.sparse.build import STRETCH, build_segment, merge_segments
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import (
+from telerank.sparse.index import (
     LOCK,
     SEGMENTS,
     IndexManifest,
     SegmentEntry,
+    SparseIndex,
     check_contents,
     has_index,
     read_committed,
@@ -140,8 +141,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         first is unknown.
         """
         stream = iter(docs)
-        first = list(islice(stream, 1))
-        if first:
+        if first := list(islice(stream, 1)):
             return self.add(chain(first, stream), update=True, deleted=docnos, progress=progress)
         if docnos:
             self.delete(docnos)
@@ -251,11 +251,9 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         entries = list(self.manifest.segments)
         if not entries:
             return ()
-        index = SparseIndex(self.folder)
-        rows: dict[int, list[int]] = {}
-        for docno in docnos:
-            number, row = index.docs.locate(docno)
-            rows.setdefault(number, []).append(row)
+        index, rows = SparseIndex(self.folder), defaultdict[int, list[int]](list)
+        for number, row in map(index.docs.locate, docnos):
+            rows[number].append(row)
         for number, deleted in rows.items():
             entry, before = entries[number], index.segments[number].deleted
             marks = np.zeros(entry.documents, np.bool_)
@@ -273,12 +271,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
 def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
     """The first segment that is no larger than all after it: larger segments are rewritten less often."""
-    after = sum(entry.documents for entry in entries)
-    for number, entry in enumerate(entries):
-        after -= entry.documents
-        if entry.documents <= after:
-            return number
-    return 0
+    sizes = [entry.documents for entry in entries]
+    return next((number for number, size in enumerate(sizes) if size <= sum(sizes[number + 1 :])), 0)
 
 
 def _record_segment(folder: Path) -> SegmentEntry:

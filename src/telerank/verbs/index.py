@@ -15,7 +15,7 @@ from telerank.errors import IndexFault
 from telerank.retrieval.folder_update import read_record, recorded_docs, replacing_record
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.sparse.manifest import has_index
+from telerank.sparse.index import has_index
 from telerank.text import Analyzer
 from telerank.types import Doc, ProgressSetting
 
