@@ -195,7 +195,7 @@ def _build(kind: Any, value: Any) -> Any:
 
 @contextmanager
 def becoming_writer(folder: Path, busy: str, release: Callable[[], None]) -> Iterator[None]:
-    """Take the lock of a folder and prepare it in the block; if that fails, :func:`release` is called.
+    """Take the lock of a folder and prepare it in the block; if that fails, ``release`` is called.
 
     Raises IndexLocked, whose message is ``busy``, if another process has the lock, IndexFault if the folder
     cannot be written to.

@@ -91,8 +91,8 @@ class Doc:
     def record(self) -> dict[str, object]:
         """The document for JSON, with its location instead of its marks if it is of a file."""
         location = self.locate()
-        record = {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url}
-        return record if location is None else {**record, **asdict(location)}
+        where = {} if location is None else asdict(location)
+        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where}
 
     def locate(self, start: int = 0, end: int | None = None) -> Location | None:
         """Where in its file the characters ``start`` to ``end`` of the text stand; None without a file.
@@ -231,7 +231,13 @@ class Ranking:
     @classmethod
     def ranked(cls, query: Query, docnos: Sequence[str], scores: npt.ArrayLike) -> Ranking:
         """Sort documents by score, then docno, both descending; nothing else defines this order."""
-        return cls(query, *_ordered(docnos, np.asarray(scores, np.float64)))
+        values = np.asarray(scores, np.float64)
+        if len(docnos) != len(values):
+            raise ValueError(f"{len(docnos)} docnos but {len(values)} scores")
+        descending = np.array(sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True), np.int64)
+        # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
+        order = descending[np.argsort(-(values[descending] + 0.0), kind="stable")]
+        return cls(query, tuple(docnos[i] for i in order), values[order] + 0.0)
 
     @classmethod
     def presorted(cls, query: Query, docnos: tuple[str, ...], scores: npt.ArrayLike) -> Ranking:
@@ -312,15 +318,6 @@ class Explanation:
 def _freeze(ranking: Ranking, scores: Scores) -> None:
     scores.flags.writeable = False
     object.__setattr__(ranking, "scores", scores)
-
-
-def _ordered(docnos: Sequence[str], scores: Scores) -> tuple[tuple[str, ...], Scores]:
-    if len(docnos) != len(scores):
-        raise ValueError(f"{len(docnos)} docnos but {len(scores)} scores")
-    descending = np.array(sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True), np.int64)
-    # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
-    order = descending[np.argsort(-(scores[descending] + 0.0), kind="stable")]
-    return tuple(docnos[i] for i in order), scores[order] + 0.0
 
 
 def silent(label: str, done: int, total: int | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,8 +52,7 @@ class VectorManifest(Manifest):
     @property
     def files(self) -> dict[str, StoredFile]:
         """The files of all shards and of the docnos."""
-        parts = (*(shard.files for shard in self.shards), self.docnos)
-        return {name: file for files in parts for name, file in files.items()}
+        return dict(chain(*(shard.files.items() for shard in self.shards), self.docnos.items()))
 
     @property
     def cut_note(self) -> str:

@@ -176,14 +176,12 @@ def open_retriever(
     and :class:`TorchEncoder` do.
     """
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
-    named = opened.manifest.model if model is None else model
-    precision = opened.manifest.settings.get("precision", "float32")
-    encoder = TorchEncoder(named, precision=precision) if isinstance(named, str) else named
-    if isinstance(encoder, TorchEncoder):
-        device = encoder.device_name
-        batch = 64 if device == "cpu" else TOGETHER
-        return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
-    return DenseRetriever(opened, encoder, name=name)
+    encoder = model or opened.manifest.model
+    if isinstance(encoder, str):
+        encoder = TorchEncoder(encoder, precision=opened.manifest.settings.get("precision", "float32"))
+    device = encoder.device_name if isinstance(encoder, TorchEncoder) else "cpu"
+    batch = 64 if device == "cpu" else TOGETHER
+    return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
 
 
 def build_approximate(
@@ -198,11 +196,11 @@ def build_approximate(
     name, parameters = parse_kind(kind, vectors)
     inner = faiss.METRIC_INNER_PRODUCT
     if name == "ivfpq":
-        described = f"IVF{parameters['lists']},PQ{parameters['bytes']}x8"
-        index = faiss.index_factory(vectors.dimension, described, inner)
+        codes = f"IVF{parameters['lists']},PQ{parameters['bytes']}x8"
+        index = faiss.index_factory(vectors.dimension, codes, inner)
     else:
-        half = faiss.ScalarQuantizer.QT_fp16
-        index = faiss.IndexHNSWSQ(vectors.dimension, half, parameters["links"], inner)
+        half, links = faiss.ScalarQuantizer.QT_fp16, parameters["links"]
+        index = faiss.IndexHNSWSQ(vectors.dimension, half, links, inner)
         index.hnsw.efConstruction = parameters["construction"]
     if not index.is_trained:
         progress("learning lists and codes", 0, None)
@@ -290,10 +288,9 @@ def _recall(vectors: Vectors, index: Any, report: RecallReport, queries: Encoded
     exact = search(vectors, queries, max(cutoffs))
     recall = {}
     for k in cutoffs:
-        near = list(_search_index(vectors, index, report, queries, k))
         # rows that tie with the last of the exact list count
-        shares = [(a.scores >= b.scores[k - 1]).sum() / k for a, b in zip(near, exact, strict=True)]
-        recall[k] = round(float(np.mean(shares)), 4)
+        pairs = zip(_search_index(vectors, index, report, queries, k), exact, strict=True)
+        recall[k] = round(float(np.mean([(a.scores >= b.scores[k - 1]).sum() / k for a, b in pairs])), 4)
     return recall
 
 

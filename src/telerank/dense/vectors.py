@@ -107,13 +107,11 @@ class Vectors(FolderReader):
             if begin == end:
                 continue
             where, out = rows[begin:end] - shard.first, scores[begin:end]
-            if self.dtype == "int8":
-                kernel.exact_codes(shard.codes, shard.bounds, where, wide, out)
-            elif self.dtype == "float32":
-                kernel.exact_float32(shard.vectors, where, wide, out)
-            else:
+            if self.dtype in ("float16", "bfloat16"):
                 bits = shard.vectors.view(np.uint16)
                 kernel.exact_half(bits, where, wide, out, self.dtype == "float16")
+            else:
+                kernel.exact(shard.vectors, shard.bounds, where, wide, out, self.dtype == "int8")
         return scores
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:

@@ -120,13 +120,9 @@ class SegmentScorer:
     def _split(self, docs: Sequence[Doc]) -> list[Segments]:
         """The segments of each document; those of the last documents are kept."""
         with self._lock:  # a score may be explained while a stream is read
-            kept = [self._cut.get(doc.docno) for doc in docs]
-            known = [
-                cut if cut is not None and cut.doc == doc else None
-                for doc, cut in zip(docs, kept, strict=True)
-            ]
-            fresh = self.segmenter.split([doc for doc, cut in zip(docs, known, strict=True) if cut is None])
-            all_segments = [next(fresh) if cut is None else cut for cut in known]
+            kept = {doc: cut for doc in docs if (cut := self._cut.get(doc.docno)) and cut.doc == doc}
+            fresh = self.segmenter.split([doc for doc in docs if doc not in kept])
+            all_segments = [kept[doc] if doc in kept else next(fresh) for doc in docs]
             for segments in all_segments:
                 docno = segments.doc.docno
                 if docno in self._cut:

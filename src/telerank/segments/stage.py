@@ -97,16 +97,6 @@ _NAMES = {
 }
 
 
-# The function of pipelines for each aggregate that needs no first stage.
-FUNCTION_NAMES: Mapping[str, str] = {
-    "first": "firstp",
-    "max": "maxp",
-    "mean": "meanp",
-    "sum": "sump",
-    "kmax": "kmaxp",
-}
-
-
 @dataclass(frozen=True, repr=False)
 class SegmentReranker(Stage):
     """Score each document by its segments: the ``aggregate`` of what the scorer of ``reranker`` gives them.
@@ -144,12 +134,12 @@ class SegmentReranker(Stage):
         return SegmentScorer(self.reranker.scorer, self.settings)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        for ranking, logits in compute_each(stream, self._candidates, self.scorer.stream):
+        def candidates(ranking: Ranking) -> Iterator[Candidate]:
+            return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
+
+        for ranking, logits in compute_each(stream, candidates, self.scorer.stream):
             scores = [self.aggregate(convert(of_document, self.of)) for of_document in logits]
             yield Ranking.ranked(ranking.query, ranking.docnos, scores)
-
-    def _candidates(self, ranking: Ranking) -> Iterator[Candidate]:
-        return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, the winning segment with what its sentences add, and the scores of the others."""
@@ -171,8 +161,11 @@ class SegmentReranker(Stage):
 
     @property
     def text(self) -> str:
-        name = FUNCTION_NAMES.get(self.aggregate.kind, f"<{self.aggregate.kind}>")
-        values: dict[str, Any] = {"kmax": self.aggregate.k} if self.aggregate.kind == "kmax" else {}
+        kind = self.aggregate.kind
+        values: dict[str, Any] = {"kmax": self.aggregate.k} if kind == "kmax" else {}
+        name = (
+            "<best>" if kind == "best" else f"{kind}p"
+        )  # the function of pipelines; best needs a first stage
         return call_text(name, self.reranker.text, **values, **self.changed)
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -78,20 +78,29 @@ _REPORTED = 1000  # documents between two calls of progress
 _PIECE = 4 << 20  # postings of a segment read at a time
 
 
+def open_maker(
+    analyzer: Analyzer, workers: int | None, *, alone: bool
+) -> AbstractContextManager[RunMaker | Workers]:
+    """What makes the runs of a segment: this process ``alone``, or ``workers`` others, one per core if None.
+
+    It alone decides the terms of documents and their weights.
+    """
+    count = workers or count_cores()
+    return nullcontext(RunMaker(analyzer)) if alone or count == 1 else Workers(analyzer, count)
+
+
 def build_segment(
     folder: Path,
     docs: Iterable[Doc],
-    analyzer: Analyzer,
+    new_maker: Callable[..., AbstractContextManager[RunMaker | Workers]],
     *,
-    workers: int | None = None,
     stretch: int = STRETCH,
     progress: Progress = silent,
 ) -> None:
-    """Write all files of a segment into an empty folder; with ``workers`` None every core is used.
+    """Write all files of a segment into an empty folder.
 
-    ``stretch`` is the number of characters that a process analyses and inverts at a time.
+    ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
     """
-    count = workers or count_cores()
     scratch = folder / "runs"
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
@@ -99,10 +108,10 @@ def build_segment(
         first = list(islice(stretches, 2))
         if not first:
             raise DocumentError("there is no document to index")
-        alone = count == 1 or len(first) == 1  # a second process would cost more than it saves
         paths: list[Path] = []
         row = 0
-        with nullcontext(RunMaker(analyzer)) if alone else Workers(analyzer, count) as maker:
+        # a second process would cost more than it saves
+        with new_maker(alone=len(first) == 1) as maker:
             for part in chain(first, stretches):
                 paths.append(scratch / f"{row}.run")
                 maker.make(part, row, paths[-1])

@@ -8,6 +8,7 @@ and unaffected by later changes. Opening it compares the sizes of all files and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -217,12 +218,10 @@ class IndexDocs:
     def locate(self, docno: str) -> tuple[int, int]:
         """The number of a document's segment, and its row there; raises KeyError if there is no document."""
         for number, segment in enumerate(self.index.segments):
-            try:
+            with suppress(KeyError):
                 row = segment.docnos.row(docno)
-            except KeyError:
-                continue
-            if not segment.is_deleted(row):
-                return number, row
+                if not segment.is_deleted(row):
+                    return number, row
         raise KeyError(docno)
 
     def __getitem__(self, docno: str) -> Doc:
@@ -230,17 +229,13 @@ class IndexDocs:
         return self.index.segments[number].docs.get_row(row)
 
     def __contains__(self, docno: str) -> bool:
-        try:
-            self.locate(docno)
-        except KeyError:
-            return False
-        return True
+        with suppress(KeyError):
+            return bool(self.locate(docno))
+        return False
 
     def __iter__(self) -> Iterator[Doc]:
         for segment in self.index.segments:
-            for row, doc in enumerate(segment.docs):
-                if not segment.is_deleted(row):
-                    yield doc
+            yield from (doc for row, doc in enumerate(segment.docs) if not segment.is_deleted(row))
 
     def __len__(self) -> int:
         return sum(len(segment) - int(segment.deleted.sum()) for segment in self.index.segments)

@@ -126,13 +126,12 @@ class SparseRetriever(Retriever):
             for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
                 start, end = end, end + len(rows)
                 ranked.append(Ranking.presorted(query, tuple(docnos[start:end]), scores))
-        return [self._merge(*answer) for answer in zip(queries, lists, strict=True)]
-
-    def _merge(self, query: Query, lists: list[Ranking]) -> Ranking:
-        """Merge the segments' rankings of a query."""
-        if len(lists) == 1:
-            return lists[0]
-        docnos = [docno for ranking in lists for docno in ranking.docnos]
-        scores = np.concatenate([ranking.scores for ranking in lists]) if lists else np.empty(0)
-        ranking = Ranking.ranked(query, docnos, scores)
-        return ranking if self.depth is None else ranking.cut(self.depth)
+        if len(self.index.segments) == 1:
+            return [ranking for [ranking] in lists]
+        merged = []
+        for query, parts in zip(queries, lists, strict=True):
+            docnos = [docno for ranking in parts for docno in ranking.docnos]
+            scores = np.concatenate([np.empty(0), *(ranking.scores for ranking in parts)])
+            ranking = Ranking.ranked(query, docnos, scores)
+            merged.append(ranking if self.depth is None else ranking.cut(self.depth))
+        return merged

@@ -55,8 +55,8 @@ class RunMaker:
     """Analyses and inverts stretches of documents; numbers terms in the order of their first occurrence.
 
     Memory: the vocabulary, the terms of ``most_surfaces`` (by default 150 MB), about 40 bytes for each piece
-    of the current stretch. Another maker of runs, whose terms have the weights of a model, has the same
-    methods: :func:`telerank.sparse.build.build_segment` needs no others.
+    of the current stretch. A maker whose terms have the weights of a model, in whole steps of its own, makes
+    other runs (:func:`telerank.sparse.build.open_maker`); all that follows takes frequencies as weights.
     """
 
     def __init__(self, analyzer: Analyzer, *, most_surfaces: int = 1 << 20) -> None:

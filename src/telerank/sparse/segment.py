@@ -71,7 +71,14 @@ class Segment:
         )
         self.docs = Docstore(folder)
         self.docnos = self.docs.docnos
-        self._check()
+        # compiled loops do not check bounds
+        if not (
+            len(self.docs) == len(self)
+            and len(self.deleted) in (0, len(self))
+            and len(self.offsets) == len(self.occurrences) + 1 == len(self.terms) + 1
+            and len(self._tfs) == len(self.rows) == self.offsets[-1]
+        ):
+            raise IndexDamaged(f"{self.folder}: its files do not belong together")
 
     @cached_property
     def tables(self) -> BlockTables:
@@ -108,16 +115,6 @@ class Segment:
 
     def is_deleted(self, row: int) -> bool:
         return bool(len(self.deleted) and self.deleted[row])
-
-    def _check(self) -> None:
-        """Refuse sizes that do not agree: compiled loops do not check bounds."""
-        if not (
-            len(self.docs) == len(self)
-            and len(self.deleted) in (0, len(self))
-            and len(self.offsets) == len(self.occurrences) + 1 == len(self.terms) + 1
-            and len(self._tfs) == len(self.rows) == self.offsets[-1]
-        ):
-            raise IndexDamaged(f"{self.folder}: its files do not belong together")
 
 
 class Terms:
@@ -296,13 +293,6 @@ class Impacts:
             return int(self._large[term][posting - int(self.segment.offsets[term])]) * kernel.STEP
         return int(self.values[posting]) * kernel.STEP
 
-    def _settle(self, terms: Iterable[int]) -> None:
-        """Fill the block tables of prepared terms."""
-        new = sorted(term for term in terms if term not in self._known)
-        known, deleted = np.zeros((len(new), _POWERS), np.int64), self.segment.deleted
-        kernel.settle(np.array(new, np.int64), self._postings, self._block_tables, deleted, known)
-        self._known.update(zip(new, known.tolist(), strict=True))
-
     def _decode(self, keys: npt.NDArray[np.uint64]) -> RowScores:
         rows, half = (keys & _ROW).astype(np.uint32), np.uint64(32)
         order = np.argsort((keys & ~_ROW) | self.segment.docnos.rank[rows])[::-1]
@@ -314,7 +304,10 @@ class Impacts:
 
     def _prune(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
-        self._settle({term for weights in queries for term in weights})
+        new = sorted({term for weights in queries for term in weights}.difference(self._known))
+        settled, deleted = np.zeros((len(new), _POWERS), np.int64), self.segment.deleted
+        kernel.settle(np.array(new, np.int64), self._postings, self._block_tables, deleted, settled)
+        self._known.update(zip(new, settled.tolist(), strict=True))
         power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
         known = [
             max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
@@ -341,6 +334,6 @@ class Impacts:
                 np.zeros(kernel.BLOCK, np.int32),
                 np.zeros(kernel.BLOCK, np.uint8),
                 np.zeros(blocks, np.int32),
-                np.full((kernel.MOST_TERMS, blocks), -1, self.segment.tables.pointers.dtype),
+                np.empty((kernel.MOST_TERMS, blocks), self.segment.tables.pointers.dtype),
             )
         return (*kept, np.empty(2 * k + 256, np.uint64))

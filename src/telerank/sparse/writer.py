@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -22,7 +23,7 @@ import numpy as np
 from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault
-from telerank.sparse.build import STRETCH, build_segment, merge_segments
+from telerank.sparse.build import STRETCH, build_segment, merge_segments, open_maker
 from telerank.sparse.index import (
     LOCK,
     SEGMENTS,
@@ -117,12 +118,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
         Raises DocumentError if one cannot be stored or, without ``update``, is in the index already.
         """
-        analyzer = Analyzer.parse(self.manifest.analyzer)
+        maker = partial(open_maker, Analyzer.parse(self.manifest.analyzer), self._workers)
         with self._change():
             new = self._new_segment()
-            build_segment(
-                new, docs, analyzer, workers=self._workers, stretch=self._stretch, progress=progress
-            )
+            build_segment(new, docs, maker, stretch=self._stretch, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
@@ -130,8 +129,11 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
                 )
             entry = _record_segment(new)
             self._commit((*self._mark_deleted({*known, *deleted}), entry))
-        if len(self.manifest.segments) > self._most_segments:
-            self._fold(_first_small(self.manifest.segments), progress)
+        sizes = [segment.documents for segment in self.manifest.segments]
+        if len(sizes) > self._most_segments:
+            # from the first that is no larger than all after it: larger segments are rewritten less often
+            small = (number for number, size in enumerate(sizes) if size <= sum(sizes[number + 1 :]))
+            self._fold(next(small, 0), progress)
         return entry.documents
 
     def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
@@ -267,12 +269,6 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             files[name] = StoredFile.record(folder / name)
             entries[number] = replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
         return tuple(entries)
-
-
-def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
-    """The first segment that is no larger than all after it: larger segments are rewritten less often."""
-    sizes = [entry.documents for entry in entries]
-    return next((number for number, size in enumerate(sizes) if size <= sum(sizes[number + 1 :])), 0)
 
 
 def _record_segment(folder: Path) -> SegmentEntry:
