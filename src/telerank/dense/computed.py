@@ -59,10 +59,9 @@ class ComputedEncoder:
             return np.empty((0, self.model.width), np.float32)
 
         def compute(rows: Sequence[int], width: int) -> Tensor:
-            padded = side.pad([tokens[row] for row in rows], width)
             batch = {
                 name: pin(tensor, self.device).to(self.device, non_blocking=True)
-                for name, tensor in padded.items()
+                for name, tensor in side.pad([tokens[row] for row in rows], width).items()
             }
             with torch.inference_mode(), self.context():
                 return encode(batch).float()

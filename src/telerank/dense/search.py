@@ -145,9 +145,8 @@ def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threa
             kernel.compact(state.arrays, number, k)
         return state
 
-    parts = _divide(vectors.shards, threads)
     with ThreadPoolExecutor(threads) as pool:
-        states = list((map if threads == 1 else pool.map)(scan_shards, parts))
+        states = list((map if threads == 1 else pool.map)(scan_shards, _divide(vectors.shards, threads)))
     answers = []
     for number, query in enumerate(queries):
         rows = np.sort(np.concatenate([state.candidates(number) for state in states]))

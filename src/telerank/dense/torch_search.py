@@ -138,8 +138,8 @@ class DeviceVectors:
                 torch.cuda.empty_cache()
         order = np.argsort(best_rows[0], kind="stable")
         ends = np.searchsorted(best_rows[0][order], np.arange(1, len(queries)))
-        parts = np.split(best_rows[1][order], ends)
-        return [rank_rows(self.vectors, part, query, k) for part, query in zip(parts, queries, strict=True)]
+        parts = zip(np.split(best_rows[1][order], ends), queries, strict=True)
+        return [rank_rows(self.vectors, part, query, k) for part, query in parts]
 
     def _select(self, queries: Floats, k: int, step: int) -> npt.NDArray[np.int64]:
         """The numbers of queries (Q, D), and rows that may be among their best: (2, n), in blocks of rows.

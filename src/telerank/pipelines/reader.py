@@ -176,9 +176,8 @@ class PipelineReader:
             stage: Stage = self.apply(resolve_name(function) if isinstance(function, str) else function, call)
             return stage
         if not is_similarity(call.name):
-            known = self._functions()
-            near = suggest(call.name, known)
-            raise wrong(self.text, call.at, f"unknown function {call.name!r}{near}; {known_names(known)}")
+            unknown = f"unknown function {call.name!r}{suggest(call.name, self._functions())}"
+            raise wrong(self.text, call.at, f"{unknown}; {known_names(self._functions())}")
         if self.names.index is None:
             raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
         return SparseRetriever(self.names.index.sparse, build_similarity(call, self.text))

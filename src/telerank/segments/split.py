@@ -142,11 +142,10 @@ class Segmenter:
     def record(self) -> dict[str, Any]:
         """Everything that decides the segments of a document, for JSON: what a stored selection names."""
         texts = json.dumps(self.texts.record(), sort_keys=True).encode()
-        rules = None if self.language is None else [self.language, RULES]
         return {
             "settings": self.settings.model_dump(),
             "texts": hashlib.sha256(texts).hexdigest(),
-            "sentences": rules,
+            "sentences": None if self.language is None else [self.language, RULES],
         }
 
     def __call__(self, doc: Doc) -> Segments:

@@ -125,9 +125,8 @@ class SegmentReranker(Stage):
             raise TypeError(f"expected a re-ranker, rerank(MODEL), got {self.reranker!r}")
         if self.reranker.k is not None:
             raise ValueError(f"{self.reranker!r} must not be cut: cut the ranking by segments")
-        if self.aggregate.reads is not None:
-            settings = self.settings.model_copy(update={"first": self.aggregate.reads})
-            object.__setattr__(self, "settings", settings)
+        if (first := self.aggregate.reads) is not None:
+            object.__setattr__(self, "settings", self.settings.model_copy(update={"first": first}))
 
     @cached_property
     def scorer(self) -> SegmentScorer:
@@ -162,7 +161,7 @@ class SegmentReranker(Stage):
     @property
     def text(self) -> str:
         kind = self.aggregate.kind
-        values: dict[str, Any] = {"kmax": self.aggregate.k} if kind == "kmax" else {}
+        values = {"kmax": self.aggregate.k} if kind == "kmax" else {}
         name = (
             "<best>" if kind == "best" else f"{kind}p"
         )  # the function of pipelines; best needs a first stage
@@ -171,8 +170,8 @@ class SegmentReranker(Stage):
     @property
     def changed(self) -> dict[str, Any]:
         """The settings as arguments of the function of pipelines: a name, or those that differ."""
-        ignored = {"first"} if self.aggregate.reads is not None else set[str]()
-        own = self.settings.model_copy(update=dict.fromkeys(ignored))
+        ignored = {} if self.aggregate.reads is None else {"first": None}
+        own = self.settings.model_copy(update=ignored)
         name = next((name for name, settings in NAMED.items() if settings == own), None)
         of = {} if self.of == "logit" else {"of": self.of}
         if name is not None:

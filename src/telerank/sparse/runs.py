@@ -99,8 +99,7 @@ class _Numbers(dict[bytes, tuple[int, ...]]):
             self.clear()
         number, known = self.of_term.setdefault, self.of_term
         terms = self._analyzer(surface.decode("utf-8", "surrogatepass"))
-        numbers = self[surface] = tuple([number(term, len(known)) for term in terms])
-        return numbers
+        return self.setdefault(surface, tuple([number(term, len(known)) for term in terms]))
 
 
 @compiled
