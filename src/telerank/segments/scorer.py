@@ -19,7 +19,7 @@ from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TokenizedPairs
 from telerank.segments.settings import SegmentSettings
 from telerank.segments.split import Segmenter, Segments
-from telerank.types import Doc, Progress, Scores, silent
+from telerank.types import Doc, Scores
 
 # The text of a query, and a document.
 Candidate: TypeAlias = tuple[str, Doc]
@@ -73,9 +73,7 @@ class SegmentScorer:
         (segments,) = self._split([doc])
         return segments, self.scorer.uncounted.score_pairs(pairs)
 
-    def stream(
-        self, groups: Iterable[Iterable[Candidate]], *, progress: Progress = silent
-    ) -> Iterator[list[Scores]]:
+    def stream(self, groups: Iterable[Iterable[Candidate]]) -> Iterator[list[Scores]]:
         """The logits of the segments of each candidate, by group, lazily and in order.
 
         The documents of a ``window`` are in memory (a million characters), for any number of groups and of
@@ -85,12 +83,12 @@ class SegmentScorer:
         parts = stream_groups(
             self.window.cut(groups, lambda item: len(item[1].text)),
             lambda items: self._make_pairs(items, self.counts),
-            lambda prepared: partial(self._score, *prepared, progress),
+            lambda prepared: partial(self._score, *prepared),
         )
         yield from map(list[Scores], map(chain.from_iterable, parts))
 
-    def _score(self, pairs: TokenizedPairs, sizes: Sequence[int], progress: Progress) -> list[Scores]:
-        logits = self.scorer.score_pairs(pairs, progress)
+    def _score(self, pairs: TokenizedPairs, sizes: Sequence[int]) -> list[Scores]:
+        logits = self.scorer.score_pairs(pairs)
         return [logits[start:end] for start, end in pairwise(np.cumsum([0, *sizes]).tolist())]
 
     def _make_pairs(
