@@ -154,7 +154,7 @@ class Manifest:
             intact = record.pop("crc32") == compute_checksum(record)
             actual = (record.get("kind"), record["format"])
             if intact and actual == (cls.kind, cls.format):
-                manifest: Self = _build(cls, record)
+                manifest: Self = _build(MANIFEST, cls, record)
                 return manifest
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
@@ -173,8 +173,8 @@ class Manifest:
         replace_file(folder / MANIFEST, text.encode())
 
 
-def _build(kind: Any, value: Any) -> Any:
-    """The value of a type from its JSON; raises TypeError, or another error, if it is none of that type."""
+def _build(name: str, kind: Any, value: Any) -> Any:
+    """The value of a field from its JSON; raises TypeError, or another error, if it is not of that type."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin is Any:
         return value
@@ -182,14 +182,14 @@ def _build(kind: Any, value: Any) -> Any:
         origin = type(value) if type(value) in arguments else arguments[0]
     if is_dataclass(origin):
         kinds = get_type_hints(kind)
-        return kind(**{name: _build(kinds[name], inner) for name, inner in value.items()})
+        return kind(**{field: _build(field, kinds[field], inner) for field, inner in value.items()})
     if origin is tuple:
-        return tuple(_build(arguments[0], inner) for inner in value)
+        return tuple(_build(name, arguments[0], inner) for inner in value)
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
     if not isinstance(value, origin) or (isinstance(value, int) and not (is_count or origin is bool)):
-        raise TypeError(f"expected {origin.__name__}, got {str(value)[:_SHOWN]!r}")
+        raise TypeError(f"{name}: {str(value)[:_SHOWN]!r}")
     if isinstance(value, Mapping):
-        return {name: _build(arguments[1], inner) for name, inner in value.items()}
+        return {key: _build(name, arguments[1], inner) for key, inner in value.items()}
     return value
 
 

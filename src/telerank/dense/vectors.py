@@ -14,7 +14,6 @@ with the shard and recorded in the manifest with their checksums, so that they a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,16 +60,10 @@ class Vectors(FolderReader):
         self.folder = Path(folder).resolve()
         self.manifest, self.shards, self.docnos = _open(self.folder)
         self._contents = self.manifest
+        self.dimension, self.dtype = self.manifest.dimension, self.manifest.dtype
+        self._firsts = np.array([shard.first for shard in self.shards], np.int64)
         if len(self.docnos) != self.manifest.rows:
             raise IndexDamaged(f"{self.folder}: {self.manifest.rows} vectors but {len(self.docnos)} docnos")
-
-    @property
-    def dimension(self) -> int:
-        return self.manifest.dimension
-
-    @property
-    def dtype(self) -> str:
-        return self.manifest.dtype
 
     @property
     def identity(self) -> dict[str, object]:
@@ -135,10 +128,6 @@ class Vectors(FolderReader):
 
     def __len__(self) -> int:
         return self.manifest.rows
-
-    @cached_property
-    def _firsts(self) -> npt.NDArray[np.int64]:
-        return np.array([shard.first for shard in self.shards], np.int64)
 
     def widen(self, shard: VectorShard, rows: npt.NDArray[np.int64] | slice) -> Floats:
         """Rows of a shard as float32."""

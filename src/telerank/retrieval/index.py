@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 class Index(FolderReader):
     """The index in a folder, or a folder of vectors, which then has :meth:`dense` alone.
 
+    ``has_texts`` says whether there are words and texts; ``default_pipeline`` is searched if none is named.
     Two are equal if their folders and contents are; it pickles as its folder.
 
     Raises
@@ -58,6 +59,8 @@ class Index(FolderReader):
         self.folder = Path(folder).resolve()
         self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
         self._contents = self._sparse
+        self.has_texts = self._sparse is not None
+        self.default_pipeline = "bm25" if self.has_texts else "dense"
 
     @property
     def sparse(self) -> SparseIndex:
@@ -71,11 +74,6 @@ class Index(FolderReader):
         if self._sparse is None:
             raise IndexFault(f"{self.folder}: holds vectors alone, without words and texts")
         return self._sparse
-
-    @property
-    def has_texts(self) -> bool:
-        """Whether there are words and texts, not vectors alone."""
-        return self._sparse is not None
 
     @property
     def docs(self) -> IndexDocs:
@@ -176,11 +174,6 @@ class Index(FolderReader):
             return {folder_name(VectorManifest.read(self.folder).model): self.folder}
         folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
         return {folder.name: folder for folder in folders if is_vectors(folder)}
-
-    @property
-    def default_pipeline(self) -> str:
-        """The pipeline that is searched if none is named: ``bm25``, or ``dense`` without words."""
-        return "bm25" if self.has_texts else "dense"
 
     def dense(
         self,

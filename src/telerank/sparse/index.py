@@ -153,6 +153,12 @@ class SparseIndex(FolderReader):
                 f"{self.folder}: was built where {self.analyzer} made other terms ({built_with}); "
                 "build it again"
             )
+        entries = self.manifest.segments
+        # a deleted document counts until segments are merged
+        counts = sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries)
+        self.statistics = Statistics(*counts)
+        # the names of the segments and of their marks of deletion decide which documents there are
+        self.state = " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in entries)
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 
@@ -160,17 +166,6 @@ class SparseIndex(FolderReader):
     def docs(self) -> IndexDocs:
         """The documents by docno."""
         return IndexDocs(self)
-
-    @property
-    def statistics(self) -> Statistics:
-        """Statistics of all segments; a deleted document counts until segments are merged."""
-        entries = self.manifest.segments
-        return Statistics(sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries))
-
-    @property
-    def state(self) -> str:
-        """The names of the segments and of their marks of deletion: they decide which documents there are."""
-        return " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in self.manifest.segments)
 
     @property
     def identity(self) -> dict[str, object]:

@@ -69,6 +69,7 @@ class Segment:
         self.deleted: npt.NDArray[np.bool_] = (
             np.empty(0, np.bool_) if deleted is None else np.array(map_npy(folder / deleted, "?"))
         )
+        self.blocks = -(-len(self) // kernel.BLOCK)
         self.docs = Docstore(folder)
         self.docnos = self.docs.docnos
         # compiled loops do not check bounds
@@ -91,10 +92,6 @@ class Segment:
     def __len__(self) -> int:
         """Documents, deleted ones included."""
         return len(self.lengths)
-
-    @property
-    def blocks(self) -> int:
-        return -(-len(self) // kernel.BLOCK)
 
     def df(self, term: int) -> int:
         """The number of documents that hold a term; deleted ones count until segments are merged."""
