@@ -99,57 +99,49 @@ def _round(
     return codes, scales, rests.astype(np.float32)
 
 
-class _State:
-    """The candidates of several queries (see :func:`kernel.scan`)."""
+def _candidates(state: _Arrays, number: int) -> Rows:
+    """The rows that may be among the best of a query (see :func:`kernel.scan`)."""
+    rows, _, counts, _ = state
+    return rows[number, : counts[number, 0]].astype(np.int64)
 
-    def __init__(self, queries: int, room: int, k: int) -> None:
-        self.k = k
-        self.rows = np.empty((queries, room), np.uint32)
-        self.spans = np.empty((queries, room, 2), np.float32)
-        self.counts = np.zeros((queries, 2), np.int64)
-        self.counts[:, 1] = min(2 * k + 256, room - kernel.BLOCK)
-        self.thresholds = np.full(queries, -np.inf, np.float32)
 
-    @property
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        return self.rows, self.spans, self.counts, self.thresholds
-
-    def candidates(self, number: int) -> Rows:
-        return self.rows[number, : self.counts[number, 0]].astype(np.int64)
-
-    def resolve(self, vectors: Vectors, queries: Floats) -> None:
-        """Score the candidates of queries that have too many, and keep the best."""
-        for number in map(int, np.flatnonzero(self.counts[:, 0] > self.rows.shape[1] // 2)):
-            hits = rank_rows(vectors, np.sort(self.candidates(number)), queries[number], self.k)
-            count = len(hits.rows)
-            self.rows[number, :count] = hits.rows
-            self.spans[number, :count] = hits.scores[:, None]
-            self.counts[number] = count, count + max(self.k, 256)
-            self.thresholds[number] = max(self.thresholds[number], hits.scores[-1])
+def _resolve(state: _Arrays, vectors: Vectors, queries: Floats, k: int) -> None:
+    """Score the candidates of queries that have too many, and keep the best."""
+    rows, spans, counts, thresholds = state
+    for number in map(int, np.flatnonzero(counts[:, 0] > rows.shape[1] // 2)):
+        hits = rank_rows(vectors, np.sort(_candidates(state, number)), queries[number], k)
+        count = len(hits.rows)
+        rows[number, :count] = hits.rows
+        spans[number, :count] = hits.scores[:, None]
+        counts[number] = count, count + max(k, 256)
+        thresholds[number] = max(thresholds[number], hits.scores[-1])
 
 
 def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threads: int) -> list[Hits]:
     wide, groups = _code(queries, vectors)
 
-    def scan_shards(shards: list[VectorShard]) -> _State:
-        state = _State(len(queries), room, k)
+    def scan_shards(shards: list[VectorShard]) -> _Arrays:
+        counts = np.zeros((len(queries), 2), np.int64)
+        counts[:, 1] = min(2 * k + 256, room - kernel.BLOCK)
+        rows, spans = np.empty((len(queries), room), np.uint32), np.empty((len(queries), room, 2), np.float32)
+        state = rows, spans, counts, np.full(len(queries), -np.inf, np.float32)
         for shard in shards:
             row, scanned = 0, (shard.codes, shard.bounds, shard.first)
             while row < len(shard):
                 if groups is None:
-                    row = kernel.scan(scanned, row, wide, state.arrays, k)
+                    row = kernel.scan(scanned, row, wide, state, k)
                 else:
-                    row = kernel.scan_many(scanned, row, wide, groups, state.arrays, k)
-                state.resolve(vectors, queries)
+                    row = kernel.scan_many(scanned, row, wide, groups, state, k)
+                _resolve(state, vectors, queries, k)
         for number in range(len(queries)):
-            kernel.compact(state.arrays, number, k)
+            kernel.compact(state, number, k)
         return state
 
     with ThreadPoolExecutor(threads) as pool:
         states = list((map if threads == 1 else pool.map)(scan_shards, _divide(vectors.shards, threads)))
     answers = []
     for number, query in enumerate(queries):
-        rows = np.sort(np.concatenate([state.candidates(number) for state in states]))
+        rows = np.sort(np.concatenate([_candidates(state, number) for state in states]))
         answers.append(rank_rows(vectors, rows, query, k))
     return answers
 
