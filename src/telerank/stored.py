@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
 from types import UnionType
-from typing import IO, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 from zipfile import BadZipFile
 
 import numpy as np
@@ -34,6 +35,7 @@ _CHUNK = 1 << 20
 _MOST, _SHOWN = 1 << 63, 60  # of a count; of the characters of a value in a message
 _PACKAGES = ("telerank", "numpy", "numba", "ir-measures", "scipy", "PyStemmer")
 _OF_EXTRAS = ("torch", "transformers", "faiss-cpu", "openvino", "onnxruntime")
+T = TypeVar("T")
 _LOCK = Lock()
 
 
@@ -166,11 +168,31 @@ class Manifest:
             raise IndexFault(f"{path}: expected {expected}, got {kind}")
         raise IndexFault(f"{path}: format {actual[1]}, this version reads format {cls.format}")
 
+    @classmethod
+    def open(cls, folder: Path, open_parts: Callable[[Self], T]) -> tuple[Self, T]:
+        """The manifest and what ``open_parts`` opens of it, again if a writer replaces them meanwhile.
+
+        Raises as :meth:`read`, and what ``open_parts`` raises of a manifest that stays.
+        """
+        while True:
+            manifest = cls.read(folder)
+            try:
+                parts = open_parts(manifest)
+            except Exception:  # damaged bytes may raise anything
+                if cls.read(folder) == manifest:
+                    raise
+            else:
+                if cls.read(folder) == manifest:
+                    return manifest, parts
+
     def write(self, folder: Path) -> None:
         """Replace the manifest; the files that it names must be durable."""
         record = asdict(self)  # type: ignore[call-overload]
         text = json.dumps({**record, "crc32": compute_checksum(record)}, indent=1, sort_keys=True)
         replace_file(folder / MANIFEST, text.encode())
+
+
+_field_kinds = cache(get_type_hints)
 
 
 def _build(name: str, kind: Any, value: Any) -> Any:
@@ -181,7 +203,7 @@ def _build(name: str, kind: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         origin = type(value) if type(value) in arguments else arguments[0]
     if is_dataclass(origin):
-        kinds = get_type_hints(kind)
+        kinds = _field_kinds(kind)
         return kind(**{field: _build(field, kinds[field], inner) for field, inner in value.items()})
     if origin is tuple:
         return tuple(_build(name, arguments[0], inner) for inner in value)

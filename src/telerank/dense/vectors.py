@@ -14,6 +14,7 @@ with the shard and recorded in the manifest with their checksums, so that they a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +59,8 @@ class Vectors(FolderReader):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest, self.shards, self.docnos = _open(self.folder)
+        self.manifest, parts = VectorManifest.open(self.folder, partial(_open_parts, self.folder))
+        self.shards, self.docnos = parts
         self._contents = self.manifest
         self.dimension, self.dtype = self.manifest.dimension, self.manifest.dtype
         self._firsts = np.array([shard.first for shard in self.shards], np.int64)
@@ -142,21 +144,11 @@ def shard_files(number: int, dtype: str) -> tuple[str, ...]:
     return tuple(f"{kind}.{number:04d}.npy" for kind in kinds)
 
 
-def _open(folder: Path) -> tuple[VectorManifest, tuple[VectorShard, ...], Docnos]:
-    """The manifest and its files, read again if a writer has replaced the folder meanwhile."""
-    while True:
-        manifest = VectorManifest.read(folder)
-        if not manifest.finished:
-            raise IndexFault(f"{folder}: is not finished: encode again to resume")
-        try:
-            check_files(folder, manifest.files)
-            shards, docnos = tuple(_open_shards(folder, manifest)), Docnos(folder)
-        except (IndexDamaged, FileNotFoundError):
-            if VectorManifest.read(folder) == manifest:
-                raise
-        else:
-            if VectorManifest.read(folder) == manifest:
-                return manifest, shards, docnos
+def _open_parts(folder: Path, manifest: VectorManifest) -> tuple[tuple[VectorShard, ...], Docnos]:
+    if not manifest.finished:
+        raise IndexFault(f"{folder}: is not finished: encode again to resume")
+    check_files(folder, manifest.files)
+    return tuple(_open_shards(folder, manifest)), Docnos(folder)
 
 
 def _open_shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard]:

@@ -144,7 +144,7 @@ class SparseIndex(FolderReader):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest, self.segments = _open(self.folder)
+        self.manifest, self.segments = IndexManifest.open(self.folder, partial(_open_segments, self.folder))
         self._contents = self.manifest
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
         if self.manifest.fingerprint != self.analyzer.fingerprint():
@@ -239,23 +239,15 @@ class IndexDocs:
         return f"{self.index!r}.docs"
 
 
-def _open(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
-    """The manifest and its segments, read again if a writer has replaced them meanwhile."""
-    while True:
-        manifest = IndexManifest.read(folder)
-        try:
-            for entry in manifest.segments:
-                check_files(folder / SEGMENTS / entry.name, entry.files)
-            return manifest, tuple(
-                Segment(folder / SEGMENTS / entry.name, entry.deleted) for entry in manifest.segments
-            )
-        except Exception as error:  # damaged bytes may raise anything
-            damage = _damage(folder, manifest)
-            if IndexManifest.read(folder) != manifest:
-                continue
-            if damage:
-                raise damage from error
-            raise
+def _open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
+    try:
+        for entry in manifest.segments:
+            check_files(folder / SEGMENTS / entry.name, entry.files)
+        return tuple(Segment(folder / SEGMENTS / entry.name, entry.deleted) for entry in manifest.segments)
+    except Exception as error:  # damaged bytes may raise anything
+        if damage := _damage(folder, manifest):
+            raise damage from error
+        raise
 
 
 def _damage(folder: Path, manifest: IndexManifest, progress: Progress = silent) -> IndexDamaged | None:
