@@ -28,7 +28,6 @@ from telerank.expressions import (
 )
 from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
 from telerank.retrieval.index import Index, locate_model
-from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import MODELS, build_similarity, is_similarity
 from telerank.stage import Stage
@@ -180,7 +179,7 @@ class PipelineReader:
             raise wrong(self.text, call.at, f"{unknown}; {known_names(self._functions())}")
         if self.names.index is None:
             raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
-        return SparseRetriever(self.names.index.sparse, build_similarity(call, self.text))
+        return self.names.index.retriever(build_similarity(call, self.text))
 
     def apply(self, function: Callable[..., Any], call: Call) -> Any:
         """The result of a function with the arguments of a call, which are read as its signature says.
