@@ -27,7 +27,7 @@ from telerank.experiments.comparison import JudgedQueries
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import DataSpec, Experiment
-from telerank.pipelines.lazy_run import LazyRun
+from telerank.pipelines.run_files import LazyRun
 from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder

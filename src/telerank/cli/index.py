@@ -33,7 +33,7 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
-    from telerank.sparse.manifest import has_index
+    from telerank.sparse.index import has_index
 
     opened = data.open()
     is_new = overwrite or not has_index(Path(index))

@@ -33,10 +33,9 @@ from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.parameters import Check
 from telerank.pipelines.functions import FUNCTIONS
-from telerank.pipelines.models import Models
-from telerank.pipelines.reader import Names
+from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import ListedRankings
-from telerank.sparse.manifest import VECTORS
+from telerank.sparse.index import VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import make_grid
@@ -96,7 +95,7 @@ class ExperimentFunctions:
     split: str
     notes: list[str] = field(default_factory=list)
 
-    def all(self) -> Mapping[str, Callable[..., Any]]:
+    def all(self) -> Mapping[str, Callable[..., Any] | str]:
         """The functions by name, those of every pipeline among them."""
         return {
             **FUNCTIONS,

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
-from telerank.pipelines.answers import ends_in_read, read_answers
-from telerank.pipelines.functions import FUNCTIONS, read_pipeline
-from telerank.pipelines.models import Models
-from telerank.pipelines.reader import Names
+from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
+from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.index import Index, locate_model
 from telerank.service.errors import NotServed, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import check_cost, check_read
 from telerank.service.settings import ServiceSettings
-from telerank.sparse.manifest import PIPELINES, VECTORS
+from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
 from telerank.types import Query
@@ -313,11 +311,7 @@ class _OpenModels(Models):
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
         exact = self.served.retriever(model)
-        if approximate is None:
-            return exact
-        from telerank.dense.retriever import ApproximateRetriever
-
-        return ApproximateRetriever(exact.vectors, exact.encoder, approximate, candidates, name=exact.name)
+        return exact if approximate is None else exact.approximately(approximate, candidates)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)

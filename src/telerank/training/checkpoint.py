@@ -14,13 +14,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from safetensors.torch import load_file, save_file
 
 from telerank.drafts import DRAFT, remove, remove_folder, replace_file, replace_folder, sweep_drafts
 from telerank.errors import ModelError
-from telerank.stored import MANIFEST, Manifest, StoredFiles, parse_files, record_files, verify_files
+from telerank.stored import MANIFEST, Manifest, StoredFiles, record_files, verify_files
 from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
 from telerank.training.trained import CHECKPOINTS, CONFIG, VERSIONS, collect_versions
 
@@ -54,7 +54,6 @@ class _CheckpointManifest(Manifest):
     files: StoredFiles
     kind: str = "checkpoint"
     format: int = 1
-    parsers: ClassVar = {"files": parse_files}
 
 
 def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: CheckpointState) -> None:

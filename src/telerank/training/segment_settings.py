@@ -8,8 +8,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from telerank.errors import ModelError
 from telerank.records import Section
-from telerank.segments.aggregate import Aggregate
-from telerank.segments.settings import SegmentSettings, named_segments
+from telerank.segments.settings import Aggregate, SegmentSettings, named_segments
 
 
 class SegmentTraining(Section):

@@ -169,12 +169,13 @@ def _prepare(
     from telerank.dense.encoder import TorchEncoder
 
     source = open_source(docs) if isinstance(docs, str | Path) else docs
+    located = locate_model(model, index=source.folder if isinstance(source, Index) else None)
+    encoder = TorchEncoder(located, device, precision)
+    if folder is not None:
+        return source, Path(folder), encoder
     if isinstance(source, Index):
-        target = source.vectors_folder(model) if folder is None else Path(folder)
-        return source, target, TorchEncoder(locate_model(model, index=source.folder), device, precision)
-    if folder is None:
-        raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
-    return source, Path(folder), TorchEncoder(locate_model(model), device, precision)
+        return source, source.vectors_folder(model), encoder
+    raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
 
 
 def _approximate(

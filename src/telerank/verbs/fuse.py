@@ -12,7 +12,7 @@ from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
 from telerank.fusion.tuning import FusionTuning, WeightGrid, tune_weights
-from telerank.pipelines.lazy_run import LazyRun
+from telerank.pipelines.run_files import LazyRun
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting, Ranking
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings

@@ -16,7 +16,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.errors import CollectionError, ModelError
 from telerank.pipelines.functions import pipeline
-from telerank.pipelines.lazy_run import LazyRun
+from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun

@@ -173,8 +173,8 @@ def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(
 ):
     """The run of the test has the scores that the scorer of segments gives with the saved model."""
     from telerank.reranking.scorer import Scorer
-    from telerank.segments.aggregate import Aggregate
     from telerank.segments.scorer import SegmentScorer
+    from telerank.segments.settings import Aggregate
 
     test = {"split": "dev", "run": str(segment_set / "dev.run"), "queries": 6, "measures": ["RR"]}
     config = segmented(

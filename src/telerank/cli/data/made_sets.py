@@ -51,14 +51,14 @@ def make_ranking_set(
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus.derived import ranking_set as sets_of
-    from telerank.retrieval.index import TemporaryIndex
+    from telerank.retrieval.index import temporary_index
     from telerank.show.progress import show_progress
 
     description = f"{model} over {analyzer}" if negatives == "bm25" else ""
     settings = sets_of.RankingSetSettings(negatives, depth, split_by, seed, description, titles)
     sets_of.check_target(out, overwrite=overwrite)
     with show_progress() as progress:
-        first_stage = TemporaryIndex(analyzer, model, progress) if description else None
+        first_stage = temporary_index(analyzer, model, progress) if description else None
         opened = [options.open_collection(name, format, encoding) for name in sets]
         ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)

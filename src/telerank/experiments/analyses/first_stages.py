@@ -205,7 +205,7 @@ def make_reranker(stage: Stage) -> Reranker:
     a run, ranks all that it can, which suits collections of thousands of documents; a candidate that it does
     not rank gets no score.
     """
-    if isinstance(stage, DenseRetriever):
+    if isinstance(stage, DenseRetriever) and stage.approximate is None:
         return rerank_by_scores(lambda ranking: _score_by_vectors(stage, ranking))
 
     def rerank(rankings: Iterable[Ranking]) -> Iterable[Ranking]:

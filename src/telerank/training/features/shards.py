@@ -15,9 +15,8 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ from torch.nn.functional import embedding
 from telerank.drafts import sweep, sync_folder
 from telerank.errors import IndexDamaged, ModelError
 from telerank.models.pairs.pair import PairFeatures
-from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, map_npy, parse_entries
+from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, map_npy
 
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
 """A pair: the hash of its texts, and its numbers of query and sentence vectors. All vectors must be
@@ -59,7 +58,6 @@ class FeatureManifest(Manifest):
     shards: tuple[FeatureShardEntry, ...] = ()
     kind: str = "features"
     format: int = 1
-    parsers: ClassVar = {"shards": partial(parse_entries, FeatureShardEntry)}
 
     @property
     def files(self) -> dict[str, StoredFile]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from telerank.drafts import draft_folder
 from telerank.errors import CollectionError, IndexDamaged
 from telerank.models.pairs.pair import Pair, PairTokenizer, Passage
 from telerank.models.readers import ContextWindow, Reader, cut_windows, find_tokens, tokenize_contexts
-from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, map_npy, parse_files, record_files
+from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, map_npy, record_files
 from telerank.training.reader.questions import QuestionSet, TextQuestion
 from telerank.types import Progress, silent
 
@@ -59,7 +59,6 @@ class WindowManifest(Manifest):
     files: StoredFiles
     kind: str = "reading-windows"
     format: int = 1
-    parsers: ClassVar = {"files": parse_files}
 
 
 @dataclass(frozen=True, eq=False)

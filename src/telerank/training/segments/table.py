@@ -11,7 +11,7 @@ import numpy as np
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
-from telerank.segments.aggregate import Aggregate
+from telerank.segments.settings import Aggregate
 from telerank.segments.split import Segmenter, Segments
 from telerank.training.parallel import Processes
 from telerank.training.reranker.outcome import BEHIND

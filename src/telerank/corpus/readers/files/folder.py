@@ -13,11 +13,11 @@ import re
 import stat
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import tee
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from telerank.corpus.readers.files.text import FileLimits, Problem, file_kind, is_text
@@ -59,9 +59,6 @@ class FolderRecord(Manifest):
     files: Mapping[str, FileRecord] = field(default_factory=dict)
     kind: str | None = "files"
     format: int = 1
-    parsers: ClassVar[Mapping[str, Callable[[Any], object]]] = {
-        "files": lambda entries: {name: FileRecord(**entry) for name, entry in entries.items()}
-    }
 
 
 def describe_problems(files: Mapping[str, FileRecord]) -> Iterator[str]:
