@@ -13,8 +13,8 @@ import json
 import re
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
@@ -164,43 +164,32 @@ class RequestGate:
                 return
             check_host(scope["headers"], self._hosts)
             check_key(scope["headers"], self._digests)
-            self._check_announced(headers, has_body=has_body)
-            with self._counted(scope):
+            if has_body:
+                check_announced(headers, self.limits)
+            address = (scope.get("client") or ("",))[0]
+            self._check_open(address)
+            self._open[address] += 1
+            try:
                 await self._read(receive, body)
                 if not body.has_left:
                     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
                     check_body(body.content, kind, self.limits)
                     await run_while_connected(self.app, scope, bytes(body.content), receive, send)
+            finally:
+                self._open -= Counter((address,))  # none is left of an address without requests
         except ServiceError as error:
             unread = _DISCARDED * self.limits.body_bytes if has_body and not body.is_complete else 0
             await refuse(error, scope, receive, send, unread=unread)
         finally:
             self._buffered -= len(body.content)
 
-    def _check_announced(self, headers: dict[bytes, bytes], *, has_body: bool) -> None:
-        """Raise the error of a body that its headers condemn."""
-        encoding = headers.get(b"content-encoding", b"identity").decode("latin1")
-        if encoding.lower() != "identity" and has_body:
-            raise Unsupported(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
-            raise TooLarge(f"the body has more than {self.limits.body_bytes:,} bytes")
-
-    @contextmanager
-    def _counted(self, scope: Scope) -> Iterator[None]:
-        """Count an open request; raises Overloaded if there are too many, or too many of its address."""
-        address, limits = (scope.get("client") or ("",))[0], self.limits
-        if self._open.total() >= limits.connections:
-            raise Overloaded(f"{limits.connections:,} requests are open: try again")
-        if address not in self._proxies and self._open[address] >= limits.connections_per_address:
-            raise Overloaded(f"{limits.connections_per_address:,} requests of {address} are open: try again")
-        self._open[address] += 1
-        try:
-            yield
-        finally:
-            self._open[address] -= 1
-            if not self._open[address]:
-                del self._open[address]
+    def _check_open(self, address: str) -> None:
+        """Raise Overloaded if too many requests are open, or too many of an address."""
+        most, most_of_address = self.limits.connections, self.limits.connections_per_address
+        if self._open.total() >= most:
+            raise Overloaded(f"{most:,} requests are open: try again")
+        if address not in self._proxies and self._open[address] >= most_of_address:
+            raise Overloaded(f"{most_of_address:,} requests of {address} are open: try again")
 
     async def _read(self, receive: Receive, body: IncomingBody) -> None:
         most, seconds = self.limits.body_bytes, self.limits.body_seconds
@@ -252,6 +241,24 @@ def check_target(scope: Scope, limits: Limits) -> None:
         raise TooLarge(f"at most {limits.headers} headers of {limits.header_bytes:,} bytes in all")
 
 
+def check_announced(headers: Mapping[bytes, bytes], limits: Limits) -> None:
+    """Check what the headers say of a body.
+
+    Raises
+    ------
+    Unsupported
+        If it is compressed.
+    TooLarge
+        If it is too long.
+    """
+    encoding = headers.get(b"content-encoding", b"identity").decode("latin1")
+    if encoding.lower() != "identity":
+        raise Unsupported(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length[:20]) > limits.body_bytes:
+        raise TooLarge(f"the body has more than {limits.body_bytes:,} bytes")
+
+
 def check_body(content: bytearray, kind: bytes, limits: Limits) -> None:
     """Check a body of a type: JSON and forms are UTF-8, JSON is not too deep, and has no key twice.
 
@@ -294,36 +301,26 @@ def measure_depth(text: bytes | bytearray) -> int:
 
 async def run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
     """Run ``app`` on a request whose body was read; cancel it if the client leaves before the reply."""
-    left, has_replied = asyncio.Event(), False
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_read() -> Message:
-        """The body once, then whether the client has left."""
-        if messages:
-            return messages.pop()
-        await left.wait()
-        return {"type": "http.disconnect"}
-
-    async def observe(message: Message) -> None:
-        nonlocal has_replied
-        has_replied |= message["type"] == "http.response.body" and not message.get("more_body", False)
-        await send(message)
 
     async def wait_until_left() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        left.set()
 
-    running: Any = app(scope, receive_read, observe)
-    handling: asyncio.Task[None] = asyncio.create_task(running)
-    watching = asyncio.create_task(wait_until_left())
+    async def receive_read() -> Message:
+        """The body once, then whether the client has left."""
+        if not messages:
+            await asyncio.shield(watching)
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    running: Any = app(scope, receive_read, send)
+    watching, handling = asyncio.create_task(wait_until_left()), asyncio.create_task(running)
     try:
+        # once all of a reply is sent, there is nothing left in which the application could be cancelled
         await asyncio.wait((handling, watching), return_when=asyncio.FIRST_COMPLETED)
-        if not handling.done() and not has_replied:
+        if not handling.done():
             handling.cancel()
-            with suppress(asyncio.CancelledError):
-                await handling
-        else:
+        with suppress(asyncio.CancelledError):
             await handling
     finally:
         handling.cancel()
