@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -62,9 +62,9 @@ class Links:
         query = urlencode({name: str(value) for name, value in given.items() if value not in (None, "")})
         return f"{self.prefix}/{path}{'?' if query else ''}{query}"
 
-    def search(self, inquiry: Inquiry, **changes: object) -> str:
-        """The address of the results."""
-        return self.to("search", **{**self.values(inquiry), **changes})
+    def search(self, inquiry: Inquiry, *, page: int | None = None, **more: object) -> str:
+        """The address of the results, or of another ``page`` of them."""
+        return self.to("search", **self.values(replace(inquiry, page=page or inquiry.page)), **more)
 
     def values(self, inquiry: Inquiry) -> dict[str, object]:
         """An inquiry as the values of an address."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request
@@ -145,7 +146,7 @@ def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
         form.get("model"),
         int(page) if page.isdecimal() and len(page) < 7 else 1,
     )
-    judged = {"judged": form["docno"], "grade": form["grade"]}
+    judged: dict[str, Any] = {"judged": form["docno"], "grade": form["grade"]}
     if form.get("on") == "document":
         return links.to("document", **{**links.values(inquiry), "page": None}, docno=form["docno"], **judged)
     rank = form.get("rank", "")

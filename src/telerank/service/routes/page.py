@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -68,26 +68,6 @@ def is_page_error(request: Request, error: Exception) -> bool:
     return "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/")
 
 
-async def inquiry_of(
-    served: CurrentServed,
-    q: str = "",
-    index: str | None = None,
-    model: str | None = None,
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-) -> Inquiry:
-    """What the address asks for; an empty value is none.
-
-    Raises
-    ------
-    Unprocessable
-        If the query or the pipeline is too long.
-    """
-    limits = served.settings.limits
-    check_length("the query", q, limits.query_characters)
-    check_length("the pipeline", model or "", limits.pipeline_characters)
-    return Inquiry(" ".join(q.split()), index or None, model or None, page)
-
-
 def check_length(what: str, text: str, most: int) -> None:
     """Raise Unprocessable if a text is longer than ``most`` characters."""
     if len(text) > most:
@@ -95,18 +75,26 @@ def check_length(what: str, text: str, most: int) -> None:
 
 
 async def pages_of(
-    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
+    request: Request,
+    snapshot: CurrentSnapshot,
+    *,
+    q: str = "",
+    index: str | None = None,
+    model: str | None = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Pages:
-    return Pages(snapshot, inquiry, links_of(request), messages_of(request))
+    """The pages for what the address asks for; an empty value is none.
 
-
-CurrentPages = Annotated[Pages, Depends(pages_of)]
-
-
-@router.api_route("/", methods=_METHODS)
-async def home(request: Request, pages: CurrentPages) -> Response:
-    choices = pages.choices() if pages.snapshot.indexes else None  # models alone are served
-    return render(request, "home.html", {"inquiry": pages.inquiry, "choices": choices})
+    Raises
+    ------
+    Unprocessable
+        If the query or the pipeline is too long.
+    """
+    limits = snapshot.settings.limits
+    check_length("the query", q, limits.query_characters)
+    check_length("the pipeline", model or "", limits.pipeline_characters)
+    inquiry = Inquiry(" ".join(q.split()), index or None, model or None, page)
+    return Pages(request, snapshot, inquiry, links_of(request), messages_of(request))
 
 
 async def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
@@ -114,87 +102,57 @@ async def thanks_for(judged: str | None = None, grade: int | None = None) -> Map
     return {} if judged is None or grade is None else {judged: grade}
 
 
-def values_of(pages: Pages) -> dict[str, Any]:
-    """What the templates of all pages with documents show."""
-    return {
-        "inquiry": pages.inquiry,
-        "text_language": pages.text_language,
-        "can_judge": pages.snapshot.settings.judgments is not None and bool(pages.inquiry.query),
-    }
+CurrentPages = Annotated[Pages, Depends(pages_of)]
+Thanks = Annotated[Mapping[str, int], Depends(thanks_for)]
+
+
+@router.api_route("/", methods=_METHODS)
+async def home(pages: CurrentPages) -> Response:
+    return pages.render("home.html")
 
 
 @router.api_route("/search", methods=_METHODS)
-async def search(
-    request: Request,
-    served: CurrentServed,
-    pages: CurrentPages,
-    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
-) -> Response:
+async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> Response:
     """The results of a query."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
-    unusable = describe_detail(pages.why_unusable(inquiry.model) or "", pages.say)
+    unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
     stage = pages.stage()
     view = await served.run_stage(stage, pages.results, stage)
-    more = {"choices": pages.choices(), "view": view, "thanks": thanks, "unusable": unusable}
-    return render(request, "results.html", {**values_of(pages), **more, "chosen": inquiry.model})
+    return pages.render("results.html", view=view, thanks=thanks, unusable=unusable, chosen=inquiry.model)
 
 
 @router.api_route("/answer", methods=_METHODS)
-async def answer(request: Request, served: CurrentServed, pages: CurrentPages) -> Response:
+async def answer(served: CurrentServed, pages: CurrentPages) -> Response:
     """What a reader answers: a page, whose middle the script puts above the results."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
     pages = pages.with_usable_pipeline()
     reader = pages.reader()
-    if reader is None:
-        raise NotServed("no reader is served")
-    return render(
-        request,
-        "answer.html",
-        {**values_of(pages), "view": await served.compute(pages.answered, pages.stage(), reader)},
-    )
+    return pages.render("answer.html", view=await served.compute(pages.answered, pages.stage(), reader))
 
 
 @router.api_route("/compare", methods=_METHODS)
-async def compare(
-    request: Request, served: CurrentServed, pages: CurrentPages, a: str | None = None, b: str | None = None
-) -> Response:
+async def compare(served: CurrentServed, pages: CurrentPages, a: str = "", b: str = "") -> Response:
     """The first results of the pipelines ``a`` and ``b`` side by side; without both, the form alone."""
     for name in (a, b):
-        check_length("the pipeline", name or "", served.settings.limits.pipeline_characters)
-    views = None
-    reasons = {name: pages.why_unusable(name) for name in (a, b) if name}
-    unusable = {name: describe_detail(reason, pages.say) for name, reason in reasons.items() if reason}
+        check_length("the pipeline", name, served.settings.limits.pipeline_characters)
+    views, reasons = None, {name: pages.why_unusable(name) for name in (a, b) if name}
+    unusable = {name: reason for name, reason in reasons.items() if reason.text}
     if pages.inquiry.query and a and b and not unusable:
         left, right = pages.stage(a), pages.stage(b)
         views = await served.run_stage(left + right, pages.compare, left, right)
-    return render(
-        request,
-        "compare.html",
-        {
-            **values_of(pages),
-            "choices": pages.choices(),
-            "views": views,
-            "unusable": unusable,
-            "a": a or "",
-            "b": b or "",
-        },
-    )
+    return pages.render("compare.html", views=views, unusable=unusable, a=a, b=b)
 
 
 @router.api_route("/explain", methods=_METHODS)
-async def explain(request: Request, served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
+async def explain(served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
     """Why a document has its rank."""
     stage = pages.stage()
-    return render(
-        request,
-        "explain.html",
-        {"inquiry": pages.inquiry, "view": await served.run_stage(stage, pages.explained, stage, docno)},
-    )
+    return pages.render("explain.html", view=await served.run_stage(stage, pages.explained, stage, docno))
 
 
 async def excerpt_of(
@@ -204,30 +162,20 @@ async def excerpt_of(
 ) -> Excerpt:
     """The excerpt that the address names: its first character and the one behind its last, as ``120-180``."""
     match = _SPAN.fullmatch(at or "")
-    span = None if match is None else (int(match[1]), int(match[2]))
-    return Excerpt(span, part, is_answer=kind == "answer")
+    return Excerpt((int(match[1]), int(match[2])) if match else None, part, is_answer=kind == "answer")
 
 
 @router.api_route("/document", methods=_METHODS)
 async def document(
-    request: Request,
-    *,
     served: CurrentServed,
     pages: CurrentPages,
     docno: str,
     excerpt: Annotated[Excerpt, Depends(excerpt_of)],
-    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
+    thanks: Thanks,
 ) -> Response:
     """A document, with what the address marks in it."""
-    return render(
-        request,
-        "document.html",
-        {
-            **values_of(pages),
-            "view": await served.search(view_document, pages, docno, excerpt),
-            "thanks": thanks,
-        },
-    )
+    view = await served.search(view_document, pages, docno, excerpt)
+    return pages.render("document.html", view=view, thanks=thanks)
 
 
 @router.api_route("/static/{name}", methods=_METHODS)
