@@ -18,7 +18,7 @@ from telerank.errors import CollectionError, TelerankError
 from telerank.service.errors import as_service_error, error_response
 from telerank.service.gate import RequestGate
 from telerank.service.observe import Readiness, RequestObserver
-from telerank.service.routes import clients, inventory, judgments, page, reference, search
+from telerank.service.routes import clients, inventory, judgments, page, search
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served, watch_indexes
 
@@ -32,7 +32,7 @@ ROUTERS = (  # in the order in which the API's page shows them
     judgments.router,
     inventory.operations_router,
     page.router,
-    reference.router,
+    page.reference_router,
     judgments.page_router,
 )
 

@@ -73,8 +73,7 @@ def check_key(headers: Headers, digests: Sequence[bytes]) -> None:
         elif name in (b"authorization", b"x-api-key"):
             keys.append(value.strip())
     hashes = [sha256(key).digest() for key in keys]
-    known = sum(hmac.compare_digest(digest, given) for given in hashes for digest in digests)
-    if digests and not known:
+    if digests and not sum(hmac.compare_digest(digest, given) for given in hashes for digest in digests):
         raise Unauthorized("unknown API key" if keys else "no API key: send Authorization: Bearer KEY")
 
 
@@ -284,10 +283,9 @@ def check_body(content: bytearray, kind: bytes, limits: Limits) -> None:
         raise BadRequest(f"the body has more than {limits.json_depth} levels of brackets")
 
     def check_keys(pairs: list[tuple[str, Any]]) -> None:
-        names = Counter(name for name, _ in pairs)
-        if len(names) < len(pairs):
-            name = names.most_common(1)[0][0]
-            raise Unprocessable(f"{shorten(name)[1:-1]}: an object has this key twice")
+        for name, count in Counter(name for name, _ in pairs).most_common(1):
+            if count > 1:
+                raise Unprocessable(f"{shorten(name)[1:-1]}: an object has this key twice")
 
     with suppress(ValueError, RecursionError):  # the route says what is no JSON
         json.loads(content, object_pairs_hook=check_keys)
@@ -295,8 +293,8 @@ def check_body(content: bytearray, kind: bytes, limits: Limits) -> None:
 
 def measure_depth(text: bytes | bytearray) -> int:
     """The most brackets within each other in a JSON text; those in strings do not count."""
-    characters = np.frombuffer(_STRINGS.sub(b"", text), np.uint8)
-    return int(_STEPS[characters].cumsum(dtype=np.int64).max(initial=0))
+    steps = _STEPS[np.frombuffer(_STRINGS.sub(b"", text), np.uint8)]
+    return int(steps.cumsum(dtype=np.int64).max(initial=0))
 
 
 async def run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:

@@ -17,6 +17,8 @@ LENGTH = 320  # characters of a snippet, about three lines
 SEARCHED = 200_000  # characters of a document in which a snippet is looked for
 _WORD = 30  # characters that a cut moves to the end of a word
 _BLANK = re.compile(r"\s|\Z")
+_BREAK = re.compile(r"(?<=([^\s]))[^\S\n]*\n\s*")
+_ENDS = ".!?…:;,»”)"
 _SENTENCE = re.compile(r"[.!?…][»”\"’)]*\s+|\n\s*")
 
 
@@ -189,3 +191,13 @@ def _between_characters(text: str, at: int) -> int:
     while 0 < at < len(text) and unicodedata.combining(text[at]):
         at += 1
     return at
+
+
+def flow(parts: Iterable[Part]) -> list[Part]:
+    """Lines of a text as one: a dot stands for a line end that ends no sentence."""
+    flowing, last = [], ""
+    for part in parts:
+        text = _BREAK.sub(lambda line: " " if line[1] in _ENDS else " · ", f"{last}{part.text}")[len(last) :]
+        flowing.append(Part(text, part.kind))
+        last = part.text[-1:]
+    return flowing

@@ -6,7 +6,8 @@ Each function returns the values that its template shows, by name: no index, no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
 from telerank.service.page import highlight
-from telerank.service.page.highlight import Part, find_matches, mark
+from telerank.service.page.highlight import Part, find_matches, flow, mark
 from telerank.service.page.messages import Messages
 from telerank.service.page.render import SIZE, Inquiry, Links, render
 from telerank.service.page.why import Detail, describe_detail, reasons
@@ -38,7 +39,7 @@ from telerank.sparse.query_words import respell
 from telerank.stage import Stage
 from telerank.text.places import locate_terms
 from telerank.text.sentences import Span
-from telerank.types import Doc, Query, Ranking
+from telerank.types import Doc, Mark, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -51,8 +52,10 @@ _TITLE = 90  # characters of a text that stand for a title
 _ADDRESS = 80  # characters of a web address that are shown
 _LONG = 2_000  # characters of a text from which a result leads to its passage
 _CUT = Part(" …", "cut")
-_BREAK = re.compile(r"(?<=([^\s]))[^\S\n]*\n\s*")
-_ENDS = ".!?…:;,»”)"
+PART_LENGTH = 24_000  # characters of a document on one page, if a line ends there
+_LINES = re.compile(r"[^\n\r\v\f\x85\u2028\u2029]+")
+_PASSAGE = re.compile(r"(.+)#([1-9]\d{0,8})")  # a passage of a file, by its docno
+_BELOW = "›"  # between a heading and one below it
 _FIRST_LINE = re.compile(r"\s*([^\n\r\f]*)")
 
 
@@ -240,6 +243,74 @@ class Pages:
         said = [share.explanation and reasons(share.explanation, self.say, words) for share in stages]
         return {"source": self.source(doc), "rank": stages[-1].rank, "stages": stages, "reasons": said}
 
+    def document(self, docno: str, at: tuple[int, int] | None, part: int | None, kind: str) -> Values:
+        """A part of a document, from 1; None: the one in which what is marked begins, or the first.
+
+        The characters ``at`` are marked as an ``answer`` or as the ``passage`` of a result, if they are in
+        the document. ``before`` and ``after`` are the addresses of the parts beside it, or of the passages of
+        its file, if any.
+        """
+        doc = self.doc(docno)
+        cuts = _cut_parts(doc.text)
+        last = len(cuts) - 1
+        number = min(max(part or 1, 1), last)
+        if at is not None and not 0 <= at[0] < at[1] <= len(doc.text):
+            at = None
+        elif part is None and at is not None:
+            number = bisect_right(cuts, at[0])
+        lines = list(self._lines(doc, (cuts[number - 1], cuts[number]), at, kind))
+        addresses = []
+        for step in (-1, 1):
+            beside, match = "", _PASSAGE.fullmatch(doc.docno)
+            if 1 <= number + step <= last:
+                beside = self.links.document(self.inquiry, doc.docno, part=number + step)
+            elif doc.file and match and (name := f"{match[1]}#{int(match[2]) + step}") in self.index.docs:
+                beside = self.links.document(self.inquiry, name)
+            addresses.append(beside)
+        return {
+            "source": self.source(doc),
+            "lines": lines,
+            "part": number,
+            "parts": last,
+            "before": addresses[0],
+            "after": addresses[1],
+            "is_marked": any(line["is_marked"] for line in lines),
+        }
+
+    def _lines(
+        self, doc: Doc, span: tuple[int, int], at: tuple[int, int] | None, kind: str
+    ) -> Iterator[Values]:
+        """The lines of a text in parts; ``page`` begins with it, or is 0.
+
+        ``is_marked`` says that it is in the passage that is marked, ``is_first`` that this begins in it.
+        """
+        matches = [(span[0] + start, span[0] + end) for start, end in self.matches(doc.text[slice(*span)])]
+        ends = [end for _, end in matches]
+        is_first, shown_page = True, 0
+        for line in _LINES.finditer(doc.text, *span):
+            if not line[0].strip():
+                continue
+            start, end = line.span()
+            inside = matches[bisect_right(ends, start) : bisect_left(matches, (end,))]
+            is_marked = at is not None and at[0] < end and start < at[1]
+            answer = (
+                (max(at[0], start), min(at[1], end))
+                if at is not None and is_marked and kind == "answer"
+                else None
+            )
+            # the last mark before the end of the line says its page, and its heading if it begins in the line
+            number = bisect_left(doc.marks, (end,))
+            last = doc.marks[number - 1] if number else Mark(0)
+            heading = last.heading.rpartition(_BELOW)[2].split()
+            yield {
+                "parts": mark(doc.text, inside, answer=answer, shown=(start, end)),
+                "page": last.page if last.page != shown_page else 0,
+                "is_heading": last.start >= start and bool(heading) and heading == line[0].split(),
+                "is_marked": is_marked,
+                "is_first": is_marked and is_first,
+            }
+            is_first, shown_page = is_first and not is_marked, last.page
+
     def doc(self, docno: str) -> Doc:
         try:
             return self.index.doc(docno)
@@ -312,11 +383,12 @@ class Pages:
         return self.say("none.omitted" if analyzer.tokens(self.inquiry.query) else "none.wordless")
 
 
-def flow(parts: Iterable[Part]) -> list[Part]:
-    """Lines of a text as one: a dot stands for a line end that ends no sentence."""
-    flowing, last = [], ""
-    for part in parts:
-        text = _BREAK.sub(lambda line: " " if line[1] in _ENDS else " · ", f"{last}{part.text}")[len(last) :]
-        flowing.append(Part(text, part.kind))
-        last = part.text[-1:]
-    return flowing
+def _cut_parts(text: str) -> list[int]:
+    """Where the parts of a text begin, and its end: after a line, or at a blank if a line is too long."""
+    cuts = [0]
+    while len(text) - cuts[-1] > PART_LENGTH + PART_LENGTH // 4:
+        least, most = cuts[-1] + PART_LENGTH, min(cuts[-1] + 2 * PART_LENGTH, len(text))
+        at = text.find("\n", least, most)
+        at = at if at >= 0 else text.find(" ", least, most)
+        cuts.append(at + 1 if at >= 0 else least)
+    return [*cuts, len(text)]

@@ -248,7 +248,8 @@ def _reply_documents(
         tokens=TokenCounts(input_tokens=reply.tokens),
         warnings=warnings or None,
     )
-    return RerankReply(id=uuid4().hex, model=name, results=results, usage=Usage.of(reply.tokens), meta=meta)
+    usage = Usage(prompt_tokens=reply.tokens, total_tokens=reply.tokens)
+    return RerankReply(id=uuid4().hex, model=name, results=results, usage=usage, meta=meta)
 
 
 @rerank_router.post("/score", summary="Score pairs of texts", response_model_exclude_none=True)
@@ -266,9 +267,8 @@ async def score(body: PairsRequest, calls: Calls) -> ScoresReply:
     data = [
         PairScore(index=index, score=score, truncated=cut or None) for index, (score, cut) in enumerate(rows)
     ]
-    return ScoresReply(
-        id=f"score-{uuid4().hex}", created=int(time()), model=name, data=data, usage=Usage.of(reply.tokens)
-    )
+    usage = Usage(prompt_tokens=reply.tokens, total_tokens=reply.tokens)
+    return ScoresReply(id=f"score-{uuid4().hex}", created=int(time()), model=name, data=data, usage=usage)
 
 
 Dimensions = Annotated[

@@ -281,10 +281,6 @@ class Usage(BaseModel):
     prompt_tokens: int
     total_tokens: int
 
-    @classmethod
-    def of(cls, tokens: int) -> Usage:
-        return cls(prompt_tokens=tokens, total_tokens=tokens)
-
 
 def reply_example(value: Any) -> dict[int | str, dict[str, Any]]:
     """The example of a reply that is no object, for ``responses=`` of a route."""

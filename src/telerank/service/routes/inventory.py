@@ -179,22 +179,25 @@ async def info(snapshot: CurrentSnapshot, served: CurrentServed) -> ModelInfo:
     from telerank.reranking.scorer import Scorer
 
     if isinstance(model, Scorer):
-        precision, length, tokens = model.computes_in, model.reranker.shape.max_length, model.budget
-        kind: dict[str, Any] = {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}}
+        facts: dict[str, Any] = {
+            "model_dtype": model.computes_in,
+            "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
+            "max_input_length": model.reranker.shape.max_length,
+            "max_batch_tokens": model.budget,
+        }
     else:
-        settings = model.settings["model"]
-        precision, length = model.settings["precision"], settings["document"]["max_length"]
-        tokens, kind = model.batch_tokens, {"embedding": {"pooling": settings["pooling"]}}
-    limits = served.settings.limits
+        facts = {
+            "model_dtype": model.settings["precision"],
+            "model_type": {"embedding": {"pooling": model.settings["model"]["pooling"]}},
+            "max_input_length": model.settings["model"]["document"]["max_length"],
+            "max_batch_tokens": model.batch_tokens,
+        }
     return ModelInfo(
         model_id=name,
-        model_dtype=precision,
-        model_type=kind,
-        max_concurrent_requests=limits.queue,
-        max_input_length=length,
-        max_batch_tokens=tokens,
-        max_client_batch_size=limits.texts,
+        max_concurrent_requests=served.settings.limits.queue,
+        max_client_batch_size=served.settings.limits.texts,
         version=versions().get("telerank", ""),
+        **facts,
     )
 
 

@@ -1,10 +1,13 @@
-"""The page on which people search: the box, results, comparisons, explanations, documents."""
+"""The pages on which people search, with results, comparisons, explanations, documents; and the API's."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from typing import Annotated
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,7 +16,6 @@ from fastapi.routing import APIRoute
 
 from telerank.errors import TelerankError, shorten_message
 from telerank.service.errors import NotServed, ServiceError, Unprocessable
-from telerank.service.page.document import Excerpt, view_document
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
 from telerank.service.page.render import (
@@ -28,7 +30,7 @@ from telerank.service.page.render import (
 )
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import CurrentServed, CurrentSnapshot
+from telerank.service.state import CurrentServed, CurrentSnapshot, Served
 
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)  # errors whose messages help who asked; those of others are for the log
@@ -155,26 +157,21 @@ async def explain(served: CurrentServed, pages: CurrentPages, docno: str) -> Res
     return pages.render("explain.html", view=await served.run_stage(stage, pages.explained, stage, docno))
 
 
-async def excerpt_of(
-    at: str | None = None,
-    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
-    kind: str = "passage",
-) -> Excerpt:
-    """The excerpt that the address names: its first character and the one behind its last, as ``120-180``."""
-    match = _SPAN.fullmatch(at or "")
-    return Excerpt((int(match[1]), int(match[2])) if match else None, part, is_answer=kind == "answer")
-
-
 @router.api_route("/document", methods=_METHODS)
 async def document(
-    served: CurrentServed,
     pages: CurrentPages,
-    docno: str,
-    excerpt: Annotated[Excerpt, Depends(excerpt_of)],
     thanks: Thanks,
+    *,
+    docno: str,
+    at: str = "",
+    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    kind: str = "passage",
 ) -> Response:
-    """A document, with what the address marks in it."""
-    view = await served.search(view_document, pages, docno, excerpt)
+    """A document, in which the address marks characters, from the first to behind the last: ``120-180``."""
+    served: Served = pages.request.app.state.served
+    match = _SPAN.fullmatch(at)
+    span = (int(match[1]), int(match[2])) if match else None
+    view = await served.search(pages.document, docno, span, part, kind)
     return pages.render("document.html", view=view, thanks=thanks)
 
 
@@ -190,3 +187,117 @@ async def static(request: Request, name: str, v: str = "") -> Response:
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(static_file(name), media_type=STATIC[name], headers=headers)
+
+
+Record = Mapping[str, Any]
+reference_router = APIRouter(include_in_schema=False)
+
+
+@reference_router.api_route("/docs", methods=_METHODS)
+async def reference(request: Request) -> Response:
+    """Every operation of the API, with its fields and an example; nothing from elsewhere."""
+    api, address = request.app.openapi(), str(request.base_url).rstrip("/")
+    schemas = api.get("components", {}).get("schemas", {})
+    operations = [
+        _describe(method, path, operation, schemas, address)
+        for path, methods in api["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return render(request, "api.html", {"inquiry": Inquiry(), "operations": operations})
+
+
+def _describe(method: str, path: str, operation: Record, schemas: Record, address: str) -> Record:
+    """One operation; ``command`` asks for an example with curl, ``reply`` is what that gives."""
+    parameters = operation.get("parameters", [])
+    rows = [(each["name"], each["schema"], each.get("description"), each["required"]) for each in parameters]
+    body = None
+    if content := operation.get("requestBody", {}).get("content", {}).get("application/json"):
+        body = _example(content, schemas)
+        for record in _forms(content["schema"], schemas):
+            required = record.get("required", [])
+            rows += [
+                (name, each, "", name in required) for name, each in record.get("properties", {}).items()
+            ]
+    replies = operation["responses"]
+    good = next(each for status, each in replies.items() if status.startswith("2"))
+    reply = next((_example(each, schemas) for each in good.get("content", {}).values()), None)
+    return {
+        "method": method.upper(),
+        "path": path,
+        "anchor": f"{method.upper()}{path}".translate(str.maketrans("/{}", "---")),
+        "summary": operation.get("summary", ""),
+        "description": operation.get("description", ""),
+        "fields": [
+            {
+                "name": name,
+                "kind": _kind(schema, schemas),
+                "default": "required" if required else _json(schema.get("default")),
+                "description": description or schema.get("description", ""),
+            }
+            for name, schema, description, required in rows
+        ],
+        "command": _command(method, f"{address}{path}", parameters, body, schemas),
+        "reply": reply if isinstance(reply, str) else "" if reply is None else _json(reply),
+        "statuses": [(status, each["description"]) for status, each in replies.items()],
+    }
+
+
+def _command(method: str, url: str, parameters: list[Record], body: Any, schemas: Record) -> str:
+    query = {}
+    for parameter in parameters:
+        example = _example(parameter, schemas)
+        if parameter["in"] == "path":
+            url = url.replace(f"{{{parameter['name']}}}", str(example or "NAME"))
+        elif parameter["required"]:
+            query[parameter["name"]] = example
+    address = shlex.quote(f"{url}?{urlencode(query, doseq=True)}" if query else url)
+    if body is None:
+        return f"curl {address}" if method == "get" else f"curl -X {method.upper()} {address}"
+    return f"curl {address} -H 'Content-Type: application/json' -d {shlex.quote(_json(body, None))}"
+
+
+def _kind(schema: Record, schemas: Record) -> str:
+    """The type of a value, in words."""
+    if "enum" in schema or "const" in schema:
+        return " or ".join(_json(value) for value in schema.get("enum", [schema.get("const")]))
+    forms = schema.get("anyOf", schema.get("oneOf"))
+    if forms:
+        kinds = dict.fromkeys(_kind(form, schemas) for form in forms)
+        return " or ".join(kind for kind in kinds if kind != "null")
+    if "$ref" in schema:
+        target = _resolve(schema, schemas)
+        return _kind(target, schemas) if "enum" in target else "object"
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}), schemas)}"
+    return str(schema.get("type", "any"))
+
+
+def _example(content: Record, schemas: Record) -> Any:
+    """The example of a content or a parameter, or of its schema; None if there is none."""
+    named = content.get("examples")
+    if isinstance(named, Mapping) and named:
+        return next(iter(named.values()))["value"]
+    if "example" in content:
+        return content["example"]
+    for form in _forms(content.get("schema", {}), schemas):
+        if examples := form.get("examples"):
+            return examples[0]
+    return None
+
+
+def _forms(schema: Record, schemas: Record) -> Iterator[Record]:
+    """A schema, and those that it is a choice of."""
+    own = _resolve(schema, schemas)
+    yield own
+    for form in own.get("anyOf", own.get("oneOf", [])):
+        yield from _forms(form, schemas)
+
+
+def _resolve(schema: Record, schemas: Record) -> Record:
+    while "$ref" in schema:
+        schema = schemas[schema["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def _json(value: Any, indent: int | None = 1) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent if isinstance(value, dict | list) else None)
