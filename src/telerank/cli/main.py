@@ -100,17 +100,16 @@ def _open_streams() -> None:
             os.open(os.devnull, os.O_RDONLY if number else os.O_WRONLY)
         elif stream is not getattr(sys, f"__{name}__"):
             continue
-        raw = _StandardStream(number, name)
-        buffer = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
-        own: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
+        buffer = (io.BufferedWriter if number else io.BufferedReader)(_StandardStream(number, name))
+        how: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
         if stream is not None:
-            own = {
+            how = {
                 "encoding": stream.encoding,
                 "errors": "backslashreplace" if number else stream.errors,
                 "line_buffering": stream.line_buffering,
                 "write_through": stream.write_through,
             }
-        setattr(sys, name, io.TextIOWrapper(buffer, **own))
+        setattr(sys, name, io.TextIOWrapper(buffer, **how))
 
 
 def _report(error: BaseException) -> None:

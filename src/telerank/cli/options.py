@@ -143,9 +143,15 @@ class ReportOptions:
 
     def write(self, report: Report) -> None:
         """Write a report as tables or JSON; its remarks go to standard error."""
-        from telerank.cli.console import write_report
+        from telerank.show.report import form_of
 
-        write_report(report, self.output, self.form, as_json=self.as_json)
+        for remark in report.remarks:
+            console.say(remark)
+        form = "json" if self.as_json else self.form or form_of(self.output)
+        if form == "json":
+            console.write_text(report.render(form), self.output)
+        else:
+            console.write_tables(report.tables(), self.output, form, report.title)
 
 
 @dataclass
@@ -155,9 +161,11 @@ class PlottedReportOptions(ReportOptions):
     plot: Annotated[str | None, Check(check_plot), Help("File for a plot: .png, .svg or .pdf.")] = None
 
     def write(self, report: Any) -> None:
-        from telerank.cli.console import write_plot
+        if self.plot is not None:
+            from telerank.show.plots import save_plot
 
-        write_plot(report.plot, self.plot)
+            save_plot(report.plot(), self.plot)
+            console.say(f"plot in {self.plot}")
         super().write(report)
 
 

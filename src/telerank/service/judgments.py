@@ -97,7 +97,7 @@ class JudgmentFile:
     def _append(self, line: bytes) -> None:
         with self._lock(), self.path.open("a+b", buffering=0) as file:
             end, last = self._mend(file)
-            left = b"\n" + line if last else line
+            left = b"\n" + line if last else line  # what is left to be written
             try:
                 while left:  # written whole at once, unless the disk is full
                     left = left[file.write(left) :]
@@ -111,11 +111,9 @@ class JudgmentFile:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _LONGEST))
         last = file.read().rpartition(b"\n")[2]
-        if not last:
-            return size, last
         try:
-            text = last.decode()
-            parse_judgment(parse_object(self.path, 1, text), self.path, None, text)
+            if last:
+                parse_judgment(parse_object(self.path, 1, last.decode()), self.path, None, last.decode())
         except (FormatError, UnicodeDecodeError):
             _log.warning("%s: removed a line that a writer did not complete: %r", self.path, last)
             return file.truncate(size - len(last)), b""
