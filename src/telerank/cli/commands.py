@@ -113,7 +113,7 @@ def derive(function: Callable[..., None]) -> click.Command:
     # arguments first, in their order; options that commands share last
     parameters = sorted(
         map(_parameter, options.values()),
-        key=lambda made: 0 if isinstance(made, click.Argument) else 1 + (made.name in shared),
+        key=lambda each: 0 if isinstance(each, click.Argument) else 1 + (each.name in shared),
     )
     return Command(
         function.__name__.replace("_", "-"),

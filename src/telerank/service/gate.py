@@ -199,9 +199,8 @@ class RequestGate:
                     if message["type"] == "http.disconnect":
                         body.has_left = True
                         return
-                    chunk = message.get("body", b"")
-                    body.content += chunk
-                    self._buffered += len(chunk)
+                    body.content += message.get("body", b"")
+                    self._buffered += len(message.get("body", b""))
                     body.is_complete = not message.get("more_body", False)
                     if len(body.content) > most:
                         raise TooLarge(f"the body has more than {most:,} bytes")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from telerank.service.batching.waiting import BatchedModel, BatchParts, TokenizedWork, Waiting
+from telerank.service.batching.waiting import BatchedModel, BatchParts, TokenizedWork, take_batch
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
 from telerank.service.observe import COUNTS, SECONDS
 from telerank.service.settings import Limits
@@ -39,13 +39,13 @@ class BatchMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         counts = partial(Histogram, labelnames=("model",), buckets=COUNTS, registry=registry)
         count = partial(Counter, registry=registry)
-        steps = {
-            "queue": "Time of a request's texts waiting for a thread or a batch.",
-            "tokenise": "Time of tokenising the texts of a request.",
-            "infer": "Time of the batches that a request's texts were in.",
-        }
         self._steps = {
-            step: counts(f"telerank_{step}_seconds", what, buckets=SECONDS) for step, what in steps.items()
+            step: counts(f"telerank_{step}_seconds", what, buckets=SECONDS)
+            for step, what in (
+                ("queue", "Time of a request's texts waiting for a thread or a batch."),
+                ("tokenise", "Time of tokenising the texts of a request."),
+                ("infer", "Time of the batches that a request's texts were in."),
+            )
         }
         self._batch_texts = counts("telerank_batch_texts", "Texts of a batch, or pairs of them.")
         self._batch_tokens = counts("telerank_batch_tokens", "Tokens of a batch, padding included.")
@@ -99,7 +99,8 @@ class Batcher(Generic[Request]):
         self.requests, self.texts = 0, 0
         self._computing = computing
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenising")
-        self._waiting, self._changed = Waiting(), asyncio.Event()
+        self._waiting: list[TokenizedWork[Any]] = []  # in the order in which they came
+        self._changed, self._batches = asyncio.Event(), 0
         self._pace = 0.0  # seconds of a text
         self._loop_task: asyncio.Task[None] | None = None
 
@@ -129,9 +130,11 @@ class Batcher(Generic[Request]):
             raise BadRequest("there are no texts")
         if self.requests >= limits.queue or (self.texts and self.texts + count > limits.queue_texts):
             self.metrics.dropped(self.name, "full")
-            waiting = f"{self.requests:,} requests with {self.texts:,} texts wait: try again"
             half = math.ceil(self.texts * self._pace / 2)  # seconds in which half of it should be computed
-            raise Overloaded(waiting, retry_after=min(_LONGEST_RETRY, max(1, half)))
+            raise Overloaded(
+                f"{self.requests:,} requests with {self.texts:,} texts wait: try again",
+                retry_after=min(_LONGEST_RETRY, max(1, half)),
+            )
         self.requests, self.texts = self.requests + 1, self.texts + count
         try:
             async with asyncio.timeout(limits.seconds):
@@ -157,36 +160,41 @@ class Batcher(Generic[Request]):
     async def _answer(self, request: Request, may_cut: bool) -> TokenizedWork[Any]:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        tokenize = partial(_timed, self.model.tokenize, request)
-        work, tokenise = await loop.run_in_executor(self._tokenizing, tokenize)
+        work, seconds = await loop.run_in_executor(self._tokenizing, _timed, self.model.tokenize, request)
         if not may_cut and work.cut.any():
             count, first = int(work.cut.sum()), int(np.flatnonzero(work.cut)[0])
             others = f", and {count - 1} more texts are" if count > 1 else " is"
             raise Unprocessable(f"text {first}{others} longer than the model reads, and truncate is false")
         work.began, work.done = began, loop.create_future()
-        self._waiting.add(work)
+        self._waiting.append(work)
         self._changed.set()
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._compute_batches())
         try:
             await work.done
         finally:
-            self._waiting.discard(work)
-        work.seconds["tokenise"] = tokenise
-        work.seconds["queue"] = max(0.0, loop.time() - began - tokenise - work.seconds["infer"])
+            self._drop(work)
+        queue = max(0.0, loop.time() - began - seconds - work.seconds["infer"])
+        work.seconds |= {"queue": queue, "tokenise": seconds}
         return work
+
+    def _drop(self, work: TokenizedWork[Any]) -> None:
+        """Drop what is left of a request, if anything is."""
+        if work in self._waiting:
+            self._waiting.remove(work)
 
     async def _compute_batches(self) -> None:
         while True:
             await self._wait_until_due()
-            batch = self._waiting.take(self.model.budget)
+            self._batches += 1
+            batch = take_batch(self._waiting, self.model.budget, shortest=self._batches % 2 == 0)
             error = await self._compute(batch)
             if error is None:
                 continue
             for part in batch:  # each by itself, so that it fails alone
                 error = await self._compute([part]) if len(batch) > 1 else error
                 if error is not None:
-                    self._waiting.discard(part[0])
+                    self._drop(part[0])
                     if not part[0].done.done():
                         part[0].done.set_exception(error)
 
@@ -195,10 +203,11 @@ class Batcher(Generic[Request]):
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            oldest = self._waiting.oldest
-            left = None if oldest is None else oldest + self.limits.batch_wait - loop.time()
-            if left is not None and (left <= 0 or self._waiting.tokens >= self.model.budget):
-                return
+            left = None
+            if self._waiting:
+                left = self._waiting[0].began + self.limits.batch_wait - loop.time()
+                if left <= 0 or sum(work.tokens_left for work in self._waiting) >= self.model.budget:
+                    return
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._changed.wait()
@@ -206,13 +215,11 @@ class Batcher(Generic[Request]):
     async def _compute(self, batch: BatchParts) -> BaseException | None:
         """Compute a batch and give each request its results; the error, if it failed."""
         parts = [(work.content, rows.tolist()) for work, rows in batch]
-        running = asyncio.get_running_loop().run_in_executor(
-            self._computing, partial(_timed, self.model.compute, parts)
-        )
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._computing, _timed, self.model.compute, parts)
         await asyncio.wait([running])
-        error = running.exception()
-        if error is not None:
-            return error
+        if running.exception() is not None:
+            return running.exception()
         results, seconds = running.result()
         lengths = np.concatenate([work.lengths[rows] for work, rows in batch])
         pace = seconds / len(lengths)

@@ -64,8 +64,8 @@ def _cut_passages(
     room = np.full(len(pairs.passages), whole.max(initial=0) if most is None else most)
     if left:
         queries = np.array([len(query) for query in pairs.queries], np.int64)[pairs.pairs[:, 0]]
-        free = texts.max_length - texts.frame.size - np.minimum(queries, texts.longest_query)
-        np.minimum.at(room, pairs.pairs[:, 1], free)
+        longest = texts.max_length - texts.frame.size - np.minimum(queries, texts.longest_query)
+        np.minimum.at(room, pairs.pairs[:, 1], longest)
     cut = []
     for passage, size in zip(pairs.passages, room.tolist(), strict=True):
         if len(passage.ids) > size:

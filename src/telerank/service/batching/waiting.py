@@ -113,60 +113,32 @@ _COST = 16  # a batch costs a 16th of the largest one besides its own tokens
 BatchParts: TypeAlias = Sequence[tuple[TokenizedWork[Any], npt.NDArray[np.int64]]]  # the rows of each
 
 
-class Waiting:
-    """The requests with texts that wait.
+def take_batch(waiting: list[TokenizedWork[Any]], budget: int, *, shortest: bool) -> BatchParts:
+    """Take the next batch from the requests that wait, in the order in which they came.
 
-    Every second batch begins with the request that has waited longest, so that each is served; the others
-    begin with the one that has least left, so that a short one does not wait for a long one to end. A batch
-    begins with the longest text of that request, and is filled with those next in length, of its own and of
-    the requests after it, as long as little is padded.
+    It has at most ``budget`` tokens with its padding; a longer text is alone. Every second batch begins with
+    the request that has waited longest, so that each is served; the others begin with the ``shortest``, which
+    has least left, so that it does not wait for a long one to end. A batch begins with the longest text of
+    that request, and is filled with those next in length, of its own and of the requests after it, as long as
+    little is padded.
     """
-
-    def __init__(self) -> None:
-        self._all: dict[int, TokenizedWork[Any]] = {}  # in the order in which they came
-        self._turn = 0
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    @property
-    def tokens(self) -> int:
-        return sum(work.tokens_left for work in self._all.values())
-
-    @property
-    def oldest(self) -> float | None:
-        """When the request that has waited longest came; None if nothing waits."""
-        return next((work.began for work in self._all.values()), None)
-
-    def add(self, work: TokenizedWork[Any]) -> None:
-        self._all[id(work)] = work
-
-    def discard(self, work: TokenizedWork[Any]) -> None:
-        """Drop what is left of a request, if anything is."""
-        self._all.pop(id(work), None)
-
-    def take(self, budget: int) -> BatchParts:
-        """The next batch, of at most ``budget`` tokens with its padding; a longer text is alone."""
-        waiting, chosen, tokens = list(self._all.values()), list[TokenizedWork[Any]](), 0
-        self._turn += 1
-        if not self._turn % 2:
-            waiting.sort(key=lambda work: work.tokens_left)
-        # the first request, and those of its lane after it, until they have enough texts to choose from
-        for work in waiting:
-            if work.lane == waiting[0].lane and tokens < _NEAR * budget:
-                chosen.append(work)
-                tokens += work.tokens_left
-        lengths = np.concatenate([work.lengths[work.left] for work in chosen])
-        rows = np.concatenate([work.left for work in chosen])
-        owners = np.repeat(np.arange(len(chosen)), [len(work.left) for work in chosen])
-        batch = _fill(lengths, budget)
-        parts = [(work, rows[batch[owners[batch] == owner]]) for owner, work in enumerate(chosen)]
-        parts = [(work, taken) for work, taken in parts if len(taken)]
-        for work, taken in parts:
-            work.take(taken)
-            if not len(work.left):
-                self.discard(work)
-        return parts
+    ordered = sorted(waiting, key=lambda work: work.tokens_left) if shortest else waiting
+    chosen, tokens = list[TokenizedWork[Any]](), 0
+    # the first request, and those of its lane after it, until they have enough texts to choose from
+    for work in ordered:
+        if work.lane == ordered[0].lane and tokens < _NEAR * budget:
+            chosen.append(work)
+            tokens += work.tokens_left
+    lengths = np.concatenate([work.lengths[work.left] for work in chosen])
+    rows = np.concatenate([work.left for work in chosen])
+    owners = np.repeat(np.arange(len(chosen)), [len(work.left) for work in chosen])
+    batch = _fill(lengths, budget)
+    parts = [(work, rows[batch[owners[batch] == owner]]) for owner, work in enumerate(chosen)]
+    parts = [(work, taken) for work, taken in parts if len(taken)]
+    for work, taken in parts:
+        work.take(taken)
+    waiting[:] = [work for work in waiting if len(work.left)]
+    return parts
 
 
 def _fill(lengths: npt.NDArray[np.int64], budget: int) -> npt.NDArray[np.int64]:

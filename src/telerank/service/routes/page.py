@@ -47,8 +47,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 def error_page(request: Request, error: ServiceError) -> Response:
     """An error in the language of the page; what the service says of it if the request is the cause."""
     settings: ServiceSettings = request.app.state.served.settings
-    say = messages_of(request)
-    key = f"error.{error.status}"
+    say, key = messages_of(request), f"error.{error.status}"
     detail = shorten_message(str(error)) if error.status in _OF_REQUESTS else ""
     values = {
         "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
@@ -181,10 +180,9 @@ async def static(request: Request, name: str, v: str = "") -> Response:
     if name not in STATIC:
         raise NotServed(f"no file {name!r}")
     version = static_version(name)
-    tag = f'"{version}"'
     kept = "public, max-age=31536000, immutable" if v == version else "no-cache"
-    headers = {**HEADERS, "Cache-Control": kept, "ETag": tag}
-    if request.headers.get("if-none-match") == tag:
+    headers = {**HEADERS, "Cache-Control": kept, "ETag": f'"{version}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
     return Response(static_file(name), media_type=STATIC[name], headers=headers)
 
