@@ -66,10 +66,8 @@ class TextsToRerank(ModelRequest):
 
 
 def _family(body: Any) -> str | None:
-    for name in ("documents", "texts"):
-        if (name in body) if isinstance(body, dict) else hasattr(body, name):
-            return name
-    return None
+    fields = body if isinstance(body, dict) else getattr(body, "__dict__", ())
+    return next((name for name in ("documents", "texts") if name in fields), None)
 
 
 RerankBody = Annotated[
@@ -194,8 +192,7 @@ async def rerank(body: Annotated[RerankBody, _BODY], calls: Calls) -> RerankRepl
         texts = [_read_text(number, doc, body.rank_fields) for number, doc in enumerate(body.documents)]
         left, most = False, body.max_tokens_per_doc
     pairs = PairsToScore([(body.query, text) for text in texts], most, left)
-    family = calls.snapshot.models.rerankers
-    name, reply = await calls.compute(family, body.model, pairs, truncate=body.truncate)
+    name, reply = await calls.compute(body.model, pairs, truncate=body.truncate)
     scores = reply.results if body.raw_scores else sigmoid(reply.results)
     # by logit, which sigmoids may round to one; equal ones in their order
     best = list(map(int, np.argsort(-reply.results, kind="stable")))
@@ -261,8 +258,8 @@ async def score(body: PairsRequest, calls: Calls) -> ScoresReply:
         first *= len(second)
     if len(first) != len(second):
         raise Unprocessable(f"text_1 has {len(first)} texts, text_2 {len(second)}: expected one, or as many")
-    pairs, family = PairsToScore(list(zip(first, second, strict=True))), calls.snapshot.models.rerankers
-    name, reply = await calls.compute(family, body.model, pairs, truncate=body.truncate)
+    pairs = PairsToScore(list(zip(first, second, strict=True)))
+    name, reply = await calls.compute(body.model, pairs, truncate=body.truncate)
     rows = zip(sigmoid(reply.results).tolist(), reply.cut.tolist(), strict=True)
     data = [
         PairScore(index=index, score=score, truncated=cut or None) for index, (score, cut) in enumerate(rows)
@@ -348,13 +345,8 @@ _QUERIES = ("query", "search_query")  # the kinds of texts that are encoded as q
 @_openai_route("/embeddings")
 async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
     """The vectors of texts in OpenAI's form; with ``dimensions`` their first numbers, of length 1 again."""
-    texts, family = (
-        TextsToEncode(as_list(body.input), body.input_type in _QUERIES),
-        calls.snapshot.models.encoders,
-    )
-    name, reply = await calls.compute(
-        family, body.model, texts, truncate=body.truncate, dimensions=body.dimensions
-    )
+    texts = TextsToEncode(as_list(body.input), body.input_type in _QUERIES)
+    name, reply = await calls.compute(body.model, texts, truncate=body.truncate, dimensions=body.dimensions)
     vectors = reply.results if body.dimensions is None else _normalise(reply.results[:, : body.dimensions])
     encoded = vectors.tolist()
     if body.encoding_format == "base64":
@@ -378,10 +370,7 @@ async def embeddings(body: EmbeddingsRequest, calls: Calls) -> Response:
 async def embed(body: EmbedRequest, calls: Calls) -> Response:
     """The vectors of texts; the header ``x-truncated-texts`` counts the texts that were cut."""
     texts = TextsToEncode(as_list(body.inputs), body.prompt_name in _QUERIES, body.normalize)
-    family = calls.snapshot.models.encoders
-    _, reply = await calls.compute(
-        family, body.model, texts, truncate=body.truncate, dimensions=body.dimensions
-    )
+    _, reply = await calls.compute(body.model, texts, truncate=body.truncate, dimensions=body.dimensions)
     vectors = reply.results[:, : body.dimensions]
     content = (_normalise(vectors) if body.normalize else vectors).tolist()
     return JSONResponse(content, headers=dict(calls.response.headers))

@@ -303,23 +303,24 @@ class ModelCalls:
 
     async def compute(
         self,
-        family: ModelFamily[Any],
         name: str | None,
         work: PairsToScore | TextsToEncode,
         *,
         truncate: bool | None,
         dimensions: int | None = None,
     ) -> tuple[str, TokenizedWork[Any]]:
-        """The name of a model, and its logits of pairs or vectors of texts; ``name`` None: the first.
+        """The name of a re-ranker and its logits of pairs, or of an encoder and its vectors of texts.
 
-        Vectors have all their dimensions: ``dimensions`` is only checked.
+        ``name`` None: the first. Vectors have all their dimensions: ``dimensions`` is only checked.
 
         Raises
         ------
         ServiceError
             If there is no such model, or there are too many or too long texts, or as the batcher raises.
         """
-        model, limits, texts = family.find(name), self.served.settings.limits, work.texts
+        models, limits, texts = self.snapshot.models, self.served.settings.limits, work.texts
+        family: ModelFamily[Any] = models.rerankers if isinstance(work, PairsToScore) else models.encoders
+        model = family.find(name)
         name = name or family.names[0]
         if len(work) > limits.texts:
             raise TooLarge(f"{len(work):,} texts, at most {limits.texts:,}")
