@@ -8,19 +8,16 @@ import os
 import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from filelock import BaseFileLock, FileLock
 
 from telerank.corpus.answers import Judgment, parse_judgment, read_judgments
 from telerank.corpus.reading import PACKED
 from telerank.errors import CollectionError, FormatError
 from telerank.service.errors import Unready, Unsaved
 from telerank.trec.files import parse_object
-
-if TYPE_CHECKING:
-    from io import FileIO
-
-    from filelock import BaseFileLock
 
 _log = logging.getLogger(__name__)
 _WAIT = 5.0  # seconds for other writers
@@ -90,8 +87,6 @@ class JudgmentFile:
         return judgment
 
     def _lock(self) -> BaseFileLock:
-        from filelock import FileLock
-
         return FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT)
 
     def _append(self, line: bytes) -> None:

@@ -207,10 +207,7 @@ _LENIENT = re.compile(rb"(?<!\r)\n|\n[ \t]")  # a line that ends without CR, or 
 
 
 class BoundedConfig(uvicorn.Config):
-    """The configuration of a server whose connections are bounded by the limits of ``settings``.
-
-    ``clients`` are the open connections by the address of their client, the oldest first.
-    """
+    """The configuration of a server whose connections are bounded by the limits of ``settings``."""
 
     def __init__(self, settings: ServiceSettings, app: Any, **more: Any) -> None:
         limits, proxies = settings.limits, settings.trusted_proxies
@@ -223,7 +220,6 @@ class BoundedConfig(uvicorn.Config):
             **more,
         )
         self.limits, self.proxies = limits, TrustedProxies(proxies)
-        self.clients: dict[str, dict[BoundedProtocol, None]] = {}
 
 
 class StrictConnection(h11.Connection):
@@ -263,20 +259,22 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        config, address, limits = self.config, self._address, self.config.limits
+        self.began, limits = self.loop.time(), self.config.limits
         self._close_after("headers", limits.header_seconds)
-        if address in config.proxies:
+        if self.address in self.config.proxies:
             return
-        siblings = config.clients.setdefault(address, {})
-        if len(siblings) >= limits.connections_per_address:
-            oldest = next((s for s in siblings if s.is_idle or s.cycle.more_body), None)
-            if oldest is None:
-                most = limits.connections_per_address
-                self._reply(Overloaded(f"{most:,} connections of {address} are open: try again"))
-                return
-            del siblings[oldest]
-            oldest.transport.abort()
-        siblings[self] = None
+        others: list[Any] = [each for each in self.connections if each is not self]
+        siblings = [
+            each for each in others if each.address == self.address and not each.transport.is_closing()
+        ]
+        most = limits.connections_per_address
+        if len(siblings) < most:
+            return
+        unread = [each for each in siblings if each.is_idle or each.cycle.more_body]
+        if unread:
+            min(unread, key=lambda each: each.began).transport.abort()
+        else:
+            self._reply(Overloaded(f"{most:,} connections of {self.address} are open: try again"))
 
     def data_received(self, data: bytes) -> None:
         if self.is_idle:
@@ -287,10 +285,6 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._keep("headers", "unread")
-        siblings = self.config.clients.get(self._address, {})
-        siblings.pop(self, None)
-        if not siblings:
-            self.config.clients.pop(self._address, None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -306,7 +300,8 @@ class BoundedProtocol(H11Protocol):
         self._reply(BadRequest(f"HTTP: {error}" if isinstance(error, h11.RemoteProtocolError) else msg))
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """The address of the client."""
         return self.client[0] if self.client else ""
 
     @property

@@ -39,6 +39,15 @@ STATIC: Mapping[str, str] = {  # the files of the page and their types
 }
 
 
+_TEMPLATES = Environment(  # everything that is put into them is escaped
+    loader=PackageLoader("telerank.service.page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
 @dataclass(frozen=True)
 class Inquiry:
     """What the address of a page asks for; ``None`` stands for the default."""
@@ -99,18 +108,6 @@ def static_version(name: str) -> str:
     return hashlib.blake2b(static_file(name), digest_size=6).hexdigest()
 
 
-@cache
-def templates() -> Environment:
-    """The environment of the templates: everything that is put in is escaped."""
-    return Environment(
-        loader=PackageLoader("telerank.service.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
 def links_of(request: Request) -> Links:
     """The addresses of the service that a request came to."""
     lang = request.query_params.get("lang")
@@ -129,7 +126,7 @@ def render(request: Request, template: str, values: Mapping[str, Any], *, status
     links, say = links_of(request), messages_of(request)
     query = {key: value for key, value in request.query_params.multi_items() if key != "lang"}
     path = request.url.path.removeprefix(links.prefix).lstrip("/") if request.method != "POST" else ""
-    page = templates().get_template(template).render(
+    page = _TEMPLATES.get_template(template).render(
         say=say,
         links=links,
         settings=request.app.state.served.settings,
