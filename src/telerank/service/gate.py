@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -234,8 +235,7 @@ def check_target(scope: Scope, limits: Limits) -> None:
         raise BadRequest("path or query string: not UTF-8") from error
     if _CONTROL.search(decoded):
         raise BadRequest("path: it has a control character")
-    size = sum(len(name) + len(value) for name, value in headers)
-    if len(headers) > limits.headers or size > limits.header_bytes:
+    if len(headers) > limits.headers or sum(map(len, chain(*headers))) > limits.header_bytes:
         raise TooLarge(f"at most {limits.headers} headers of {limits.header_bytes:,} bytes in all")
 
 

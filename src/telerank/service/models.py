@@ -87,7 +87,7 @@ class ModelFamily(Generic[Model]):
         for key in known:
             if not settings or key.settings == chosen.settings:
                 return self._models[key]
-        served = "; ".join(sorted({str(key) for key in known}))
+        served = "; ".join(sorted(set(map(str, known))))
         raise Unprocessable(f"the {self.kind} {name} is served with {served}, not {chosen}")
 
     @property

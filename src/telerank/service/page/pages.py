@@ -240,8 +240,14 @@ class Pages:
         stages = explain_stages(stage, self.query, docno, self.snapshot.settings.limits.documents)
         matches = locate_terms(self.index.analyzer, query) if self.index.has_texts else ()
         words = {match.term: query[match.start : match.end] for match in matches}
-        said = [share.explanation and reasons(share.explanation, self.say, words) for share in stages]
-        return {"source": self.source(doc), "rank": stages[-1].rank, "stages": stages, "reasons": said}
+        return {
+            "source": self.source(doc),
+            "rank": stages[-1].rank,
+            "stages": stages,
+            "reasons": [
+                share.explanation and reasons(share.explanation, self.say, words) for share in stages
+            ],
+        }
 
     def document(self, docno: str, at: tuple[int, int] | None, part: int | None, kind: str) -> Values:
         """A part of a document, from 1; None: the one in which what is marked begins, or the first.

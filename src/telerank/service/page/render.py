@@ -67,8 +67,8 @@ class Links:
 
     def to(self, path: str, **values: object) -> str:
         """The address of a path (without its first slash) with the values that are set as its query."""
-        given = {**values, "lang": self.lang}
-        query = urlencode({name: str(value) for name, value in given.items() if value not in (None, "")})
+        given = {**values, "lang": self.lang}.items()
+        query = urlencode({name: str(value) for name, value in given if value not in (None, "")})
         return f"{self.prefix}/{path}{'?' if query else ''}{query}"
 
     def search(self, inquiry: Inquiry, *, page: int | None = None, **more: object) -> str:
@@ -90,10 +90,14 @@ class Links:
         part: int | None = None,
     ) -> str:
         """The address of a document, at the characters of an answer or a passage; or of one of its parts."""
-        values = {**self.values(inquiry), "page": None, "part": part}
-        values |= {"at": f"{span[0]}-{span[1]}" if span else None, "kind": "answer" if is_answer else None}
-        address = self.to("document", docno=docno, **values)
-        return f"{address}#passage" if span else address
+        values = {
+            **self.values(inquiry),
+            "page": None,
+            "part": part,
+            "at": f"{span[0]}-{span[1]}" if span else None,
+            "kind": "answer" if is_answer else None,
+        }
+        return self.to("document", docno=docno, **values) + ("#passage" if span else "")
 
 
 @cache
