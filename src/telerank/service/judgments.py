@@ -59,8 +59,10 @@ class JudgmentFile:
                     with self.path.open("r+b"):
                         next(read_judgments(self.path), None)
         except OSError as error:
-            reason = error.strerror or "other processes write for too long"
-            raise CollectionError(f"judgments: {self.path}: cannot be written: {reason}") from error
+            raise CollectionError(
+                f"judgments: {self.path}: cannot be written: "
+                f"{error.strerror or 'other processes write for too long'}"
+            ) from error
 
     def add(self, query: str, docno: str, grade: int, index: str) -> Judgment:
         """Add a judgment of now; it is on the disk when this returns.

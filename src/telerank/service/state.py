@@ -193,8 +193,9 @@ async def _look(
         refused[name] = signature, time.monotonic() + _AGAIN
         if last != signature:
             swaps.labels(name, "refused").inc()
-            reason = {"index": name, "reason": str(error)}
-            _log.warning("changed index not taken up", extra={"fields": reason})
+            _log.warning(
+                "changed index not taken up", extra={"fields": {"index": name, "reason": str(error)}}
+            )
         return
     snapshot = served.snapshot()
     served.show(replace(snapshot, indexes={**snapshot.indexes, name: changed}))

@@ -186,8 +186,10 @@ def _log_death(process: SpawnProcess, pause: float, readiness: Readiness) -> Non
         mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
     if process.exitcode in (_FAILED, _RAISED) and not readiness.is_complete:
         raise TelerankError("serve: what is to be served cannot be opened; the log says why")
-    fields = {"process": process.pid, "status": process.exitcode, "pause": pause}
-    _log.error("process died", extra={"fields": fields})
+    _log.error(
+        "process died",
+        extra={"fields": {"process": process.pid, "status": process.exitcode, "pause": pause}},
+    )
 
 
 def _work(settings: ServiceSettings, listening: socket.socket, readiness: Readiness) -> None:
@@ -313,10 +315,14 @@ class BoundedProtocol(H11Protocol):
         """Close the connection, with an error unless a reply was begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps(error_body(str(error), error.error_type)).encode()
-            headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
             response = h11.Response(
                 status_code=error.status,
-                headers=[*headers.items(), ("Connection", "close")],
+                headers=[
+                    ("Content-Type", "application/json"),
+                    ("Content-Length", str(len(body))),
+                    *error.headers.items(),
+                    ("Connection", "close"),
+                ],
                 reason=HTTPStatus(error.status).phrase.encode(),
             )
             for event in (response, h11.Data(data=body), h11.EndOfMessage()):

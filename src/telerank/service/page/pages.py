@@ -48,14 +48,12 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 ANSWERS = 3  # answers to a question that are shown
 _SHORT = 24  # characters of a pipeline that stand in a list of choices on a telephone
-_TITLE = 90  # characters of a text that stand for a title
-_ADDRESS = 80  # characters of a web address that are shown
+_TITLE, _ADDRESS = 90, 80  # characters of a text that stand for a title, and of a web address
 _LONG = 2_000  # characters of a text from which a result leads to its passage
 _CUT = Part(" …", "cut")
 PART_LENGTH = 24_000  # characters of a document on one page, if a line ends there
 _LINES = re.compile(r"[^\n\r\v\f\x85\u2028\u2029]+")
 _PASSAGE = re.compile(r"(.+)#([1-9]\d{0,8})")  # a passage of a file, by its docno
-_BELOW = "›"  # between a heading and one below it
 _FIRST_LINE = re.compile(r"\s*([^\n\r\f]*)")
 
 
@@ -304,10 +302,10 @@ class Pages:
                 if at is not None and is_marked and kind == "answer"
                 else None
             )
-            # the last mark before the end of the line says its page, and its heading if it begins in the line
+            # the last mark before the end says the page, and the heading (of it, the part behind ›) if it begins here
             number = bisect_left(doc.marks, (end,))
             last = doc.marks[number - 1] if number else Mark(0)
-            heading = last.heading.rpartition(_BELOW)[2].split()
+            heading = last.heading.rpartition("›")[2].split()
             yield {
                 "parts": mark(doc.text, inside, answer=answer, shown=(start, end)),
                 "page": last.page if last.page != shown_page else 0,
@@ -386,7 +384,9 @@ class Pages:
         analyzer = self.index.analyzer if self.index.has_texts else None
         if analyzer is None or analyzer(self.inquiry.query):
             return self.say("none.hint")
-        return self.say("none.omitted" if analyzer.tokens(self.inquiry.query) else "none.wordless")
+        if analyzer.tokens(self.inquiry.query):
+            return self.say("none.omitted")
+        return self.say("none.wordless")
 
 
 def _cut_parts(text: str) -> list[int]:
