@@ -302,7 +302,7 @@ class Pages:
                 if at is not None and is_marked and kind == "answer"
                 else None
             )
-            # the last mark before the end says the page, and the heading (of it, the part behind ›) if it begins here
+            # the last mark before the end says the page, and the heading behind › if it begins in the line
             number = bisect_left(doc.marks, (end,))
             last = doc.marks[number - 1] if number else Mark(0)
             heading = last.heading.rpartition("›")[2].split()
