@@ -56,16 +56,12 @@ class CommandGroup(Command, click.Group):
     def list_commands(self, _: click.Context) -> list[str]:
         return list(self.commands)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             first_paragraphs = {
                 name: _plain(command.help or "").split("\n\n")[0] for name, command in self.commands.items()
             }
             formatter.write_dl([(name, " ".join(text.split())) for name, text in first_paragraphs.items()])
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Nothing: the options are followed by the commands."""
 
 
 def group(

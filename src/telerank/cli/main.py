@@ -37,29 +37,22 @@ def main() -> None:
     atexit.register(gc.freeze)  # skips the last collection, which takes another tenth
     _open_streams()
     try:
-        _run()
-    except KeyboardInterrupt:
+        try:
+            status = app.main(prog_name="telerank", standalone_mode=False) or 0
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            status = error.exit_code
+        except click.ClickException as error:  # a wrong command is told how to be
+            message = shorten_message(error.format_message())  # which repeats what was typed
+            click.UsageError(message, getattr(error, "ctx", None)).show()
+            status = error.exit_code
+        sys.stdout.flush()
+        sys.exit(status)
+    except (KeyboardInterrupt, click.Abort):
         sys.exit(130)
     except (TelerankError, OSError, UnicodeError) as error:
         _report(error)
         sys.exit(2)
-
-
-def _run() -> None:
-    """Run the command, and write what is left to write to standard output; a wrong one is told how to be."""
-    try:
-        status = app.main(prog_name="telerank", standalone_mode=False) or 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        status = error.exit_code
-    except click.ClickException as error:
-        message = shorten_message(error.format_message())  # which repeats what was typed
-        click.UsageError(message, getattr(error, "ctx", None)).show()
-        status = error.exit_code
-    except click.Abort as error:
-        raise KeyboardInterrupt from error
-    sys.stdout.flush()
-    sys.exit(status)
 
 
 class _StandardStream(io.FileIO):
