@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 ANSWERS = 3  # answers to a question that are shown
 _SHORT = 24  # characters of a pipeline that stand in a list of choices on a telephone
-_TITLE, _ADDRESS = 90, 80  # characters of a text that stand for a title, and of a web address
+_TITLE = 90  # characters of a text that stand for a title
 _LONG = 2_000  # characters of a text from which a result leads to its passage
 _CUT = Part(" …", "cut")
 PART_LENGTH = 24_000  # characters of a document on one page, if a line ends there
@@ -334,13 +334,11 @@ class Pages:
             is_linked = parts.scheme in ("http", "https") and bool(parts.hostname)
         except ValueError:
             is_linked = False
-        bare = address.partition("://")[2].rstrip("/")
         return {
             "docno": doc.docno,
             "title": mark(title, self.matches(title)),
             "href": self.links.document(self.inquiry, doc.docno, span, is_answer=is_answer),
             "address": address if is_linked else "",
-            "shown_address": bare if len(bare) <= _ADDRESS else f"{bare[:_ADDRESS]}…",
             "where": doc.locate(*(span or (0, None))),
         }
 
