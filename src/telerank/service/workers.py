@@ -20,6 +20,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from http import HTTPStatus
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -252,6 +253,7 @@ class BoundedProtocol(H11Protocol):
     """
 
     config: BoundedConfig
+    is_dropped = False
     _timers: dict[str, asyncio.TimerHandle]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -265,16 +267,17 @@ class BoundedProtocol(H11Protocol):
         self._close_after("headers", limits.header_seconds)
         if self.address in self.config.proxies:
             return
-        others: list[Any] = [each for each in self.connections if each is not self]
-        siblings = [
-            each for each in others if each.address == self.address and not each.transport.is_closing()
-        ]
+        # one that ends counts until all of its reply is read, but not if it was ended to make room
+        connections: Iterable[Any] = self.connections - {self}
+        siblings = [each for each in connections if each.address == self.address and not each.is_dropped]
         most = limits.connections_per_address
         if len(siblings) < most:
             return
         unread = [each for each in siblings if each.is_idle or each.cycle.more_body]
+        dropped = min(unread, key=lambda each: each.began) if unread else self
+        dropped.is_dropped = True
         if unread:
-            min(unread, key=lambda each: each.began).transport.abort()
+            dropped.transport.abort()
         else:
             self._reply(Overloaded(f"{most:,} connections of {self.address} are open: try again"))
 
