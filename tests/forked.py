@@ -23,7 +23,7 @@ LOADED = (
     "telerank.cli.main",
     "telerank.cli.encode",
     "telerank.verbs.encode",
-    "telerank.cli.runs.rerank",
+    "telerank.cli.runs.fuse",
     "telerank.verbs.rerank",
     "telerank.training.bi_encoder.train",
     "telerank.training.reranker.train",
