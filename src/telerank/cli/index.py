@@ -188,7 +188,7 @@ def save(
     Example: `telerank pipeline save idx best "bm25 % 100 >> rerank(my-reranker) % 10"`
     """
     import telerank as tr
-    from telerank.pipelines.saved import save_pipeline
+    from telerank.pipelines.functions import save_pipeline
 
     console.say(f"saved {name}: {save_pipeline(tr.open(index), name, text)}")
 
@@ -217,7 +217,7 @@ def show(index: options.IndexName, name: _Name) -> None:
     Example: `telerank pipeline show idx best`
     """
     import telerank as tr
-    from telerank.pipelines.saved import saved_pipeline
+    from telerank.pipelines.functions import saved_pipeline
 
     print(saved_pipeline(tr.open(index), name))
 
@@ -229,7 +229,7 @@ def rm(index: options.IndexName, name: _Name) -> None:
     Example: `telerank pipeline rm idx best`
     """
     import telerank as tr
-    from telerank.pipelines.saved import remove_pipeline
+    from telerank.pipelines.functions import remove_pipeline
 
     remove_pipeline(tr.open(index), name)
     console.say(f"removed {name}")
