@@ -14,8 +14,7 @@ from small_ranking import QUERIES, ranking_settings
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
 from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.examples.read_groups import read_groups
-from telerank.training.examples.reading import Reading
+from telerank.training.examples.reading import Reading, read_groups
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
 from telerank.training.reranker.outcome import Study
 from telerank.training.reranker.plan import TrainingPlan

@@ -27,7 +27,7 @@ from telerank.experiments.schema import Experiment, GivenModel, TrainedModel, me
 from telerank.model_names import is_here
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
-from telerank.training.kinds import KINDS
+from telerank.training.kinds import find_training_kind
 from telerank.training.settings import Training
 from telerank.training.trained import CHECKPOINTS, MODEL, RUN, collect_versions
 from telerank.trec import read_run, write_run
@@ -98,7 +98,7 @@ class ModelTrainer:
 
         Its model is :func:`model_of` the run. Raises as :meth:`train`.
         """
-        from telerank.training.reranker.config import RerankerTraining  # which needs torch
+        from telerank.training.reranker.config import RerankerTraining
 
         config = self.configure(name, seed, candidates, changes)
         if not isinstance(config, RerankerTraining):
@@ -108,7 +108,7 @@ class ModelTrainer:
         return self._rerank(name, config, candidates)
 
     def _rerank(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
-        from telerank.training.reranker.train import RerankerJob
+        from telerank.training.reranker.job import RerankerJob
 
         folder = self._train(name, config)
         output = folder / "tests" / _test_digest(config, candidates)
@@ -199,7 +199,7 @@ class ModelTrainer:
 
     def _train(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
         """The folder of a training without its test, whose queries are kept back if they are of its split."""
-        from telerank.training.reranker.config import RerankerTraining  # which needs torch
+        from telerank.training.reranker.config import RerankerTraining
 
         if isinstance(config, RerankerTraining) and config.test:
             kept = config.test.split == config.data.split
@@ -288,7 +288,7 @@ def _test_digest(config: RerankerTraining, candidates: Path) -> str:
 def read_training(name: str, kind: str, record: Mapping[str, Any]) -> Any:
     """The settings of a training of a kind. Raises CollectionError if they are wrong."""
     try:
-        return KINDS[kind].settings.model_validate(record)
+        return find_training_kind(kind).settings.model_validate(record)
     except ValidationError as error:
         raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
 
@@ -296,7 +296,7 @@ def read_training(name: str, kind: str, record: Mapping[str, Any]) -> Any:
 def train_once(kind: str, config: Training, folder: Path, shared: Path, progress: Progress) -> Path:
     """The folder of a training, which is made unless it is over: checkpoints are there until then."""
     if not (folder / MODEL).exists() or (folder / CHECKPOINTS).exists():
-        KINDS[kind].train(config, folder, shared=shared, resume=True, progress=progress)
+        find_training_kind(kind).train(config, folder, shared=shared, resume=True, progress=progress)
         if (folder / CHECKPOINTS).exists():
             remove_folder(folder / CHECKPOINTS)  # the best model so far exists before a training is over
     return folder

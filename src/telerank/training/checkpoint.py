@@ -39,11 +39,13 @@ class CheckpointState(NamedTuple):
     """What a training needs to resume, besides its model.
 
     ``record`` is JSON: the settings of the optimiser, and how far the training has come. ``tensors`` are
-    those of the optimiser, of the task, and the states of random numbers, nested by name.
+    those of the optimiser, of the task, and the states of random numbers, nested by name. They were read from
+    ``folder``.
     """
 
     record: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def read_state(checkpoint: Path) -> CheckpointState:
         for part in groups:
             group = group.setdefault(part, {})
         group[last] = tensor
-    return CheckpointState(manifest.record, tensors)
+    return CheckpointState(manifest.record, tensors, checkpoint)
 
 
 def check_same(config: Training, output: Path) -> None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.segments.stage import SegmentReranker
-    from telerank.training.segment_settings import SegmentTraining
-    from telerank.training.segments.report import IterationResult
+    from telerank.training.reranker.config import SegmentTraining
+    from telerank.training.reranker.iteration_results import IterationResult
 
 TRAIN, DEV, TEST, CHANGED, REACH = "P@1 train", "P@1 dev", "P@1", "changed", "within reach"
 PRECISIONS = (TRAIN, DEV, TEST)
@@ -52,12 +52,12 @@ class IteratedTraining:
     @classmethod
     def read(cls, folder: Path) -> IteratedTraining:
         """Raises Unavailable if the folder has no iterations."""
-        from telerank.training.segments.report import RESULTS, read_iterations
+        from telerank.training.reranker.iteration_results import RESULTS, Iterations
 
         if not (folder / RESULTS).exists():
             raise Unavailable(f"{folder} has no training in iterations")
-        measure, results = read_iterations(folder)
-        return cls(folder, results, measure)
+        results = Iterations.read(folder)
+        return cls(folder, results.iterations, results.measure)
 
     def model(self, number: int) -> Path:
         """The folder of the model of an iteration."""
@@ -67,7 +67,7 @@ class IteratedTraining:
 
     def learned(self) -> set[str]:
         """The queries that were learned from."""
-        from telerank.training.segments.iterations import SELECTIONS
+        from telerank.training.reranker.iterations import SELECTIONS
 
         with (self.folder / SELECTIONS / "1.jsonl").open(encoding="utf-8") as lines:
             next(lines)  # how the documents were cut
@@ -177,7 +177,7 @@ def _read_file(
     segments: SegmentTraining, bench: Bench, split: str, queries: Sequence[Query]
 ) -> list[TruePair]:
     """The pairs of a training's own file of known passages, which are sought in the documents."""
-    from telerank.training.segments.selection import read_truth
+    from telerank.training.reranker.selection import read_truth
 
     truth = read_truth(segments, bench.data.collection, split, progress=bench.data.progress)
     by_qid = {query.qid: query for query in queries}

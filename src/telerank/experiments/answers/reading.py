@@ -40,8 +40,8 @@ from telerank.show.plots import line_plot
 from telerank.show.tables import Table
 from telerank.stored import file_checksum, folder_checksum
 from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining
-from telerank.training.reader.dev import ReadQuestions, read_sets
 from telerank.training.reader.questions import QuestionSet, read_questions
+from telerank.training.reader.train import ReadQuestions, read_sets
 from telerank.training.trained import MODEL
 from telerank.types import Progress
 
@@ -264,7 +264,7 @@ def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Pro
         tuple(evaluations),
         average_evaluations(evaluations),
         tuple(no_answer),
-        measure_confidences(read.dev_questions, exact, rules),
+        measure_confidences(read.questions, exact, rules),
         read,
     )
 

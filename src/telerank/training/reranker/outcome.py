@@ -1,32 +1,23 @@
-"""Measure trained re-rankers on their test, and compare those that differ in seed, size, fold or settings."""
+"""What re-rankers reach on their test, and comparing those that differ in seed, size, fold or settings."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from telerank.drafts import replace_file
 from telerank.errors import ModelError
-from telerank.evaluation.measures import measure
 from telerank.records import read_record
+from telerank.show.plots import line_plot
 from telerank.show.tables import Table
-from telerank.training.reranker.candidates import CandidateSet
-from telerank.training.reranker.config import RerankerTest
-from telerank.training.reranker.pair_logits import CutCounts
-from telerank.training.reranker.plan import Variant, format_mean, plot_sizes, show_setting
-from telerank.training.trained import RESULT, RUN
-from telerank.trec import write_run
+from telerank.training.reranker.plan import Variant, show_setting
+from telerank.training.trained import RESULT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-BEHIND = "behind the last segment to learn from"
-"""What is left out, where only the leading segments are learned from, in the counts of a training."""
 
 
 @dataclass(frozen=True)
@@ -48,34 +39,8 @@ class RerankerOutcome:
     cut_titles: int = 0
 
 
-def measure_test(
-    candidates: CandidateSet,
-    scores: Sequence[float],
-    cut: CutCounts,
-    settings: RerankerTest,
-    output: Path,
-    *,
-    cut_titles: int = 0,
-) -> None:
-    """Write the run and its measures into ``output``; ``cut`` counts the pairs of the candidates.
-
-    ``cut_titles`` of them have a document whose title is cut.
-    """
-    qrels = candidates.qrels
-    if settings.listed:
-        listed = {ranking.query.qid for ranking in candidates.rankings}
-        qrels = {qid: grades for qid, grades in qrels.items() if qid in listed}
-    rankings = candidates.rerank(scores)
-    after = measure(rankings, qrels, settings.measures)
-    before = measure(candidates.rankings, qrels, settings.measures)
-    write_run(output / RUN, rankings)
-    sizes = len(after.qids), len(scores), len(after.missing)
-    outcome = RerankerOutcome(*sizes, after.mean, before.mean, cut.queries, cut.passages, cut_titles)
-    replace_file(output / RESULT, f"{json.dumps(asdict(outcome), indent=2)}\n".encode())
-
-
 def read_outcome(output: Path) -> RerankerOutcome:
-    """Read what :func:`measure_test` has written. Raises ModelError if the file is damaged."""
+    """The test of the training in a folder. Raises ModelError if the file is damaged."""
     return read_record(output / RESULT, RerankerOutcome, ModelError)
 
 
@@ -95,6 +60,17 @@ def join_outcomes(outcomes: Sequence[RerankerOutcome]) -> RerankerOutcome:
         else:
             joined[name] = sum(record[name] for record in records)
     return RerankerOutcome(**joined)
+
+
+def format_mean(values: Sequence[float], digits: int = 4) -> str:
+    """Their mean, with their standard deviation if there are several."""
+    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{fmean(values):.{digits}f}{spread}"
+
+
+def plot_sizes(panels: Mapping[str, Mapping[str, Sequence[float]]], sizes: Sequence[int]) -> Figure:
+    """Measures of systems by the number of training pairs (monoBERT, figure 1)."""
+    return line_plot(panels, sizes, x_label="training pairs", logarithmic=True)
 
 
 @dataclass(frozen=True)
@@ -131,14 +107,16 @@ class Study:
 
     def table(self) -> Table:
         """A row for each training, or for each size; then the mean over seeds."""
-        first = next(iter(self.tested.values()))
-        rows = [("first stage", *self._cells(first.before))]
-        if self.sizes:
-            rows += [(f"{size:,} pairs", *self._means(size)) for size in self.sizes]
-        else:
+        first, measures = next(iter(self.tested.values())), self.measures
+        repeated = "repetitions" if any(own.repetition is not None for own in self.tested) else "seeds"
+        rows: list[tuple[object, ...]] = [("first stage", *map(first.before.get, measures))]
+        means: list[tuple[str, int | None]] = [(f"{size:,} pairs", size) for size in self.sizes]
+        if not self.sizes:
             for variant, outcome in (*self.folds.items(), *self.tested.items()):
-                rows.append((variant.label, *self._cells(outcome.measures)))
-            rows += [(f"mean over {self._repeated}", *self._means(None))] if len(self.tested) > 1 else []
+                rows.append((variant.label, *map(outcome.measures.get, measures)))
+            means = [(f"mean over {repeated}", None)] if len(self.tested) > 1 else []
+        for label, size in means:
+            rows.append((label, *(format_mean(self.values(size, name)) for name in measures)))
         notes = [f"{first.queries:,} test queries, {first.candidates:,} candidates."]
         if first.without:
             notes.append(f"{first.without:,} of the queries have no candidates, and count 0.")
@@ -147,13 +125,8 @@ class Study:
             notes.append(f"Longer than the models read, and cut: {lost}.")
         runs = {(variant.seed, variant.repetition) for variant in self.tested}
         if len(runs) > 1:
-            notes.append(f"Means over {len(runs)} {self._repeated} ± their standard deviation.")
-        return Table.of(("training", *self.measures), rows, notes=notes)
-
-    @property
-    def _repeated(self) -> str:
-        is_repeated = any(variant.repetition is not None for variant in self.tested)
-        return "repetitions" if is_repeated else "seeds"
+            notes.append(f"Means over {len(runs)} {repeated} ± their standard deviation.")
+        return Table.of(("training", *measures), rows, notes=notes, form=".4f")
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
@@ -171,12 +144,6 @@ class Study:
         }
         return plot_sizes(panels, self.sizes)
 
-    def _cells(self, values: Mapping[str, float]) -> list[str]:
-        return [f"{values[name]:.4f}" for name in self.measures]
-
-    def _means(self, size: int | None) -> list[str]:
-        return [format_mean(self.values(size, name)) for name in self.measures]
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -186,7 +153,7 @@ class Grid:
     values: Mapping[Variant, float]
     lower_is_better: bool = False
 
-    @property
+    @cached_property
     def ordered(self) -> dict[Variant, list[float]]:
         """The values of each combination, one for each seed; the best mean first."""
         values: dict[Variant, list[float]] = {}
@@ -203,19 +170,15 @@ class Grid:
 
     def table(self) -> Table:
         """A row for each combination, the best first."""
-        names = [name for name, _ in self.best[0].settings]
+        names, seeds = list(self.best[0].values), len(self.best)
         rows = [
-            (*(show_setting(json.loads(value)) for _, value in combination.settings), format_mean(values))
+            (*map(show_setting, combination.values.values()), format_mean(values))
             for combination, values in self.ordered.items()
         ]
-        seeds = len(self.best)
         notes = [f"Means over {seeds} seeds ± their standard deviation."] if seeds > 1 else []
         return Table.of((*names, f"dev {self.measure}"), rows, notes=notes, left=len(names))
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
-        rows = [
-            {"settings": {name: json.loads(value) for name, value in combination.settings}, "dev": values}
-            for combination, values in self.ordered.items()
-        ]
+        rows = [{"settings": chosen.values, "dev": values} for chosen, values in self.ordered.items()]
         return {"measure": self.measure, "combinations": rows}

@@ -1,4 +1,4 @@
-"""The plan of one training of a re-ranker, or of several that are compared."""
+"""The plan of one training of a re-ranker, or of several that are compared: grids, sizes, seeds and folds."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import (
-    Field,
-    PositiveInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from telerank.records import describe_error
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.settings import Seed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _INCOMPARABLE = ("dev", "test", "folds", "held_out", "repetition")
 _ALTERNATIVES = {"optimisation.steps": "optimisation.epochs", "optimisation.epochs": "optimisation.steps"}
@@ -43,12 +34,17 @@ class Variant:
     repetition: int | None = None
 
     @property
+    def values(self) -> dict[str, Any]:
+        """The values of the grid's settings, by their dotted names."""
+        return {name: json.loads(value) for name, value in self.settings}
+
+    @property
     def folder(self) -> Path:
         """Its folder below the output; a setting is named by its last word, unless two end with it."""
-        last = short_names(name for name, _ in self.settings)
+        last = short_names(self.values)
         settings = (
-            (word if last.count(word) == 1 else name, _path_part(json.loads(value)))
-            for word, (name, value) in zip(last, self.settings, strict=True)
+            (word if last.count(word) == 1 else name, _path_part(value))
+            for word, (name, value) in zip(last, self.values.items(), strict=True)
         )
         names = (*settings, ("size", self.size), *self._numbers)
         return Path(*(f"{name}-{value}" for name, value in names if value is not None))
@@ -56,7 +52,7 @@ class Variant:
     @property
     def label(self) -> str:
         """The differences in words."""
-        settings = ((name, show_setting(json.loads(value))) for name, value in self.settings)
+        settings = ((name, show_setting(value)) for name, value in self.values.items())
         names = (*settings, *self._numbers)
         return ", ".join(f"{name} {value}" for name, value in names if value is not None) or "re-ranked"
 
@@ -64,21 +60,21 @@ class Variant:
     def _numbers(self) -> tuple[tuple[str, int | None], ...]:
         return ("repetition", self.repetition), ("seed", self.seed), ("fold", self.fold)
 
-    def apply(self, plan: TrainingPlan) -> RerankerTraining:
-        """The configuration of this training."""
-        record = plan.model_dump(exclude={"grid", "seeds", "sizes", "repetitions"})
-        for name, value in self.settings:
-            set_dotted(record, name, json.loads(value))
-            if other := _ALTERNATIVES.get(name):
-                set_dotted(record, other, None)
-        seed = self.seed
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The settings of a training that differ, by dotted names; of steps and epochs the other is null."""
+        numbers = {"data.pairs": self.size, "seed": self.seed, "held_out": self.fold}
+        numbers["repetition"] = self.repetition
+        others = {_ALTERNATIVES[name]: None for name in self.values if name in _ALTERNATIVES}
+        return self.values | others | {name: own for name, own in numbers.items() if own is not None}
+
+    def apply(self, plan: RerankerTraining) -> RerankerTraining:
+        """The settings of this training; a repetition has a seed of its own."""
+        changes = self.changes
         if self.repetition is not None:
-            seed = (plan.seed if seed is None else seed) + self.repetition
-        numbers = {"data.pairs": self.size, "seed": seed, "held_out": self.fold}
-        for name, number in {**numbers, "repetition": self.repetition}.items():
-            if number is not None:
-                set_dotted(record, name, number)
-        return RerankerTraining.model_validate(record)
+            changes["seed"] = changes.get("seed", plan.seed) + self.repetition
+        record = plan.model_dump(exclude={"grid", "seeds", "sizes", "repetitions"})
+        return RerankerTraining.model_validate(set_dotted(record, changes))
 
 
 class TrainingPlan(RerankerTraining):
@@ -109,10 +105,7 @@ class TrainingPlan(RerankerTraining):
     @property
     def combinations(self) -> list[Variant]:
         """Every combination of the grid's values; the last setting changes first."""
-        return [
-            Variant(settings=tuple((name, json.dumps(value, default=str)) for name, value in chosen.items()))
-            for chosen in combine(self.grid)
-        ]
+        return combine(self.grid)
 
     @property
     def variants(self) -> list[Variant]:
@@ -165,19 +158,10 @@ class TrainingPlan(RerankerTraining):
                 raise ValueError(f"grid: {name} has no values")
 
 
-def combine(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def combine(grid: Mapping[str, Sequence[Any]]) -> list[Variant]:
     """Every combination of the settings' values; the last setting changes first."""
-    return [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values())]
-
-
-def set_dotted(record: dict[str, Any], name: str, value: Any) -> None:
-    """Set the value at a dotted name of nested settings."""
-    *sections, last = name.split(".")
-    for section in sections:
-        if not isinstance(record.get(section), dict):
-            record[section] = {}
-        record = record[section]
-    record[last] = value
+    written = [[json.dumps(value, default=str) for value in values] for values in grid.values()]
+    return [Variant(settings=tuple(zip(grid, chosen, strict=True))) for chosen in product(*written)]
 
 
 def short_names(names: Iterable[str]) -> list[str]:
@@ -190,17 +174,17 @@ def show_setting(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def format_mean(values: Sequence[float], digits: int = 4) -> str:
-    """Their mean, with their standard deviation if there are several."""
-    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{fmean(values):.{digits}f}{spread}"
-
-
-def plot_sizes(panels: Mapping[str, Mapping[str, Sequence[float]]], sizes: Sequence[int]) -> Figure:
-    """Measures of systems by the number of training pairs (monoBERT, figure 1)."""
-    from telerank.show.plots import line_plot
-
-    return line_plot(panels, sizes, x_label="training pairs", logarithmic=True)
+def set_dotted(record: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings, in which those at dotted names have got other values."""
+    for name, value in changes.items():
+        *sections, last = name.split(".")
+        section = record
+        for part in sections:
+            if not isinstance(section.get(part), dict):
+                section[part] = {}
+            section = section[part]
+        section[last] = value
+    return record
 
 
 def _path_part(value: Any) -> str:
