@@ -21,7 +21,13 @@ from safetensors.torch import load_file, save_file
 from telerank.drafts import DRAFT, remove, remove_folder, replace_file, replace_folder, sweep_drafts
 from telerank.errors import ModelError
 from telerank.stored import MANIFEST, Manifest, StoredFiles, parse_files, record_files, verify_files
-from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
+from telerank.training.settings import (
+    Training,
+    read_mapping,
+    set_dotted,
+    validate_settings,
+    write_settings,
+)
 from telerank.training.trained import CHECKPOINTS, CONFIG, VERSIONS, collect_versions
 
 _TENSORS, _SEPARATOR = "training.safetensors", "/"
@@ -98,13 +104,7 @@ def read_state(checkpoint: Path) -> CheckpointState:
         raise ModelError(f"{checkpoint}: no {MANIFEST}: another version of telerank wrote this checkpoint")
     manifest = _CheckpointManifest.read(checkpoint)
     verify_files(checkpoint, manifest.files, "checking the checkpoint")
-    tensors: dict[str, Any] = {}
-    for name, tensor in load_file(checkpoint / _TENSORS).items():
-        *groups, last = name.split(_SEPARATOR)
-        group = tensors
-        for part in groups:
-            group = group.setdefault(part, {})
-        group[last] = tensor
+    tensors = set_dotted({}, load_file(checkpoint / _TENSORS), _SEPARATOR)
     return CheckpointState(manifest.record, tensors, checkpoint)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PositiveInt, ValidationError, model_validator
+from pydantic import Field, PositiveInt, ValidationError
 
 from telerank.records import describe_error
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.settings import Seed
+from telerank.training.settings import Seed, set_dotted
 
 _INCOMPARABLE = ("dev", "test", "folds", "held_out", "repetition")
 _ALTERNATIVES = {"optimisation.steps": "optimisation.epochs", "optimisation.epochs": "optimisation.steps"}
@@ -117,45 +117,33 @@ class TrainingPlan(RerankerTraining):
             Variant(size, seed, fold, chosen.settings, number) for chosen, size, number, seed, fold in choices
         ]
 
-    @model_validator(mode="after")
-    def _can_be_repeated(self) -> TrainingPlan:
-        if self.repetitions and (self.folds is None or self.repetition is not None):
-            raise ValueError("repetitions are of a cross-validation: set folds, and no repetition")
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield from super().problems()
+        single = self.repetitions and (self.folds is None or self.repetition is not None)
+        yield single, "repetitions are of a cross-validation: set folds, and no repetition"
         for name, values in (("seeds", self.seeds), ("sizes", self.sizes)):
-            if len(set(values)) < len(values):
-                raise ValueError(f"{name}: expected different numbers, got {', '.join(map(str, values))}")
-        return self
-
-    @model_validator(mode="after")
-    def _grid_can_be_compared(self) -> TrainingPlan:
+            twice = len(set(values)) < len(values)
+            yield twice, f"{name}: expected different numbers, got {', '.join(map(str, values))}"
         if not self.grid:
-            return self
-        if self.sizes:
-            raise ValueError("sizes: a grid chooses first; then train what was chosen with these sizes")
-        if self.dev is None:
-            raise ValueError("grid: the dev measure chooses: add the section dev")
-        if self.folds is not None:
-            raise ValueError("grid: choose before, then train the folds with what was chosen")
-        self._check_names()
+            return
+        yield self.sizes, "sizes: a grid chooses first; then train what was chosen with these sizes"
+        yield self.dev is None, "grid: the dev measure chooses: add the section dev"
+        folded = self.folds is not None
+        yield folded, "grid: choose before, then train the folds with what was chosen"
+        for name, values in self.grid.items():
+            other = name.split(".", maxsplit=1)[0] in _INCOMPARABLE
+            yield other, f"grid: trainings with another {name} cannot be compared"
+            reason = f"each {name} has defaults of its own"
+            yield name in ("model", "model.kind"), f"grid: {reason}: train each from a file of its own"
+            yield not values, f"grid: {name} has no values"
         for combination in self.combinations:
             try:
                 combination.apply(self)
             except ValidationError as error:
-                raise ValueError(f"grid: {combination.label}: {describe_error(error)}") from error
+                yield True, f"grid: {combination.label}: {describe_error(error)}"
         folders = [combination.folder for combination in self.combinations]
-        if twice := [folder for folder in folders if folders.count(folder) > 1]:
-            raise ValueError(f"grid: more than one combination would be called {twice[0]}")
-        return self
-
-    def _check_names(self) -> None:
-        for name, values in self.grid.items():
-            if name.split(".", maxsplit=1)[0] in _INCOMPARABLE:
-                raise ValueError(f"grid: trainings with another {name} cannot be compared")
-            if name in ("model", "model.kind"):
-                reason = f"each {name} has defaults of its own"
-                raise ValueError(f"grid: {reason}: train each from a file of its own")
-            if not values:
-                raise ValueError(f"grid: {name} has no values")
+        alike = [folder for folder in folders if folders.count(folder) > 1]
+        yield alike, f"grid: more than one combination would be called {alike[0] if alike else ''}"
 
 
 def combine(grid: Mapping[str, Sequence[Any]]) -> list[Variant]:
@@ -172,19 +160,6 @@ def short_names(names: Iterable[str]) -> list[str]:
 def show_setting(value: Any) -> str:
     """The value of a setting as a table shows it."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def set_dotted(record: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings, in which those at dotted names have got other values."""
-    for name, value in changes.items():
-        *sections, last = name.split(".")
-        section = record
-        for part in sections:
-            if not isinstance(section.get(part), dict):
-                section[part] = {}
-            section = section[part]
-        section[last] = value
-    return record
 
 
 def _path_part(value: Any) -> str:
