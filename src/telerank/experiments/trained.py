@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -30,7 +29,6 @@ from telerank.stored import file_checksum, folder_checksum
 from telerank.training.kinds import find_training_kind
 from telerank.training.settings import Training
 from telerank.training.trained import CHECKPOINTS, MODEL, RUN, collect_versions
-from telerank.trec import read_run, write_run
 from telerank.types import Progress
 
 if TYPE_CHECKING:
@@ -119,12 +117,13 @@ class ModelTrainer:
 
     def _rerank_folds(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
         """The runs of all folds of a cross-validation, joined: each query is ranked by what left it out."""
-        folds = range(config.folds or 0)
-        parts = [config.model_copy(update={"held_out": fold}) for fold in folds]
-        runs = [self._rerank(name, part, candidates) for part in parts]
+        from telerank.training.reranker.plan import Variant
+        from telerank.training.reranker.train import join_runs
+
+        parts = [Variant(fold=fold).apply(config) for fold in range(config.folds or 0)]
         joined = self._folder(name, config) / "tests" / _test_digest(config, candidates) / RUN
         joined.parent.mkdir(parents=True, exist_ok=True)
-        write_run(joined, chain.from_iterable(map(read_run, runs)))
+        join_runs([self._rerank(name, part, candidates) for part in parts], joined)
         return joined
 
     def _folder(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:

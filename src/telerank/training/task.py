@@ -106,8 +106,9 @@ class Task(Protocol):
     def examples(self) -> int:
         """Number of examples in an epoch; it is only asked for if something is set in epochs."""
 
-    def prepare(self, number: int, progress: Progress) -> None:
+    def prepare(self, number: int, progress: Progress) -> None:  # noqa: ARG002 — nothing by default
         """Prepare batch ``number``: called before each, in every process; most tasks need do nothing."""
+        return
 
     def read(self, number: int) -> Any:
         """The tensors of batch ``number`` on the processor, for :meth:`backward`; a function of the number.
@@ -132,11 +133,12 @@ class Task(Protocol):
         Called in every process; all return the same value.
         """
 
-    def dev_loss(self, progress: Progress) -> float | None:
+    def dev_loss(self, progress: Progress) -> float | None:  # noqa: ARG002 — none by default
         """The loss on the dev set, without dropout, of the same batches each time; None if there are none.
 
         Called in every process, after :meth:`dev` if that is called; all return the same value.
         """
+        return None
 
     def save(self, folder: Path) -> None:
         """Write the model into a folder that does not exist yet. Called in the first process."""
@@ -146,6 +148,8 @@ class Task(Protocol):
 
         Called in every process; those of the first are written.
         """
+        return {}
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
+    def restore(self, state: Mapping[str, Tensor]) -> None:  # noqa: ARG002 — nothing by default
         """Restore the :meth:`state` of a checkpoint; the task was made from its model."""
+        return

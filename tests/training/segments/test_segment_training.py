@@ -18,7 +18,7 @@ from telerank.reranking.texts import make_pairs
 from telerank.training.examples.reading import Reading, read_groups
 from telerank.training.reranker.config import RerankerLoss
 from telerank.training.reranker.job import RerankerJob
-from telerank.training.reranker.outcome import read_outcome
+from telerank.training.reranker.plan import read_outcome
 from telerank.training.reranker.scoring import EndToEnd
 from telerank.training.reranker.task import ranking_loss
 from telerank.training.reranker.train import describe_cut, train_reranker

@@ -22,8 +22,14 @@ from telerank.experiments.schema import merge
 from telerank.experiments.trained import is_training_run, model_of
 from telerank.show.tables import Cell, Table, show_interval
 from telerank.training.log import LossCurves, draw_losses, read_losses
-from telerank.training.reranker.outcome import format_mean, plot_sizes
-from telerank.training.reranker.plan import Variant, combine, short_names, show_setting
+from telerank.training.reranker.plan import (
+    Variant,
+    combine,
+    format_mean,
+    plot_sizes,
+    short_names,
+    show_setting,
+)
 from telerank.training.settings import set_dotted
 from telerank.training.trained import LOG
 from telerank.trec import read_run

@@ -306,8 +306,8 @@ class DevLoss:
     There are none if no query has a relevant document, and in processes that are not the first.
     """
 
-    batches: Batches | Sequence[EncoderBatch]
-    count: int
+    batches: Batches | Sequence[EncoderBatch] = ()
+    count: int = 0
 
     def value(
         self,
@@ -344,9 +344,6 @@ class DevLoss:
         return hardware.processes.first(lambda: total / done if done else None)
 
 
-NO_BATCHES = DevLoss((), 0)
-
-
 def read_dev_loss(
     config: BiEncoderTraining, dev: BiEncoderDev, qids: frozenset[str], reading: Reading
 ) -> DevLoss:
@@ -360,7 +357,7 @@ def read_dev_loss(
     relevant = relevant_pairs(collection, dev.split)
     known = {qid: relevant[qid] for qid in qids if qid in relevant}
     if not known:
-        return NO_BATCHES
+        return DevLoss()
     if negatives and negatives.pool and f"{dev.split}/{negatives.pool}" not in collection.pools:
         negatives = None
     elif negatives and not negatives.random:

@@ -28,7 +28,6 @@ from telerank.models.encoders.grad_cache import backward, backward_at_once
 from telerank.models.inference import batch_width, pin
 from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
 from telerank.training.bi_encoder.dev import (
-    NO_BATCHES,
     Batches,
     DevLoss,
     DevSet,
@@ -41,7 +40,7 @@ from telerank.training.bi_encoder.dev import (
 )
 from telerank.training.examples.reading import TEXTS, Reading, read_groups, relevant_pairs, write_counts
 from telerank.training.kinds import TrainingKind
-from telerank.training.task import TrainingDevice
+from telerank.training.task import Task, TrainingDevice
 from telerank.training.training import TrainingOptions, train
 from telerank.types import Progress
 
@@ -70,7 +69,7 @@ class TextBatch:
 
 
 @dataclass(eq=False)
-class BiEncoderTask:
+class BiEncoderTask(Task):
     """Processes encode a share of each batch's texts and gather the vectors of all.
 
     So the negatives of a query are the documents of the whole batch, as in the training of DPR and RepBERT.
@@ -101,9 +100,6 @@ class BiEncoderTask:
     @property
     def examples(self) -> int:
         return len(self.batches.groups) * self.config.data.group_size
-
-    def prepare(self, number: int, progress: Progress) -> None:
-        pass
 
     def read(self, number: int) -> TextBatch:
         batch = self.batches[number]
@@ -215,7 +211,7 @@ def make_encoder_task(
     batches = read_batches(config, reading, shared / TEXTS)
     dev_set = loss_set = None
     if dev is not None:
-        loss_set = processes.alone(partial(read_dev_loss, config, dev, qids, reading), NO_BATCHES)
+        loss_set = processes.alone(partial(read_dev_loss, config, dev, qids, reading), DevLoss())
     if dev is not None and not dev.by_loss:
         nothing = DevSet((), {}, {}, dev.measure)  # the first process shares out what it has read
         dev_set = processes.alone(partial(read_dev, collection, dev, config.seed), nothing)

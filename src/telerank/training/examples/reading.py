@@ -40,6 +40,7 @@ from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
 
 TEXTS = "texts"  # the docstore of triples of ids
+MANY = 10_000  # documents between two reports
 _LONGEST_ID = 64  # characters; a text is longer, or contains a space
 _Relevant = Mapping[str, Sequence[str]]
 
@@ -96,11 +97,10 @@ def relevant_pairs(collection: Collection, split: str) -> dict[str, list[str]]:
 
     Raises CollectionError if no query has one.
     """
-    grades, least = graded_documents(collection, split), collection.relevant_from
-    relevant = {qid: [docno for docno in own if own[docno] >= least] for qid, own in grades.items()}
-    if not any(relevant.values()):
+    relevant = collection.relevant([split])
+    if not relevant:
         raise CollectionError(f"{collection.name}: split {split!r} has no relevant pair to learn from")
-    return {qid: docnos for qid, docnos in relevant.items() if docnos}
+    return relevant
 
 
 def graded_documents(collection: Collection, split: str) -> dict[str, dict[str, int]]:
@@ -132,13 +132,8 @@ def write_counts(counts: Mapping[str, int], output: Path) -> None:
 
 def read_texts(collection: Collection, docnos: Container[str], progress: Progress = silent) -> dict[str, str]:
     """The texts of these documents, read in one pass; documents that the collection lacks are left out."""
-    texts = {}
-    for number, doc in enumerate(collection.docs(), 1):
-        if doc.docno in docnos:
-            texts[doc.docno] = doc.full_text
-        if number % 10_000 == 0:
-            progress("reading documents", number, collection.size)
-    return texts
+    docs = collection.read_docs("reading documents", progress, MANY)
+    return {doc.docno: doc.full_text for doc in docs if doc.docno in docnos}
 
 
 def check_complete(
@@ -394,9 +389,7 @@ def stored_docs(collection: Collection, folder: Path, progress: Progress = silen
             draft = folder.with_name(folder.name + DRAFT)
             remove(draft)
             with DocstoreWriter(draft) as writer:
-                for number, doc in enumerate(collection.docs(), 1):
+                for doc in collection.read_docs("storing documents", progress, MANY):
                     writer.add(doc)
-                    if number % 10_000 == 0:
-                        progress("storing documents", number, collection.size)
             replace_folder(folder, draft)
     return Docstore(folder)

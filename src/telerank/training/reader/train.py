@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from telerank.training.parallel import ALONE, Processes, join_processes, share_b
 from telerank.training.reader.config import ReaderTraining
 from telerank.training.reader.questions import REPAIRED, QuestionSet, describe_left_out, read_questions
 from telerank.training.reader.windows import LearningWindows, WindowOrder, open_windows
-from telerank.training.task import TrainingDevice, choose_device, pin_all
+from telerank.training.task import Task, TrainingDevice, choose_device, pin_all
 from telerank.training.trained import LEFT_OUT
 from telerank.training.training import TrainingOptions, explaining, train
 from telerank.types import Progress, silent
@@ -153,7 +153,7 @@ class WindowBatch:
 
 
 @dataclass(eq=False)
-class ReaderTask:
+class ReaderTask(Task):
     """The loss is the mean cross-entropy of start and end (Devlin et al., 2019), over the tokens of the
     context and the first token of all, which is no answer; each process computes its share of a batch.
     """
@@ -188,9 +188,6 @@ class ReaderTask:
     def examples(self) -> int:
         return self._order.epoch_length
 
-    def prepare(self, number: int, progress: Progress) -> None:
-        pass
-
     def read(self, number: int) -> WindowBatch:
         rows = self._order[number].tolist()
         own = [rows[place] for place in self.hardware.processes.share(len(rows))]
@@ -212,17 +209,8 @@ class ReaderTask:
     def dev(self, progress: Progress) -> float | None:
         return None if self.dev_set is None else self.dev_set.value(self.reader, progress)
 
-    def dev_loss(self, progress: Progress) -> float | None:  # noqa: ARG002 — dev is measured by answers
-        return None
-
     def save(self, folder: Path) -> None:
         save_reader(self.reader, folder)
-
-    def state(self) -> Mapping[str, Tensor]:
-        return {}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        pass
 
 
 def span_loss(logits: Tensor, batch: PairBatch, targets: Tensor) -> Tensor:

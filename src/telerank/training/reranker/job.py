@@ -21,11 +21,11 @@ from telerank.models.rerankers.reranker import Reranker, fresh_reranker, load_re
 from telerank.reranking.texts import make_pairs
 from telerank.segments.split import Segmenter
 from telerank.training.examples.groups import Groups
-from telerank.training.examples.reading import TEXTS, Reading, read_groups, write_counts
+from telerank.training.examples.reading import MANY, TEXTS, Reading, read_groups, write_counts
 from telerank.training.optimisation import count_updates
 from telerank.training.parallel import ALONE, Processes
 from telerank.training.reranker.config import RerankerStart, RerankerTest, RerankerTraining, SegmentTraining
-from telerank.training.reranker.outcome import RerankerOutcome
+from telerank.training.reranker.plan import RerankerOutcome
 from telerank.training.reranker.scoring import (
     CutCounts,
     EndToEnd,
@@ -41,12 +41,10 @@ from telerank.training.reranker.segments import (
     SegmentTable,
     SegmentTokens,
     qrel_groups,
-    read_docs,
 )
 from telerank.training.reranker.selection import Truth, read_truth
 from telerank.training.reranker.task import (
-    NO_CANDIDATES,
-    NO_DEV,
+    CandidateSet,
     QueryParts,
     RerankerDevSet,
     RerankerTask,
@@ -126,7 +124,7 @@ class RerankerJob:
         groups, dev = read_groups(reading, self.shared / TEXTS), None
         if dev_settings is not None:
             dev = hardware.processes.alone(
-                lambda: read_dev_set(reading, dev_settings, self.queries.dev), NO_DEV
+                lambda: read_dev_set(reading, dev_settings, self.queries.dev), RerankerDevSet()
             )
         reranker = self.model_of(begun)
         table = SegmentTable({}, SegmentTokens())
@@ -175,9 +173,9 @@ class RerankerJob:
         self, scorer: PairScores, reranker: Reranker, documents: Mapping[str, str], tokens: SegmentTokens
     ) -> DocumentScores:
         """Scores documents by all of their segments; ``documents[docno]`` are their texts in pairs."""
-        docs = read_docs(self.collection.docs(), documents.keys())
         segmenter = Segmenter.of(reranker, self.segments.ranked)
-        by_text = {documents[doc.docno]: doc for doc in docs}
+        docs = self.collection.docs() if documents else ()
+        by_text = {documents[doc.docno]: doc for doc in docs if doc.docno in documents}
         return DocumentScores(scorer, segmenter, self.segments.score, by_text, tokens)
 
     def check_pairs(self) -> None:
@@ -201,7 +199,7 @@ class RerankerJob:
         reranker, make = load_reranker(model or self.output / MODEL), SegmentTokens()
         reranker.model.to(where)
         candidates = processes.alone(
-            lambda: read_candidates(self.collection, test, self.queries.test, progress), NO_CANDIDATES
+            lambda: read_candidates(self.collection, test, self.queries.test, progress), CandidateSet()
         )
         tokens, pairs = self.config.optimisation.tokens, candidates.pairs
         scorer: PairScores = EndToEnd(reranker, tokens, hardware.precision, make)
@@ -247,7 +245,9 @@ def _cut(
     All of them, where known passages are learned from; otherwise the leading ones.
     """
     is_gold, first = settings.select == "gold", settings.leading
-    docs = read_docs(reading.collection.docs(), qrel_groups(groups).documents.keys(), reading.progress)
+    learned = qrel_groups(groups).documents
+    every = reading.collection.read_docs("reading documents", reading.progress, MANY)
+    docs = [doc for doc in every if doc.docno in learned]
     segmenter = Segmenter.of(reranker, settings.learned(reading.seed, whole=is_gold))
     table = SegmentTable.cut(segmenter, docs, SegmentTokens())
     if is_gold and first:

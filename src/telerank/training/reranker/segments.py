@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -290,14 +290,3 @@ def _windows(texts: Sequence[str]) -> Iterator[range]:
             start, seen = row, {text}
     if start < len(texts):
         yield range(start, len(texts))
-
-
-def read_docs(docs: Iterable[Doc], docnos: Collection[str], progress: Progress = silent) -> list[Doc]:
-    """The documents with these docnos, read in one pass; those that are not there are left out."""
-    kept: list[Doc] = []
-    for number, doc in enumerate(docs if docnos else (), 1):
-        if doc.docno in docnos:
-            kept.append(doc)
-        if number % 10_000 == 0:
-            progress("reading documents", number, None)
-    return kept

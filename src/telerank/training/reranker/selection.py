@@ -25,10 +25,11 @@ from telerank.errors import FormatError, ModelError
 from telerank.reranking.texts import TextPair
 from telerank.segments.split import Segments
 from telerank.text.sentences import Span
+from telerank.training.examples.reading import MANY
 from telerank.training.parallel import ALONE, Processes
 from telerank.training.reranker.config import SegmentTraining
 from telerank.training.reranker.scoring import PairScores
-from telerank.training.reranker.segments import SegmentTable, read_docs
+from telerank.training.reranker.segments import SegmentTable
 from telerank.trec.files import numbered_lines, parse_object
 from telerank.types import Answer, Doc, Progress, silent
 
@@ -122,7 +123,9 @@ def read_truth(
         parts = (part for part in split.split("+") if part in collection.answers)
         answers = [answer for part in parts for answer in collection.answers[part]()]
     if docs is None:
-        docs = read_docs(collection.docs(), {answer.docno for answer in answers}, progress) if answers else []
+        named = {answer.docno for answer in answers}
+        every = collection.read_docs("reading documents", progress, MANY) if answers else ()
+        docs = [doc for doc in every if doc.docno in named]
     return align(answers, {doc.docno: doc for doc in docs})
 
 

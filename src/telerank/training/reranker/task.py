@@ -32,7 +32,7 @@ from telerank.training.examples.reading import (
 from telerank.training.reranker.config import CandidateSettings, RerankerDev, RerankerLoss, RerankerTraining
 from telerank.training.reranker.scoring import CutCounts, PairScorer, PairScores
 from telerank.training.settings import NegativeSettings
-from telerank.training.task import TrainingDevice
+from telerank.training.task import Task, TrainingDevice
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 _UNITS = {"probability": "prob", "logit": "logit"}
@@ -104,11 +104,14 @@ def make_folds(qids: Container[str], count: int, seed: int) -> list[list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class CandidateSet:
-    """A first stage's rankings, the texts of their documents, and the qrels of all queries that count."""
+    """A first stage's rankings, the texts of their documents, and the qrels of all queries that count.
 
-    rankings: tuple[Ranking, ...]
-    documents: Mapping[str, str]
-    qrels: Qrels
+    Processes that are not the first, which shares out its pairs, have none.
+    """
+
+    rankings: Sequence[Ranking] = ()
+    documents: Mapping[str, str] = field(default_factory=dict)
+    qrels: Qrels = field(default_factory=dict)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -132,10 +135,6 @@ class CandidateSet:
         rankings = self.rerank(scores[pair] for pair in self.pairs)
         (value,) = measure(rankings, self.qrels, name).mean.values()
         return value
-
-
-NO_CANDIDATES = CandidateSet((), {}, {})
-"""What processes have that are not the first."""
 
 
 def read_candidates(
@@ -169,20 +168,16 @@ def read_candidates(
     relevant = {docno for own in judged for docno, grade in own.items() if grade > 0}
     documents = read_texts(collection, needed | relevant, progress)
     check_complete(needed, documents, f"{collection.name} has no document")
-    return CandidateSet(tuple(rankings), documents, qrels)
+    return CandidateSet(rankings, documents, qrels)
 
 
 @dataclass(frozen=True, eq=False)
 class RerankerDevSet:
     """``pairs`` are those that are scored: of ``groups``, and of ``candidates`` if they are measured."""
 
-    candidates: CandidateSet
-    groups: Sequence[Group]
-    pairs: Sequence[TextPair]
-
-
-NO_DEV = RerankerDevSet(NO_CANDIDATES, (), ())
-"""What processes have that are not the first, which shares out its pairs."""
+    candidates: CandidateSet = field(default_factory=CandidateSet)
+    groups: Sequence[Group] = ()
+    pairs: Sequence[TextPair] = ()
 
 
 def read_dev_set(reading: Reading, settings: RerankerDev, qids: Container[str]) -> RerankerDevSet:
@@ -231,7 +226,7 @@ def _dev_groups(
 
 
 @dataclass(frozen=True, eq=False)
-class RerankerTask:
+class RerankerTask(Task):
     """Processes take a share of each batch's groups; losses are means over groups."""
 
     config: RerankerTraining

@@ -24,8 +24,7 @@ from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.iteration_results import RESULTS, Iterations
 from telerank.training.reranker.iterations import train_iterations
 from telerank.training.reranker.job import RerankerJob
-from telerank.training.reranker.outcome import Grid, Study, read_outcome
-from telerank.training.reranker.plan import TrainingPlan, Variant
+from telerank.training.reranker.plan import Grid, Study, TrainingPlan, Variant, read_outcome
 from telerank.training.reranker.scoring import CutCounts
 from telerank.training.reranker.segments import BEHIND
 from telerank.training.settings import write_settings
