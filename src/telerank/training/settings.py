@@ -311,11 +311,10 @@ class Training(CheckedSection):
         """The seed of what is learned from, and of its order."""
         return self.seed if self.data.seed is None else self.data.seed
 
-    def saves_memory(self) -> str:
-        """What to set if a training needs more memory than there is."""
-        settings = self.optimisation
-        lower = f"set optimisation.batch to less than {settings.batch}, and accumulation to more"
-        return lower if self.recompute else f"{lower}, or recompute to true"
+    @property
+    def smaller_batch(self) -> str:
+        """The settings that make batches smaller in memory."""
+        return f"optimisation.batch to less than {self.optimisation.batch}, and accumulation to more"
 
     def problems(self) -> Iterator[tuple[object, str]]:
         steps, warm_up = self.optimisation.steps, self.optimisation.warm_up

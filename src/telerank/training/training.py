@@ -33,12 +33,11 @@ def explaining(config: Training) -> Iterator[None]:
     """Raise ModelError where memory, a deterministic algorithm or another process is missing."""
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise ModelError(f"out of memory: {config.saves_memory()}") from error
-    except RuntimeError as error:
-        text = str(error)
-        if any(words in text for words in _NO_MEMORY):
-            raise ModelError(f"out of memory: {config.saves_memory()}") from error
+    except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
+        text, lacks = str(error), (torch.OutOfMemoryError, MemoryError)
+        if isinstance(error, lacks) or any(words in text for words in _NO_MEMORY):
+            other = "" if config.recompute else ", or recompute to true"
+            raise ModelError(f"out of memory: set {config.smaller_batch}{other}") from error
         if any(words in text for words in NO_PEER):
             raise ModelError("another process has ended: its message says why") from error
         if config.deterministic and _WORKSPACE in text:

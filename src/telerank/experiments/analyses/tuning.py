@@ -86,11 +86,6 @@ class SparseStudy:
         return None if self.dev else self.spec.folds
 
     @property
-    def is_held_out(self) -> bool:
-        """Whether the queries that measure had no part in the choice."""
-        return bool(self.dev or self.folds)
-
-    @property
     def baseline(self) -> SparseSystem:
         """The first family at its defaults under the first analyzer."""
         return SparseSystem(self.spec.families[0], DEFAULT, self.analyzers[0])
@@ -116,9 +111,9 @@ class SparseStudy:
         ``dev`` is the mean over the queries that chose the setting, which is too optimistic; ``held out``
         that over the others, and ``default`` that of the family's defaults over the others.
         """
-        name, default = self.spec.objective, replace(system, parameters=DEFAULT)
-        held_out, default_mean = (self.evaluations[one].mean[name] for one in (system, default))
-        return {"dev": self.tunings[system].best_dev, "held out": held_out, "default": default_mean}
+        both = {"held out": system, "default": replace(system, parameters=DEFAULT)}
+        means = {name: self.evaluations[own].mean[self.spec.objective] for name, own in both.items()}
+        return {"dev": self.tunings[system].best_dev, **means}
 
     def describe_marks(self, comparison: Comparison) -> str:
         """What the marks of significant differences from the baseline mean."""
@@ -319,7 +314,7 @@ def _describe(study: SparseStudy) -> Iterator[str]:
         )
     values = [study.values(system) for system in study.tuned_under(study.baseline.analyzer)]
     gains = [value["held out"] - value["default"] for value in values]
-    part = "had no part in the choice" if study.is_held_out else "chose the settings: too optimistic"
+    part = "had no part in the choice" if study.dev or study.folds else "chose the settings: too optimistic"
     yield (
         f"Tuning: {name} changes by {min(gains):+.3f} to {max(gains):+.3f} with the analyzer {analyzer}, on "
         f"queries that {part}."
@@ -361,7 +356,7 @@ def _effects_table(study: SparseStudy) -> Table:
 def _tunings_table(study: SparseStudy) -> Table:
     """The tuned settings, with their means on the queries that chose them and on others."""
     rows = []
-    means = ("dev", "held out", "default") if study.is_held_out else ("dev", "default")
+    means = ("dev", "held out", "default") if study.dev or study.folds else ("dev", "default")
     for system, result in study.tunings.items():
         share = f"{result.choices.count(result.best)}/{len(result.choices)}"
         values = [_format_share(study.values(system)[name]) for name in means]

@@ -121,11 +121,11 @@ class BiEncoderTraining(settings.Training):
     optimisation: BiEncoderOptimisation = BiEncoderOptimisation()
     dev: BiEncoderDev | None = None
 
-    def saves_memory(self) -> str:
+    @property
+    def smaller_batch(self) -> str:
         chunk = self.optimisation.chunk
         number = "a number of texts, as 32" if chunk is None else f"less than {chunk}"
-        lower = f"set optimisation.chunk to {number}"
-        return lower if self.recompute else f"{lower}, or recompute to true"
+        return f"optimisation.chunk to {number}"
 
     def problems(self) -> Iterator[tuple[object, str]]:
         yield from super().problems()

@@ -85,7 +85,7 @@ class Groups(ABC):
 
     @property
     def most_pairs(self) -> float:
-        """The most different pairs that all groups together can have; infinite if that is not known."""
+        """The most different pairs of groups that do not repeat; infinite if that is not known."""
         return math.inf
 
 
@@ -234,10 +234,6 @@ class FirstGroups(Groups):
     def window(self) -> int:
         return min(self.groups.window, self.count)
 
-    @property
-    def most_pairs(self) -> float:
-        return self.groups.most_pairs
-
     def __getitem__(self, number: int) -> Group:
         if number < 0:
             raise IndexError(number)
@@ -269,10 +265,6 @@ class LabelledPairs(Groups):
     seed: int
 
     def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def most_pairs(self) -> float:
         return len(self.rows)
 
     def __getitem__(self, number: int) -> Group:

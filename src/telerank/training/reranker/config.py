@@ -242,11 +242,10 @@ class RerankerTraining(settings.Training):
     repetition: int | None = Field(default=None, ge=0)
     """Number of a repeated cross-validation: its folds are drawn anew; by default they are those of 0."""
 
-    def saves_memory(self) -> str:
-        if self.model.frozen:
-            return super().saves_memory()
-        lower = f"set optimisation.tokens to less than {self.optimisation.tokens}"
-        return lower if self.recompute else f"{lower}, or recompute to true"
+    @property
+    def smaller_batch(self) -> str:
+        tokens = f"optimisation.tokens to less than {self.optimisation.tokens}"
+        return super().smaller_batch if self.model.frozen else tokens
 
     @model_validator(mode="before")
     @classmethod

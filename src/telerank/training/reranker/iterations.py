@@ -195,10 +195,11 @@ class _Iteration:
         if dev is None or settings is None:
             return None
         reranker = load_reranker(self.folder / MODEL)
-        scores = tasks.dev_scores(dev, reranker, tasks.score_with(reranker))
+        candidates, qids, pairs = dev.candidates, [], []
+        scorer, tokens = tasks.score_with(reranker), tasks.table.tokens
+        scores = self.job.document_scores(scorer, reranker, candidates.documents, tokens)
         docs = list(scores.docs.values())
         truth = read_truth(self.job.segments, self.job.collection, settings.split, docs)
-        candidates, qids, pairs = dev.candidates, [], []
         for query in (ranking.query for ranking in candidates.rankings):
             for docno, grade in candidates.qrels[query.qid].items():
                 if grade > 0 and (query.qid, docno) in truth.spans:

@@ -317,7 +317,8 @@ class RerankerTasks:
         scorer = self.job.make_scorer(reranker, prepared or groups, self.hardware, self.table.tokens)
         scores: PairScores = scorer
         if dev is not None and self.job.config.data.segments is not None:
-            scores = self.dev_scores(dev, reranker, scorer)
+            documents = dev.candidates.documents
+            scores = self.job.document_scores(scorer, reranker, documents, self.table.tokens)
         if self.hardware.processes.leads:
             if dev is not None:
                 counts.update(scores.count_cut(dev.pairs, self.reading.progress).describe("dev pairs"))
@@ -329,7 +330,3 @@ class RerankerTasks:
         reranker.model.to(self.hardware.device)
         every = self.table.spread(self.groups)
         return self.job.make_scorer(reranker, every, self.hardware, self.table.tokens)
-
-    def dev_scores(self, dev: RerankerDevSet, reranker: Reranker, scorer: PairScores) -> DocumentScores:
-        """How the documents of dev are scored by their segments."""
-        return self.job.document_scores(scorer, reranker, dev.candidates.documents, self.table.tokens)

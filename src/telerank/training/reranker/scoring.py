@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from telerank.batches import batch_by_length
 from telerank.errors import IndexFault
@@ -59,6 +59,13 @@ class CutCounts:
     groups: int = 0
     titles: int | None = None
 
+    @classmethod
+    def of(cls, texts: PairTexts, pairs: Sequence[TextPair], progress: Progress) -> CutCounts:
+        """The counts of pairs; each distinct text is tokenised once."""
+        counts = cls()
+        counts.add(tokenize_pairs(texts, pairs, None, progress).find_cut())
+        return counts
+
     def add(self, cut: npt.NDArray[np.bool_]) -> None:
         """Count pairs; ``cut`` says whether the query and the passage of each are cut, (pairs, 2)."""
         self.pairs += len(cut)
@@ -75,11 +82,6 @@ class CutCounts:
 class PairScores(ABC):
     """Scores pairs of a query and a document, without dropout."""
 
-    @property
-    @abstractmethod
-    def texts(self) -> PairTexts:
-        """What makes pairs of tokens."""
-
     @abstractmethod
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         """The scores of any number of pairs."""
@@ -88,11 +90,9 @@ class PairScores(ABC):
         """The scores of the first process's pairs, each process computing a share; others get none."""
         return share_scores(processes, pairs, lambda own, _: self.score(own, progress))
 
+    @abstractmethod
     def count_cut(self, pairs: Sequence[TextPair], progress: Progress = silent) -> CutCounts:
-        """What is cut of pairs; each distinct text is tokenised once."""
-        counts = CutCounts()
-        counts.add(tokenize_pairs(self.texts, pairs, None, progress).find_cut())
-        return counts
+        """What is cut of pairs."""
 
 
 class GroupLogits(NamedTuple):
@@ -142,22 +142,6 @@ def share_scores(
     scores = share_by_length(processes, score_share, items, lambda item: sum(map(len, item[0])))
     known = dict(zip(different, scores, strict=True))
     return [known[pair] for pair in pairs]
-
-
-def _score_chunks(
-    model: nn.Module,
-    pairs: Sequence[TextPair],
-    size: int,
-    logits: Callable[[Sequence[TextPair]], list[float]],
-    progress: Progress,
-) -> list[float]:
-    """The logits of pairs, ``size`` pairs at a time, with the model in evaluation mode."""
-    scores: list[float] = []
-    with evaluating(model):
-        for first in range(0, len(pairs), size):
-            scores += logits(pairs[first : first + size])
-            progress("scoring pairs", len(scores), len(pairs))
-    return scores
 
 
 def batch_pairs_of(device: torch.device, longest: int, tokens: int) -> Batching:
@@ -216,10 +200,6 @@ class EndToEnd(PairScorer):
     make: MakePairs = make_pairs
     learned: CutCounts = field(default_factory=CutCounts, init=False)
 
-    @property
-    def texts(self) -> PairTexts:
-        return self.reranker.texts
-
     def read(self, groups: Sequence[Group], new: int) -> GroupTokens:
         pairs = iter(self.make(self.reranker, [pair for group in groups for pair in group.pairs]))
         tokenised = [list(islice(pairs, len(group.documents))) for group in groups]
@@ -228,7 +208,7 @@ class EndToEnd(PairScorer):
             for group, own in zip(groups[:new], tokenised, strict=False)
             for pair in (own if group.counts_relevant else own[1:])
         ]
-        parts, device, longest = [], self.reranker.device, self.texts.max_length
+        parts, device, longest = [], self.reranker.device, self.reranker.texts.max_length
         sizes = [len(own) * batch_width(own, device, longest) for own in tokenised]
         for rows in batch_by_length(sizes, self.tokens):
             batches = PairBatches.of(self.reranker, [p for row in rows for p in tokenised[row]], self.tokens)
@@ -242,23 +222,25 @@ class EndToEnd(PairScorer):
             yield GroupLogits(groups, logits.view(len(groups), -1), number == len(batch.parts))
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
-        device = self.reranker.device
-        batching = batch_pairs_of(device, self.texts.max_length, self.tokens)
+        device, scores = self.reranker.device, list[float]()
+        batching = batch_pairs_of(device, self.reranker.texts.max_length, self.tokens)
 
-        def score_chunk(chunk: Sequence[TextPair]) -> list[float]:
-            tokens = self.make(self.reranker, chunk)
+        def compute(rows: Sequence[int], width: int) -> Tensor:
+            batch = batch_of([tokens[row] for row in rows], self.reranker.texts.pad_id, width)
+            with self.precision():
+                logits: Tensor = self.reranker.model(pin_all(batch, device).to(device)).float()
+            return logits
 
-            def compute(rows: Sequence[int], width: int) -> Tensor:
-                batch = batch_of([tokens[row] for row in rows], self.texts.pad_id, width)
-                with self.precision():
-                    logits: Tensor = self.reranker.model(pin_all(batch, device).to(device)).float()
-                return logits
+        with evaluating(self.reranker.model):
+            for first in range(0, len(pairs), _CHUNK):
+                tokens = self.make(self.reranker, pairs[first : first + _CHUNK])
+                lengths = np.array(list(map(len, tokens)), np.int64)
+                scores += batching.compute(lengths, compute, lambda _: None).fetch().tolist()
+                progress("scoring pairs", len(scores), len(pairs))
+        return scores
 
-            lengths = np.array(list(map(len, tokens)), np.int64)
-            scores: list[float] = batching.compute(lengths, compute, lambda _: None).fetch().tolist()
-            return scores
-
-        return _score_chunks(self.reranker.model, pairs, _CHUNK, score_chunk, progress)
+    def count_cut(self, pairs: Sequence[TextPair], progress: Progress = silent) -> CutCounts:
+        return CutCounts.of(self.reranker.texts, pairs, progress)
 
 
 @dataclass(eq=False)
@@ -291,10 +273,6 @@ class Stored(PairScores):
         store = FeatureStore(folder, known, model.width, cls_only=model.pooled)
         return cls(encoder, store, hardware, tokens, **learned_from)
 
-    @property
-    def texts(self) -> PairTexts:
-        return self.encoder.texts
-
     def fill(self, pairs: Sequence[TextPair], progress: Progress = silent) -> None:
         """Encode the first process's pairs that are missing; each process encodes a share of them."""
         processes = self.hardware.processes
@@ -317,10 +295,15 @@ class Stored(PairScores):
         """The logits of any pairs, without dropout; this process encodes the missing ones first."""
         self.store.fill(pairs, self.encoder, batch_tokens=self.tokens, progress=progress)
 
-        def logits(chunk: Sequence[TextPair]) -> list[float]:
-            return self.logits(self.features(chunk)).tolist()
+        scores: list[float] = []
+        with evaluating(self.encoder.model):
+            for first in range(0, len(pairs), _FEATURES):
+                scores += self.logits(self.features(pairs[first : first + _FEATURES])).tolist()
+                progress("scoring pairs", len(scores), len(pairs))
+        return scores
 
-        return _score_chunks(self.encoder.model, pairs, _FEATURES, logits, progress)
+    def count_cut(self, pairs: Sequence[TextPair], progress: Progress = silent) -> CutCounts:
+        return CutCounts.of(self.encoder.texts, pairs, progress)
 
 
 @dataclass(eq=False)
@@ -369,7 +352,7 @@ class FromStore(Stored, PairScorer):
         new = groups[begin - part.start : max(begin, end) - part.start]
         if new:
             pairs = [pair for group in new for pair in group.counted_pairs]
-            self.learned.add(tokenize_pairs(self.texts, pairs, None, progress).find_cut())
+            self.learned.add(tokenize_pairs(self.encoder.texts, pairs, None, progress).find_cut())
             self.learned.groups = end
 
     def _part_progress(self, part: range, pairs: Sequence[TextPair], progress: Progress) -> Progress:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from telerank.models.pairs.pair import Pair, PairTexts
+from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.segments.settings import Aggregate
@@ -204,10 +204,6 @@ class ShuffledGroups(Groups):
     def __len__(self) -> int:
         return len(self.groups)
 
-    @property
-    def most_pairs(self) -> float:
-        return sum(len(group.documents) for group in self.groups)
-
 
 def qrel_groups(groups: Groups) -> QrelGroups:
     """The groups of qrels and negatives that these are, or are the first of."""
@@ -229,10 +225,6 @@ class DocumentScores(PairScores):
     aggregate: Aggregate
     docs: Mapping[str, Doc]
     tokens: SegmentTokens
-
-    @property
-    def texts(self) -> PairTexts:
-        return self.scorer.texts
 
     def score(self, pairs: Sequence[TextPair], progress: Progress = silent) -> list[float]:
         return [self.aggregate(scores) for _, scores in self._scored(pairs, progress)]
