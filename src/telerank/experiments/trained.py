@@ -128,7 +128,7 @@ class ModelTrainer:
 
     def _folder(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
         home = self._homes.get(config.data.collection, self.data)
-        return home.folder / "trained" / f"{plain_name(name)}-{config.seed}-{self._checksum(config)}"
+        return training_folder(home.folder / "trained", name, config, self._record(config))
 
     def configure(
         self,
@@ -244,8 +244,8 @@ class ModelTrainer:
         self._homes[opened.data.source] = opened.data
         return opened
 
-    def _checksum(self, config: RerankerTraining | BiEncoderTraining) -> str:
-        """A hash of settings, versions, and the content of files, wherever they are."""
+    def _record(self, config: RerankerTraining | BiEncoderTraining) -> dict[str, Any]:
+        """The settings, with hashes of files and collections, wherever they are."""
         record = config.model_dump(mode="json")
         home = self._homes.get(config.data.collection, self.data)
         record["data"]["collection"] = home.content
@@ -259,7 +259,7 @@ class ModelTrainer:
                 section = (section or {}).get(part)
             if section and section.get(name) and Path(section[name]).is_file():
                 section[name] = file_checksum(Path(section[name]))
-        return training_checksum(record)
+        return record
 
 
 def model_of(run: Path) -> Path:
@@ -301,26 +301,27 @@ def train_once(kind: str, config: Training, folder: Path, shared: Path, progress
     return folder
 
 
-def training_checksum(record: dict[str, Any]) -> str:
-    """A hash of settings, whose files are hashes already, of the models to start from, and of versions."""
+def training_folder(home: Path, name: str, config: Training, record: dict[str, Any]) -> Path:
+    """The folder of a training, named by a hash of its record, of where it starts, and of versions."""
     for key in ("start", "document_start"):
         if start := record["model"].get(key):
             record["model"][key] = _start_checksum(start)
-    return _digest([record, collect_versions()])
+    return home / f"{plain_name(name)}-{config.seed}-{_digest([record, collect_versions()])}"
 
 
 def _digest(record: Any) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def find_encoder(names: Sequence[str], sources: Sources) -> str:
-    """The first of these encoders or word vectors that is available: its path, or its name.
+def find_encoder(names: str | Sequence[str], sources: Sources) -> str:
+    """The first of these encoders or word vectors, or the only one, if it is available: path or name.
 
     The hub is asked for a name before the next name is tried; those that the user gives by name come first.
     Raises Unavailable if none is available.
     """
     from telerank.models.loading import locate
 
+    names = [names] if isinstance(names, str) else names
     for name in sorted(names, key=lambda name: name not in sources.named):
         if (source := sources.find(name)) is not None:
             return source

@@ -214,15 +214,17 @@ def _tune(bench: Bench, spec: TuningAnalysis, index: Index, family: str) -> Tune
     """Choose among the settings of a family, on the dev queries or by cross-validation."""
     depth = _retrieval_depth([spec.objective], bench.depth)
 
-    def report(_: str, done: int, total: int | None) -> None:
-        bench.data.progress(f"tuning {family}", done, total)
-
     choosing = bench.data.dev or bench.judged
     held_out = None if bench.data.dev else spec.folds
     folds = Folds(held_out, bench.seed) if held_out else Folds(2)  # these choose nothing
     objective = Objective(choosing.queries, choosing.qrels, spec.objective)
-    run = partial(_retrieve, index, depth)
-    return tune(make_grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
+    return tune(
+        make_grid(parse_similarity(family)),
+        partial(_retrieve, index, depth),
+        objective,
+        held_out=folds,
+        progress=lambda _, done, total: bench.data.progress(f"tuning {family}", done, total),
+    )
 
 
 def _retrieve_tuned(
