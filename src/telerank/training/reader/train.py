@@ -84,15 +84,15 @@ def read_sets(
 
     Qids of several sets are told apart by the number of the set.
     """
-    asked = [(number, question) for number, own in enumerate(sets) for question in own.questions]
+    numbered = [(number, question) for number, own in enumerate(sets) for question in own.questions]
     readings = share_by_length(
         processes,
         lambda pairs: reader.read(pairs, progress=progress),
-        [(question.query.text, question.doc.text) for _, question in asked],
+        [(question.query.text, question.doc.text) for _, question in numbered],
         lambda pair: len(pair[0]) + len(pair[1]),
     )
     questions = []
-    for (number, question), reading in zip(asked, readings, strict=True):
+    for (number, question), reading in zip(numbered, readings, strict=True):
         qid = f"{number}:{question.query.qid}{'/unrelated' if question.unrelated else ''}"
         text = ReadText(question.doc.docno, question.doc.text, reading)
         answers = tuple(answer.text for answer in question.answers)
