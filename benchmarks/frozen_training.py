@@ -40,10 +40,9 @@ from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import Reranker, fresh_reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Table, render_markdown
-from telerank.training.features.filling import FrozenEncoder
-from telerank.training.features.store import FeatureStore
+from telerank.training.features.store import FeatureStore, FrozenEncoder
 from telerank.training.reranker.config import RerankerOptimisation
-from telerank.training.reranker.pair_logits import cut_batches
+from telerank.training.reranker.scoring import batch_pairs_of
 
 TARGETS = {FIRST: 1.5, LATER: 15.0}  # times the batches per second of fine-tuning
 WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072
@@ -78,8 +77,8 @@ def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[f
     padded = 0
     for first in range(0, len(counts), size):
         batch = counts[first : first + size]
-        for rows in cut_batches(batch, RerankerOptimisation().tokens, torch.device("cpu")):
-            padded += len(rows) * max(batch[row] for row in rows)
+        batching = batch_pairs_of(torch.device("cpu"), 512, RerankerOptimisation().tokens)
+        padded += sum(len(rows) * width for rows, width in batching.cut(np.array(batch)))
     return sum(counts) / len(counts), padded / len(counts)
 
 

@@ -28,11 +28,10 @@ from telerank.models.precision import train_plainly
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Cell, Table
-from telerank.training.features.filling import FrozenEncoder
-from telerank.training.features.store import FeatureStore
-from telerank.training.loop import build_optimiser
+from telerank.training.features.store import FeatureStore, FrozenEncoder
+from telerank.training.optimisation import build_optimiser
 from telerank.training.reranker.config import RerankerOptimisation
-from telerank.training.reranker.pair_logits import compute_logits
+from telerank.training.reranker.scoring import PairBatches
 from telerank.types import Progress, silent
 
 TUNED, FIRST, LATER = "fine-tuned", "frozen, first epoch", "frozen, later epochs"
@@ -226,7 +225,8 @@ class Track:
         for batch in batches[: plan.tuned]:
             tokens = make_pairs(self.tuned, [pairs[row] for row in batch.tolist()])
             with self.watch(TUNED):
-                self.tuner.gradients(compute_logits(self.tuned, tokens, DEFAULTS.tokens), labels[batch])
+                logits = PairBatches.of(self.tuned, tokens, DEFAULTS.tokens).logits(self.tuned)
+                self.tuner.gradients(logits, labels[batch])
                 self.tuner.update()
         with self.watch(FIRST):
             self.store.fill(pairs, self.encoder)

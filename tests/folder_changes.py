@@ -32,7 +32,7 @@ from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.checkpoint import CheckpointState, sweep_output, write_checkpoint, write_model
-from telerank.training.examples.triples import stored_docs
+from telerank.training.examples.reading import stored_docs
 from telerank.training.features.store import FeatureStore
 from telerank.types import Query, Ranking
 from telerank.verbs.index import index, update_index

@@ -29,7 +29,7 @@ LOADED = (
     "telerank.training.reranker.train",
     "telerank.training.reader.train",
     "telerank.training.log",
-    "telerank.training.segments.report",
+    "telerank.training.reranker.iteration_results",
 )
 SECONDS = 540  # after which a process that still waits for another is ended
 

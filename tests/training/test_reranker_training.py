@@ -22,10 +22,10 @@ from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.examples.groups import Group
 from telerank.training.log import Record
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
-from telerank.training.reranker.pair_logits import EndToEnd
-from telerank.training.reranker.stored_logits import FromStore
+from telerank.training.reranker.job import start_reranker
+from telerank.training.reranker.scoring import EndToEnd, FromStore
 from telerank.training.reranker.task import RerankerTask, ranking_loss
-from telerank.training.reranker.train import start_reranker, train_reranker
+from telerank.training.reranker.train import train_reranker
 from telerank.training.settings import read_settings
 from telerank.trec import read_run
 from telerank.types import silent

@@ -34,7 +34,7 @@ from telerank.models.rerankers.reranker import (
 from telerank.reranking.texts import batch_pairs, make_pairs
 from telerank.show.tables import count_noun
 from telerank.training.examples.reading import read_texts
-from telerank.training.training import choose_device
+from telerank.training.task import choose_device
 from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
 

@@ -140,14 +140,26 @@ class Outputs:
 class Batching:
     """How rows of tokens become batches on a ``device``, for a model that reads the ``longest`` at most.
 
-    A batch has at most ``budget`` tokens, padding included; without one all rows are a batch. If there is no
-    ``room`` for a batch it is computed in parts.
+    A batch has at most ``budget`` tokens, padding included; without one all rows are a batch. None of its
+    rows is shorter than ``shortest`` times the longest. If there is no ``room`` for a batch it is computed in
+    parts.
     """
 
     device: torch.device
     longest: int
     budget: int | None
     room: Room
+    shortest: float = 0
+
+    def cut(self, lengths: npt.NDArray[np.int64]) -> Iterator[tuple[list[int], int]]:
+        """The rows of each batch, and the tokens to which they are padded; the longest come first."""
+        widths = batch_widths(lengths, self.device, self.longest)
+        whole = [list(range(len(lengths)))] if len(lengths) else []
+        by_length = (
+            whole if self.budget is None else batch_by_length(widths, self.budget, shortest=self.shortest)
+        )
+        for rows in by_length:
+            yield rows, int(widths[rows].max())
 
     def compute(
         self,
@@ -160,11 +172,9 @@ class Batching:
         ``compute`` maps rows, and the tokens to which they are padded, to a tensor. A GPU is given one batch
         after the other, and waited for when the outputs are fetched.
         """
-        widths, outputs = batch_widths(lengths, self.device, self.longest), Outputs([], [], [])
-        whole = [list(range(len(lengths)))] if len(lengths) else []
+        outputs = Outputs([], [], [])
         with switch_often(self.device):
-            for rows in whole if self.budget is None else batch_by_length(widths, self.budget):
-                width = int(widths[rows].max())
+            for rows, width in self.cut(lengths):
                 outputs.batches.extend(self.room.compute(rows, width, compute))
                 outputs.rows.extend(rows)
                 outputs.widths.extend([width] * len(rows))

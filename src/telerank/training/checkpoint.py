@@ -21,7 +21,13 @@ from safetensors.torch import load_file, save_file
 from telerank.drafts import DRAFT, remove, remove_folder, replace_file, replace_folder, sweep_drafts
 from telerank.errors import ModelError
 from telerank.stored import MANIFEST, Manifest, StoredFiles, record_files, verify_files
-from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
+from telerank.training.settings import (
+    Training,
+    read_mapping,
+    set_dotted,
+    validate_settings,
+    write_settings,
+)
 from telerank.training.trained import CHECKPOINTS, CONFIG, VERSIONS, collect_versions
 
 _TENSORS, _SEPARATOR = "training.safetensors", "/"
@@ -39,11 +45,13 @@ class CheckpointState(NamedTuple):
     """What a training needs to resume, besides its model.
 
     ``record`` is JSON: the settings of the optimiser, and how far the training has come. ``tensors`` are
-    those of the optimiser, of the task, and the states of random numbers, nested by name.
+    those of the optimiser, of the task, and the states of random numbers, nested by name. They were read from
+    ``folder``.
     """
 
     record: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -95,14 +103,8 @@ def read_state(checkpoint: Path) -> CheckpointState:
         raise ModelError(f"{checkpoint}: no {MANIFEST}: another version of telerank wrote this checkpoint")
     manifest = _CheckpointManifest.read(checkpoint)
     verify_files(checkpoint, manifest.files, "checking the checkpoint")
-    tensors: dict[str, Any] = {}
-    for name, tensor in load_file(checkpoint / _TENSORS).items():
-        *groups, last = name.split(_SEPARATOR)
-        group = tensors
-        for part in groups:
-            group = group.setdefault(part, {})
-        group[last] = tensor
-    return CheckpointState(manifest.record, tensors)
+    tensors = set_dotted({}, load_file(checkpoint / _TENSORS), _SEPARATOR)
+    return CheckpointState(manifest.record, tensors, checkpoint)
 
 
 def check_same(config: Training, output: Path) -> None:

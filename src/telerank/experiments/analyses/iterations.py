@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.segments.stage import SegmentReranker
-    from telerank.training.segments.report import IterationResult
+    from telerank.training.reranker.iteration_results import IterationResult
 
 TRAIN, DEV, TEST, CHANGED, REACH = "P@1 train", "P@1 dev", "P@1", "changed", "within reach"
 _MARK = ", iteration "
@@ -50,12 +50,12 @@ class IteratedTraining:
     @classmethod
     def read(cls, folder: Path) -> IteratedTraining:
         """Raises Unavailable if the folder has no iterations."""
-        from telerank.training.segments.report import RESULTS, read_iterations
+        from telerank.training.reranker.iteration_results import RESULTS, Iterations
 
         if not (folder / RESULTS).exists():
             raise Unavailable(f"{folder} has no training in iterations")
-        measure, results = read_iterations(folder)
-        return cls(folder, results, measure)
+        results = Iterations.read(folder)
+        return cls(folder, results.iterations, results.measure)
 
     def model(self, number: int) -> Path:
         """The folder of the model of an iteration."""
@@ -65,7 +65,7 @@ class IteratedTraining:
 
     def learned(self) -> set[str]:
         """The queries that were learned from."""
-        from telerank.training.segments.iterations import SELECTIONS
+        from telerank.training.reranker.iterations import SELECTIONS
 
         with (self.folder / SELECTIONS / "1.jsonl").open(encoding="utf-8") as lines:
             next(lines)  # how the documents were cut
@@ -162,7 +162,7 @@ def known_pairs(
 
     If the training has a file of known passages, these are sought in the documents.
     """
-    from telerank.training.segments.selection import read_truth
+    from telerank.training.reranker.selection import read_truth
 
     config = bench.runner.configure_reranker(spec.model)
     collection, learned, segments = bench.data.collection, trained.learned(), config.data.segments
