@@ -11,25 +11,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from telerank.batches import WindowLimits
 from telerank.computing import Computing, PairComputing
-from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.inference import Ahead, Batching, Room, batch_widths, pin, stream_groups
-from telerank.models.pairs.pair import PairBatch
+from telerank.models.inference import Ahead, Batching, Outputs, Room, batch_widths, pin, stream_groups
+from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.precision import resolve_precision
 from telerank.models.rerankers.reranker import Reranker, load_reranker, locate_reranker
-from telerank.reranking.backends import Computable, Compute, check_computing, compute, device_for
+from telerank.models.rerankers.transformer_ranker import PairModel
+from telerank.reranking.backends import Compute, check_computing, compute, device_for
 from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
 from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
 
 CPU_TOKENS, GPU_TOKENS = 2048, 65_536  # of a batch; larger ones do not fit a processor's cache
+Report: TypeAlias = Callable[[int], object]
+"""Progress callback: how many pairs are computed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,8 +62,7 @@ class ComputedModel(Computing, ABC):
         """The given name of the model, or its kind and fingerprint."""
         if self._is_named:
             return str(self.model)
-        kind, fingerprint = self._identify(self.model)
-        return f"{kind} {fingerprint[:12]}"
+        return f"{self.model.label} {self.model.fingerprint[:12]}"
 
     @cached_property
     def budget(self) -> int:
@@ -77,20 +79,16 @@ class ComputedModel(Computing, ABC):
     @property
     def changed(self) -> dict[str, Any]:
         """The settings that differ from their defaults, by name, without ``samples``."""
-        values = self._arguments
-        settings = [setting for setting in fields(self) if setting.name in values]
-        return {
-            setting.name: values[setting.name]
-            for setting in settings
-            if setting.name not in ("model", "samples") and values[setting.name] != setting.default
-        }
+        settings = [s for s in fields(self) if s.init and s.name not in ("model", "samples")]
+        values = {s.name: (getattr(self, s.name), s.default) for s in settings}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
     @property
     def checksum(self) -> str:
         """A hash of the model: of the files in its folder, or of its weights."""
         if self._is_named and Path(self.model).is_dir():
             return folder_checksum(Path(self.model))
-        return self._identify(self.loaded)[1]
+        return self.loaded.fingerprint
 
     @property
     def source(self) -> dict[str, object]:
@@ -113,14 +111,25 @@ class ComputedModel(Computing, ABC):
         """How large batches are, if a larger one did not fit into memory; else empty."""
         return self.room.describe()
 
-    @property
-    @abstractmethod
-    def loaded(self) -> Any:
+    @cached_property
+    def loaded(self) -> PairModel:
         """The model, with the settings that are given here; it is loaded when it is first used."""
+        if not self._is_named:
+            return self._with_settings(self.model)
+        folder = Path(self.model)
+        return self._with_settings(self._load(folder if folder.is_dir() else self.model))
 
     @abstractmethod
-    def _identify(self, model: Any) -> tuple[str, str]:
-        """The kind and the fingerprint of a loaded model."""
+    def _load(self, name: str | Path) -> Any:
+        """The model of that name."""
+
+    @abstractmethod
+    def _with_settings(self, model: Any) -> PairModel:
+        """A loaded model with the settings that are given here."""
+
+    @abstractmethod
+    def _sample_pairs(self) -> Sequence[Pair]:
+        """The tokens of ``samples``."""
 
     @property
     def _is_named(self) -> bool:
@@ -133,6 +142,24 @@ class ComputedModel(Computing, ABC):
     @property
     def _on_gpu(self) -> bool:
         return self._device.type != "cpu"
+
+    @cached_property
+    def _compute(self) -> Compute:
+        return compute(self.loaded, self, self._sample_batches)
+
+    def _sample_batches(self) -> list[PairBatch]:
+        pad_id = self.loaded.texts.pad_id
+        return [batch for _, batch in batch_pairs(self._sample_pairs(), pad_id, CPU_TOKENS // 2)]
+
+    def _compute_block(self, block: Tensor) -> Tensor:
+        return self._compute(PairBatch.of_block(pin(block, self._device)))
+
+    def _compute_rows(
+        self, lengths: npt.NDArray[np.int64], join: Callable[[Sequence[int], int], Tensor], report: Report
+    ) -> Outputs:
+        """The logits of pairs of these lengths; ``join`` makes tensors of rows, padded to a width."""
+        batching = Batching(self._device, self.loaded.texts.max_length, self.budget, self.room)
+        return batching.compute(lengths, lambda rows, width: self._compute_block(join(rows, width)), report)
 
     @property
     def _arguments(self) -> dict[str, Any]:
@@ -207,19 +234,18 @@ class Scorer(ComputedModel, PairComputing):
         if not isinstance(self.model, Reranker):
             locate_reranker(self.model)
 
-    @cached_property
+    @property
     def reranker(self) -> Reranker:
-        model = self.model
-        if not isinstance(model, Reranker):
-            model = load_reranker(Path(model) if Path(model).is_dir() else model)
+        return cast("Reranker", self.loaded)
+
+    def _load(self, name: str | Path) -> Reranker:
+        return load_reranker(name)
+
+    def _with_settings(self, model: Reranker) -> Reranker:
         return model.with_lengths(self.max_query, self.max_length)
 
-    @property
-    def loaded(self) -> Reranker:
-        return self.reranker
-
-    def _identify(self, model: Reranker) -> tuple[str, str]:
-        return model.shape.kind, reranker_fingerprint(model)
+    def _sample_pairs(self) -> Sequence[Pair]:
+        return make_pairs(self.reranker, self.samples)
 
     def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
         """The logits of pairs, in their order."""
@@ -267,20 +293,14 @@ class Scorer(ComputedModel, PairComputing):
 
     def _launch(self, pairs: TokenizedPairs, progress: Progress) -> Callable[[], Scores]:
         """Begin to compute pairs; the function waits for their logits, in their order."""
-
-        def compute(rows: Sequence[int], width: int) -> Tensor:
-            return self._compute_block(pairs.join(rows, width, self._fields))
-
-        before = self.counts.pairs
-        batching = Batching(self._device, self.reranker.shape.max_length, self.budget, self.room)
-        outputs = batching.compute(
-            pairs.lengths, compute, lambda done: progress("scoring", before + done, None)
+        before, fields = self.counts.pairs, self._fields
+        outputs = self._compute_rows(
+            pairs.lengths,
+            lambda rows, width: pairs.join(rows, width, fields),
+            lambda done: progress("scoring", before + done, None),
         )
         self.counts.add(pairs)
         return lambda: outputs.fetch().astype(np.float64)
-
-    def _compute_block(self, block: Tensor) -> Tensor:
-        return self._compute(PairBatch.of_block(pin(block, self._device)))
 
     @property
     def _fields(self) -> int:
@@ -304,11 +324,3 @@ class Scorer(ComputedModel, PairComputing):
             f"{counts.cut_pairs:,} pair{'s' if counts.cut_pairs != 1 else ''} longer than "
             f"{self.reranker.shape.max_length} tokens: cut there, {counts.cut:,} tokens were not read"
         )
-
-    @cached_property
-    def _compute(self) -> Compute:
-        return compute(Computable.of(self.reranker), self, self._sample_batches)
-
-    def _sample_batches(self) -> list[PairBatch]:
-        pairs = make_pairs(self.reranker, self.samples)
-        return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, CPU_TOKENS // 2)]

@@ -19,15 +19,16 @@ from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import width
-from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
-from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTokenizer
+from telerank.models.loading import read_encoder
+from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTexts
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import (
-    Loaded,
-    Shape,
-    build,
+from telerank.models.rerankers.kinds import Loaded, Shape, build
+from telerank.models.rerankers.transformer_ranker import (
+    HeadKind,
+    TransformerRanker,
+    inputs_of,
+    read_pair_tokenizer,
 )
-from telerank.models.rerankers.transformer_ranker import HeadKind, TransformerRanker, check_length, inputs_of
 
 AGGREGATES = ("avg", "max", "attn", "transformer")
 
@@ -128,6 +129,9 @@ class Parade(TransformerRanker):
     def last_layers(self) -> ParadeHead:
         return self.head
 
+    def longest_input(self, texts: PairTexts) -> int:
+        return texts.frame.size + texts.longest_query + self.head.length
+
     def forward(self, batch: PairBatch) -> Tensor:
         inputs, rows = self.cut(batch)
         return self._finish(self.transformer(*inputs), rows, len(batch))
@@ -209,13 +213,11 @@ class ParadeKind(HeadKind):
     def create(
         self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
     ) -> Loaded:
-        encoder, tokenizer = read_encoder(start, dropout), read_tokenizer(start)
+        encoder = read_encoder(start, dropout)
         model = Parade(encoder, build(ParadeHead, width(encoder), shape, "head of "))
+        texts = read_pair_tokenizer(start, model, shape.max_query, shape.max_length)
         if model.head.aggregate == "transformer":
-            model.head.start_from(encoder, tokenizer.cls_token_id)
-        check_encodes(start, tokenizer, lambda ids, mask: model.transformer(ids, mask, torch.zeros_like(ids)))
-        texts = PairTokenizer(tokenizer, max_query=shape.max_query, max_length=shape.max_length)
-        check_length(encoder, texts.frame.size + texts.longest_query + model.head.length, f"{start}: ")
+            model.head.start_from(encoder, texts.tokenizer.cls_token_id)
         if shape.max_length > (longest := texts.frame.size + model.head.reach):
             raise ModelError(
                 f"{start}: pairs of {shape.max_length} tokens, "

@@ -1,24 +1,80 @@
-"""What all re-rankers on a transformer share; and an encoder with a head: BERT, BERT-DMN, "lite" or not."""
+"""What all models of pairs share: re-rankers and readers of answers, most of them on a transformer.
+
+And an encoder with a head: BERT, BERT-DMN, "lite" or not.
+"""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from telerank.drafts import share_weights
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import token_types, width
-from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
-from telerank.models.pairs.pair import PairBatch, PairFeatures, PairTokenizer, pair_features
+from telerank.models.loading import check_encodes, read_encoder, read_tokenizer, save_weights
+from telerank.models.pairs.pair import PairBatch, PairFeatures, PairTexts, PairTokenizer, pair_features
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape, build
+
+
+class PairModel(ABC):
+    """A model, which scores pairs or their tokens, and ``texts``, which makes its pairs.
+
+    ``label`` names its kind. ``network`` maps a :class:`~telerank.models.pairs.pair.PairBatch` to logits.
+    """
+
+    model: Any
+    texts: PairTexts
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def network(self) -> nn.Module: ...
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that depend on everything that decides its logits."""
+
+    @abstractmethod
+    def refuses(self, backend: str) -> str:
+        """Why that back end does not compute it; empty if it does. Others than torch need a transformer."""
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    def save(self, folder: str | Path, parts: ModelParts, settings: str, record: Mapping[str, Any]) -> None:
+        """Write its parts, tokenizer or vocabulary, and settings into a folder, which is made if needed."""
+        root = Path(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        if parts.transformer is not None:
+            save_weights(parts.transformer, root)
+        if parts.layers is not None:
+            weights = parts.layers.state_dict()
+            save_file({name: weight.contiguous() for name, weight in weights.items()}, root / parts.file)
+            share_weights(root)
+        self.texts.save(root)
+        write_record(root / settings, record)
+
+
+def write_record(file: Path, record: Mapping[str, Any]) -> None:
+    """Write settings as JSON."""
+    file.write_text(f"{json.dumps(record, indent=2)}\n", encoding="utf-8")
 
 
 class TwoStepModel(nn.Module, ABC):
@@ -42,6 +98,10 @@ class TwoStepModel(nn.Module, ABC):
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
         """Outputs of :meth:`transformer` -> logits in float32, (B,) or for each token."""
 
+    def longest_input(self, texts: PairTexts) -> int:
+        """Most tokens of a row that :meth:`transformer` reads."""
+        return texts.max_length
+
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> logits."""
         outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
@@ -64,16 +124,19 @@ def inputs_of(
     return inputs | ({"token_type_ids": token_type_ids} if token_types(transformer) > 1 else {})
 
 
-def read_pair_tokenizer(folder: Path, model: TransformerRanker, shape: Shape) -> PairTokenizer:
-    """The tokenizer of a folder, for pairs of the lengths of ``shape``.
+def read_pair_tokenizer(
+    folder: Path, model: TwoStepModel, max_query: int | None, max_length: int
+) -> PairTokenizer:
+    """The tokenizer of a folder, for pairs that are cut at these lengths.
 
-    Raises ModelError if the model has fewer positions or cannot compute a text's tokens, or the lengths leave
+    Raises ModelError if the model cannot compute a text's tokens or has fewer positions, or the lengths leave
     no room for a passage.
     """
-    check_length(model, shape.max_length, f"{folder}: ")
     tokenizer = read_tokenizer(folder)
     check_encodes(folder, tokenizer, lambda ids, mask: model.transformer(ids, mask, torch.zeros_like(ids)))
-    return PairTokenizer(tokenizer, max_query=shape.max_query, max_length=shape.max_length)
+    texts = PairTokenizer(tokenizer, max_query=max_query, max_length=max_length)
+    check_length(model, model.longest_input(texts), f"{folder}: ")
+    return texts
 
 
 def check_length(model: nn.Module, length: int, prefix: str = "") -> None:
@@ -157,17 +220,22 @@ class EncoderRanker(TransformerRanker):
         return outputs
 
 
+@contextmanager
+def reading_layers(problem: str) -> Iterator[None]:
+    """Raise ModelError if a file has no weights, or not those of the layers that read it."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelError(problem) from error
+
+
 class HeadKind(RerankerKind):
     """Encoders with a head, whose weights have a file of their own."""
 
     def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
         model, texts = self.create(folder, shape, dropout, None)
-        try:
+        with reading_layers(f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"):
             model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
-        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-            raise ModelError(
-                f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
-            ) from error
         return model, texts
 
     def parts(self, model: Any) -> ModelParts:
@@ -188,4 +256,4 @@ class EncoderKind(HeadKind):
         encoder = read_encoder(start, dropout)
         head = build(self.head, width(encoder), shape, "head of ")
         model = EncoderRanker(encoder, head, pooled=not self.reads_parts, frozen=shape.frozen)
-        return model, read_pair_tokenizer(start, model, shape)
+        return model, read_pair_tokenizer(start, model, shape.max_query, shape.max_length)

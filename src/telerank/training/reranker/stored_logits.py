@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from telerank.errors import IndexFault
-from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.pairs.pair import PairFeatures
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, tokenize_pairs
@@ -61,7 +60,7 @@ class Stored:
             if half and torch.get_autocast_dtype(kind) == torch.float16:
                 half = "float16"
         sentences = f"sentences {RULES}, of a token by its last character"
-        decided = f"{encoder_fingerprint(reranker)}, {sentences}, half precision {half}"
+        decided = f"{reranker.encoder_fingerprint}, {sentences}, half precision {half}"
         known = hashlib.sha256(decided.encode()).hexdigest()
         encoder = FrozenEncoder(model, reranker.texts, known, reranker.shape.language, hardware.precision)
         store = FeatureStore(folder, known, model.width, cls_only=model.pooled)
