@@ -14,6 +14,7 @@ one in which it has most context, the smaller of what is before and behind it (D
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -36,12 +37,11 @@ from telerank.models.random_numbers import seeded
 from telerank.models.rerankers.kinds import ModelParts
 from telerank.models.rerankers.reranker import readable_lengths
 from telerank.models.rerankers.transformer_ranker import (
-    PairModel,
     TwoStepModel,
     check_length,
     inputs_of,
     read_pair_tokenizer,
-    write_record,
+    save_model,
 )
 from telerank.records import read_record
 
@@ -137,7 +137,7 @@ class ReaderSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Reader(PairModel):
+class Reader:
     """``model`` gives ``start_logits`` and ``end_logits``, (B, L); ``texts`` makes its pairs.
 
     ``model`` is what ``AutoModelForQuestionAnswering`` makes. The score of a span is the sum of the start's
@@ -151,14 +151,22 @@ class Reader(PairModel):
     label = "reader"
 
     @property
+    def device(self) -> torch.device:
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @property
     def network(self) -> SpanModel:
+        """What maps pairs to logits."""
         return SpanModel(self.model)
 
     @property
     def fingerprint(self) -> str:
+        """64 hexadecimal digits that depend on everything that decides its logits."""
         return hash_parts({"kind": "reader", **self.texts.record()}, self.model)
 
     def refuses(self, backend: str) -> str:
+        """Why that back end does not compute it; empty if it does."""
         return "is not compiled" if backend == "compiled" else ""
 
     def with_settings(self, **changes: Any) -> Reader:
@@ -227,12 +235,12 @@ def load_reader(name: str | Path, *, dropout: float | None = None) -> Reader:
 
 def save_reader(reader: Reader, folder: str | Path) -> None:
     """Write the reader into ``folder``, which is made if it is not there."""
-    reader.save(folder, ModelParts(reader.model), SETTINGS, asdict(reader.settings))
+    save_model(folder, ModelParts(reader.model), reader.texts, SETTINGS, asdict(reader.settings))
 
 
 def write_settings(folder: Path, settings: ReaderSettings) -> None:
     """Write or replace the settings of the reader in a folder, for example with a fitted threshold."""
-    write_record(folder / SETTINGS, asdict(settings))
+    (folder / SETTINGS).write_text(f"{json.dumps(asdict(settings), indent=2)}\n", encoding="utf-8")
 
 
 def read_settings(folder: Path) -> ReaderSettings:

@@ -20,12 +20,11 @@ from torch import Tensor
 
 from telerank.batches import WindowLimits
 from telerank.computing import Computing, PairComputing
-from telerank.models.inference import Ahead, Batching, Outputs, Room, batch_widths, pin, stream_groups
+from telerank.models.inference import Batching, Outputs, Room, batch_widths, pin, stream_groups
 from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.precision import resolve_precision
 from telerank.models.rerankers.reranker import Reranker, load_reranker, locate_reranker
-from telerank.models.rerankers.transformer_ranker import PairModel
-from telerank.reranking.backends import Compute, check_computing, compute, device_for
+from telerank.reranking.backends import Compute, PairModel, check_computing, compute, device_for
 from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
 from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
@@ -188,9 +187,6 @@ _GROUPS = 1024  # of a window at most, so that the first results come early
 _TOKENS_OF_PAIR = 4  # of a batch, for each pair of its window: a batch of 65,536 has windows of 16,384 pairs
 
 
-_OF_PROCESSOR, _OF_GPU = Ahead(), Ahead(windows=3, threads=2, behind=1)
-
-
 @dataclass
 class ScoringCounts:
     """What a scorer has scored so far: ``cut`` counts the tokens that were cut off, in ``cut_pairs``."""
@@ -270,7 +266,7 @@ class Scorer(ComputedModel, PairComputing):
             WindowLimits(math.inf, first, _GROUPS, most).cut(groups, lambda _: 0),
             lambda texts: tokenize_for(self.reranker, texts),  # opened when the first texts have come
             lambda pairs: self._launch(pairs, progress),
-            _OF_GPU if self._on_gpu else _OF_PROCESSOR,
+            on_gpu=self._on_gpu,
         )
         yield from map(np.concatenate, parts)
 

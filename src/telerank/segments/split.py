@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PairTexts, Passage
+from telerank.models.pairs.pair import PairTexts, Passage, number_spans
 from telerank.models.rerankers.reranker import Reranker
 from telerank.segments.settings import SegmentSettings
 from telerank.text.sentences import RULES, Span, split_sentences
@@ -187,7 +187,7 @@ class Segmenter:
         starts = np.array([start for start, _ in split_sentences(full, self.language)], np.int64)
         shift = len(full) - len(doc.text)
         before = np.array(title.offsets, np.int64).reshape(-1, 2)
-        return _numbers(before, starts), _numbers(offsets + shift, starts)
+        return number_spans(before, starts), number_spans(offsets + shift, starts)
 
 
 @dataclass(frozen=True)
@@ -244,12 +244,5 @@ def _unit_starts(settings: SegmentSettings, text: str, offsets: _Ids) -> npt.NDA
     """The first token of each unit, and the number of tokens."""
     if settings.unit == "tokens":
         return np.arange(len(offsets) + 1)
-    words = _numbers(offsets, np.array([match.start() for match in _WORD.finditer(text)], np.int64))
+    words = number_spans(offsets, np.array([match.start() for match in _WORD.finditer(text)], np.int64))
     return np.append(np.flatnonzero(np.diff(words, prepend=-1)), len(offsets))
-
-
-def _numbers(offsets: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> _Ids:
-    """Which of the spans that begin at ``starts`` each token is in, by its last character."""
-    lasts = np.maximum(offsets[:, 0], offsets[:, 1] - 1)
-    numbers: _Ids = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0).astype(np.int32)
-    return numbers

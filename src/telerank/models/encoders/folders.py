@@ -27,7 +27,6 @@ from tokenizers.processors import TemplateProcessing
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from telerank.drafts import share_weights
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import (
     BiEncoder,
@@ -42,9 +41,9 @@ from telerank.models.loading import (
     draw_encoder,
     locate,
     naming,
-    quiet,
     read_encoder,
     read_tokenizer,
+    save_weights,
 )
 from telerank.models.random_numbers import seeded
 from telerank.records import read_record
@@ -324,9 +323,7 @@ def _save_documents(model: BiEncoder, tokenizers: Tokenizers, folder: Path) -> N
 def _save_encoder(encoder: Any, folder: Path) -> None:
     for file in folder.glob(_WEIGHTS):  # it may be linked: written over, it would change elsewhere, too
         file.unlink()
-    with quiet():
-        encoder.save_pretrained(folder)
-    share_weights(folder)
+    save_weights(encoder, folder)
 
 
 def _save_tokenizer(side: SideTokenizer, encoder: nn.Module, folder: Path) -> None:

@@ -35,10 +35,10 @@ from telerank.models.random_numbers import seeded
 from telerank.models.rerankers.kinds import ModelParts, RerankerKind, Shape, find_kind
 from telerank.models.rerankers.transformer_ranker import (
     EncoderRanker,
-    PairModel,
     TransformerRanker,
     check_length,
     positions,
+    save_model,
 )
 from telerank.records import read_record
 
@@ -46,7 +46,7 @@ SETTINGS = "reranker.json"
 
 
 @dataclass(frozen=True, eq=False)
-class Reranker(PairModel):
+class Reranker:
     """``model`` maps a :class:`~telerank.models.pairs.pair.PairBatch` to logits, (B,); ``texts`` makes it."""
 
     model: nn.Module
@@ -62,15 +62,22 @@ class Reranker(PairModel):
         return self.kind.parts(self.model)
 
     @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
     def label(self) -> str:
+        """Its kind, for messages."""
         return self.shape.kind
 
     @property
     def network(self) -> nn.Module:
+        """What maps pairs to logits."""
         return self.model
 
     @property
     def fingerprint(self) -> str:
+        """64 hexadecimal digits that depend on everything that decides its scores."""
         parts = self.parts
         return hash_parts(self.shape.record(), parts.transformer, parts.layers, self.texts.record())
 
@@ -87,6 +94,7 @@ class Reranker(PairModel):
         return hash_parts(texts, self.encoder_ranker.encoder)
 
     def refuses(self, backend: str) -> str:
+        """Why that back end does not compute it; empty if it does."""
         if self.kind.over_words and backend != "torch":
             return "has no transformer"
         in_graph = backend not in ("torch", "compiled")
@@ -183,7 +191,7 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
 
 def save_reranker(reranker: Reranker, folder: str | Path) -> None:
     """Write the re-ranker into ``folder``, which is made if it is not there."""
-    reranker.save(folder, reranker.parts, SETTINGS, reranker.shape.record())
+    save_model(folder, reranker.parts, reranker.texts, SETTINGS, reranker.shape.record())
 
 
 def locate_reranker(name: str | Path) -> Path:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,54 +26,20 @@ from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape, build
 
 
-class PairModel(ABC):
-    """A model, which scores pairs or their tokens, and ``texts``, which makes its pairs.
-
-    ``label`` names its kind. ``network`` maps a :class:`~telerank.models.pairs.pair.PairBatch` to logits.
-    """
-
-    model: Any
-    texts: PairTexts
-
-    @property
-    @abstractmethod
-    def label(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def network(self) -> nn.Module: ...
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """64 hexadecimal digits that depend on everything that decides its logits."""
-
-    @abstractmethod
-    def refuses(self, backend: str) -> str:
-        """Why that back end does not compute it; empty if it does. Others than torch need a transformer."""
-
-    @property
-    def device(self) -> torch.device:
-        device: torch.device = next(self.model.parameters()).device
-        return device
-
-    def save(self, folder: str | Path, parts: ModelParts, settings: str, record: Mapping[str, Any]) -> None:
-        """Write its parts, tokenizer or vocabulary, and settings into a folder, which is made if needed."""
-        root = Path(folder)
-        root.mkdir(parents=True, exist_ok=True)
-        if parts.transformer is not None:
-            save_weights(parts.transformer, root)
-        if parts.layers is not None:
-            weights = parts.layers.state_dict()
-            save_file({name: weight.contiguous() for name, weight in weights.items()}, root / parts.file)
-            share_weights(root)
-        self.texts.save(root)
-        write_record(root / settings, record)
-
-
-def write_record(file: Path, record: Mapping[str, Any]) -> None:
-    """Write settings as JSON."""
-    file.write_text(f"{json.dumps(record, indent=2)}\n", encoding="utf-8")
+def save_model(
+    folder: str | Path, parts: ModelParts, texts: PairTexts, settings: str, record: Mapping[str, Any]
+) -> None:
+    """Write a model, its tokenizer or vocabulary, and its settings into a folder, which is made if needed."""
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    if parts.transformer is not None:
+        save_weights(parts.transformer, root)
+    if parts.layers is not None:
+        weights = parts.layers.state_dict()
+        save_file({name: weight.contiguous() for name, weight in weights.items()}, root / parts.file)
+        share_weights(root)
+    texts.save(root)
+    (root / settings).write_text(f"{json.dumps(record, indent=2)}\n", encoding="utf-8")
 
 
 class TwoStepModel(nn.Module, ABC):
@@ -220,22 +185,17 @@ class EncoderRanker(TransformerRanker):
         return outputs
 
 
-@contextmanager
-def reading_layers(problem: str) -> Iterator[None]:
-    """Raise ModelError if a file has no weights, or not those of the layers that read it."""
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(problem) from error
-
-
 class HeadKind(RerankerKind):
     """Encoders with a head, whose weights have a file of their own."""
 
     def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
         model, texts = self.create(folder, shape, dropout, None)
-        with reading_layers(f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"):
+        try:
             model.get_submodule("head").load_state_dict(load_file(folder / HEAD))
+        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+            raise ModelError(
+                f"{folder / HEAD}: this is not the head of a {shape.kind}, or damaged"
+            ) from error
         return model, texts
 
     def parts(self, model: Any) -> ModelParts:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -15,7 +16,6 @@ from telerank.errors import ModelError
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch, gather_tokens
 from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vectors, load_vocabulary
 from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape, build
-from telerank.models.rerankers.transformer_ranker import reading_layers
 
 WEIGHTS = "model.safetensors"
 _TABLE = "words.weight"
@@ -76,10 +76,14 @@ class WordKind(RerankerKind):
 
     def load(self, folder: Path, shape: Shape, _dropout: float | None, /) -> Loaded:
         vocabulary = load_vocabulary(folder / VOCABULARY)
-        with reading_layers(f"{folder / WEIGHTS}: these are no weights of a {shape.kind}, or damaged ones"):
+        try:
             weights = load_file(folder / WEIGHTS)
             model = build(self.model, torch.zeros_like(weights[_TABLE]), shape)
             model.load_state_dict(weights)
+        except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
+            raise ModelError(
+                f"{folder / WEIGHTS}: these are no weights of a {shape.kind}, or damaged ones"
+            ) from error
         rows = len(weights[_TABLE]) - SPECIAL
         if rows != len(vocabulary):
             raise ModelError(f"{folder / VOCABULARY}: expected {rows:,} words, got {len(vocabulary):,}")

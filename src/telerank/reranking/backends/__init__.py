@@ -38,8 +38,12 @@ from telerank.models.inference import prepare_inference
 from telerank.models.loading import quiet
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import AUTO, device_of, precision, resolve_precision
-from telerank.models.rerankers.transformer_ranker import PairModel, TwoStepModel
+from telerank.models.readers import Reader
+from telerank.models.rerankers.reranker import Reranker
+from telerank.models.rerankers.transformer_ranker import TwoStepModel
 
+PairModel: TypeAlias = Reranker | Reader
+"""What back ends compute: a model, and what makes its pairs."""
 Compute: TypeAlias = Callable[[PairBatch], Tensor]
 """Pairs -> logits in float32, (B,) or of each token, on the device that computes them; a GPU may still be at
 it."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from telerank.models.rerankers.transformer_ranker import PairModel
 from telerank.reranking.backends import (
     INPUTS,
     Compute,
+    PairModel,
     RunGraph,
     Samples,
     TraceableTransformer,

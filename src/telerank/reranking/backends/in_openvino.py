@@ -33,9 +33,9 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
-from telerank.models.rerankers.transformer_ranker import PairModel
 from telerank.reranking.backends import (
     Compute,
+    PairModel,
     RunGraph,
     Samples,
     TraceableTransformer,
