@@ -15,7 +15,7 @@ from small_rerankers import pairs, small_reranker, with_passages
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.models.pairs.pair import batch_of
 from telerank.reranking.backends import cache_graph
-from telerank.reranking.calibration import calibrate
+from telerank.reranking.runs import calibrate
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs
 from telerank.types import Query, Ranking

@@ -19,7 +19,7 @@ PAPER_HEAD: Mapping[str, Any] = {"hidden": 256, "episodes": 4, "dropout": 0.1}
 
 
 class AttentionGate(nn.Module):
-    """The score of a fact s: W_2 tanh(W_1 z + b_1), as in Xiong et al.; with ``bias`` a number is added to it.
+    """The score of a fact s: W_2 tanh(W_1 z + b_1), as in Xiong et al.; ``bias`` is added to it.
 
     z = [s ∘ q; |s - q|; s ∘ m; |s - m|]. With ``is_kumar`` it has what Kumar et al. compare: s, m, q, s W_b q
     and s W_b m, too, 7 width + 2 features in all; one W_b serves the question and the memory. The features of
