@@ -74,7 +74,7 @@ def test_a_new_kind_has_no_more_than_it_says(vectors):
     with pytest.raises(ModelError, match="a sum-of-words has no"):
         _ = reranker.transformer
     with pytest.raises(ModelError, match="a sum-of-words has no"):
-        reranker.encoder_fingerprint
+        _ = reranker.encoder_fingerprint
     with pytest.raises(ModelError, match="a sum-of-words has no head on a frozen encoder"):
         Shape("sum-of-words", frozen=True)
     with pytest.raises(ModelError, match="no settings of a sum-of-words"):

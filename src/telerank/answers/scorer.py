@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -104,8 +104,9 @@ class SpanReader(ComputedModel, SpanComputing):
 
     def rules(self, mu: float = 1.0) -> AnswerRules:
         """How spans become answers: the reader's settings, unless they are given here."""
-        rules = AnswerRules.of(self.reader.settings, mu)
-        return rules if self.threshold is None else replace(rules, threshold=self.threshold)
+        settings = self.reader.settings
+        threshold = settings.threshold if self.threshold is None else self.threshold
+        return AnswerRules(threshold, settings.temperature, settings.language, mu)
 
     def answer(self, question: Query | str, texts: Texts, *, k: int | None = None) -> Answers:
         """The answers to a question in one text or several, best first, at most ``k``.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from telerank import Doc, Index, Ranking, Stage
     from telerank.segments.stage import SegmentMatch, SegmentReranker
 
-_FIRST, _ALL = 10, 1000  # documents kept by default: for a reader, for a run
+_FIRST, _ALL = 10, 1000  # documents kept by default: to be shown, in a run
 _SNIPPET = 200  # characters of a document that are shown
 
 

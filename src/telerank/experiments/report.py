@@ -79,7 +79,7 @@ class ExperimentOutcome:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables must know."""
+        """Notes on the tables."""
         results = [note for result in self.results for note in result.notes]
         return (*self.protocol, *results, f"Machine: {machine()}.")
 
@@ -200,7 +200,7 @@ class PooledOutcome:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables must know."""
+        """Notes on the tables."""
         names = ", ".join(fold.data.name for fold in self.folds)
         pooled = f"Pooled over the folds {names}, each measured with models that learned from others."
         return (pooled, *(note for result in self.results for note in result.notes))

@@ -68,7 +68,7 @@ class ComputedModel(Computing, ABC):
         """The tokens of a batch at most, padding included; a longer text has a batch of its own."""
         if self.tokens is not None:
             return self.tokens
-        return GPU_TOKENS if self._on_gpu else CPU_TOKENS
+        return CPU_TOKENS if self._device.type == "cpu" else GPU_TOKENS
 
     @property
     def computes_in(self) -> str:
@@ -137,10 +137,6 @@ class ComputedModel(Computing, ABC):
     @cached_property
     def _device(self) -> torch.device:
         return device_for(self)
-
-    @property
-    def _on_gpu(self) -> bool:
-        return self._device.type != "cpu"
 
     @cached_property
     def _compute(self) -> Compute:
@@ -260,13 +256,13 @@ class Scorer(ComputedModel, PairComputing):
         groups and of pairs in a group. While pairs are computed, the next pairs are read and tokenised.
         ``window`` pairs are sorted together, 4,096 if it is None; a GPU begins with them.
         """
-        first = window or _WINDOW
-        most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else first
+        first, on_gpu = window or _WINDOW, self._device.type != "cpu"
+        most = self.budget // _TOKENS_OF_PAIR if on_gpu else first
         parts = stream_groups(
             WindowLimits(math.inf, first, _GROUPS, most).cut(groups, lambda _: 0),
             lambda texts: tokenize_for(self.reranker, texts),  # opened when the first texts have come
             lambda pairs: self._launch(pairs, progress),
-            on_gpu=self._on_gpu,
+            on_gpu=on_gpu,
         )
         yield from map(np.concatenate, parts)
 

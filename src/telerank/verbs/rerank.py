@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from telerank.pipelines.functions import pipeline
 from telerank.pipelines.lazy_run import LazyRun
 from telerank.retrieval.index import Index, locate_model
 from telerank.training import launched
-from telerank.types import ProgressSetting, silent
+from telerank.types import ProgressSetting, Ranking, silent
 
 if TYPE_CHECKING:
     from telerank.models.rerankers.reranker import Reranker
@@ -117,7 +117,7 @@ def rerank_run(
         return RunScoring(scorer, docs, name, candidates(DevRun(run, source, split)), of_dev, k)
 
     scoring = launched.each(prepare)
-    score = CrossReranker.__call__
+    score: Callable[[CrossReranker, Iterable[Ranking]], Iterable[Ranking]] = CrossReranker.__call__
     if launched.is_shared():
         from telerank.training.shares import rerank_shares
 

@@ -65,6 +65,11 @@ class Pair:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def cut(self) -> int:
+        """Number of tokens that were cut off."""
+        return self.cut_query + self.cut_passage
+
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
