@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -91,16 +91,15 @@ class SpanReader(ComputedModel, SpanComputing):
         if self.threshold is not None and math.isnan(self.threshold):
             raise ModelError("threshold must be a number, got nan")
 
-    @property
+    @cached_property
     def reader(self) -> Reader:
-        return cast("Reader", self.loaded)
-
-    def _load(self, name: str | Path) -> Reader:
-        return load_reader(name)
-
-    def _with_settings(self, model: Reader) -> Reader:
+        reader: Reader = self._open(load_reader)
         values = {name: getattr(self, name) for name in _LENGTHS}
-        return model.with_settings(**{name: value for name, value in values.items() if value is not None})
+        return reader.with_settings(**{name: value for name, value in values.items() if value is not None})
+
+    @property
+    def loaded(self) -> Reader:
+        return self.reader
 
     def rules(self, mu: float = 1.0) -> AnswerRules:
         """How spans become answers: the reader's settings, unless they are given here."""

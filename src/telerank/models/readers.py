@@ -151,11 +151,6 @@ class Reader:
     label = "reader"
 
     @property
-    def device(self) -> torch.device:
-        device: torch.device = next(self.model.parameters()).device
-        return device
-
-    @property
     def network(self) -> SpanModel:
         """What maps pairs to logits."""
         return SpanModel(self.model)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -110,21 +110,16 @@ class ComputedModel(Computing, ABC):
         """How large batches are, if a larger one did not fit into memory; else empty."""
         return self.room.describe()
 
-    @cached_property
+    @property
+    @abstractmethod
     def loaded(self) -> PairModel:
         """The model, with the settings that are given here; it is loaded when it is first used."""
+
+    def _open(self, load: Callable[[str | Path], Any]) -> Any:
+        """The model as it was given or, by its name, as ``load`` finds it; a folder is taken as such."""
         if not self._is_named:
-            return self._with_settings(self.model)
-        folder = Path(self.model)
-        return self._with_settings(self._load(folder if folder.is_dir() else self.model))
-
-    @abstractmethod
-    def _load(self, name: str | Path) -> Any:
-        """The model of that name."""
-
-    @abstractmethod
-    def _with_settings(self, model: Any) -> PairModel:
-        """A loaded model with the settings that are given here."""
+            return self.model
+        return load(Path(self.model) if Path(self.model).is_dir() else self.model)
 
     @abstractmethod
     def _sample_pairs(self) -> Sequence[Pair]:
@@ -226,15 +221,14 @@ class Scorer(ComputedModel, PairComputing):
         if not isinstance(self.model, Reranker):
             locate_reranker(self.model)
 
-    @property
+    @cached_property
     def reranker(self) -> Reranker:
-        return cast("Reranker", self.loaded)
+        reranker: Reranker = self._open(load_reranker)
+        return reranker.with_lengths(self.max_query, self.max_length)
 
-    def _load(self, name: str | Path) -> Reranker:
-        return load_reranker(name)
-
-    def _with_settings(self, model: Reranker) -> Reranker:
-        return model.with_lengths(self.max_query, self.max_length)
+    @property
+    def loaded(self) -> Reranker:
+        return self.reranker
 
     def _sample_pairs(self) -> Sequence[Pair]:
         return make_pairs(self.reranker, self.samples)

@@ -148,27 +148,19 @@ class Parade(TransformerRanker):
     def token_outputs(self, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every re-ranker
         raise ModelError("a parade has no outputs of a whole pair's tokens: it reads passages")
 
-    def weigh(self, batch: PairBatch) -> Tensor:
-        """The attention to each passage, (B, P), of a head with ``attn``."""
-        inputs, rows = self.cut(batch)
-        return self.head.weigh(*self._gather(self.transformer(*inputs).float(), rows, len(batch)))
-
     @in_float32
     def _finish(self, outputs: Tensor, rows: Tensor, count: int) -> Tensor:
-        logits: Tensor = self.head(*self._gather(outputs.float(), rows, count))
-        return logits
-
-    def _gather(self, outputs: Tensor, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Outputs, (N, H), of the documents ``rows``, (N,) -> (B, P, H), and which there are, (B, P).
+        """Outputs, (N, H), of the passages of documents ``rows``, (N,) -> logits, (B,).
 
         ``rows`` are on the processor, so that nothing waits for a GPU.
         """
         counts = torch.bincount(rows, minlength=count)  # (B,)
-        mask = torch.arange(int(counts.max())) < counts.unsqueeze(1)
-        passages = outputs.new_zeros(*mask.shape, outputs.shape[-1])
+        mask = torch.arange(int(counts.max())) < counts.unsqueeze(1)  # (B, P)
+        passages = outputs.new_zeros(*mask.shape, outputs.shape[-1], dtype=torch.float32)
         document, number = mask.nonzero().to(outputs.device, non_blocking=True).unbind(1)
-        passages[document, number] = outputs
-        return passages, mask.to(outputs.device, non_blocking=True)
+        passages[document, number] = outputs.float()
+        logits: Tensor = self.head(passages, mask.to(outputs.device, non_blocking=True))
+        return logits
 
     def cut(self, batch: PairBatch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
         """Tokens, mask and types of every passage with its query, each (N, L), and its document, (N,).
