@@ -85,17 +85,14 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
         _, *ends = parts
         types = {name or ".": _ST + kind for name, kind in {**parts, DOCUMENT: "Transformer"}.items()}
         structure = {"query": [".", *ends], "document": [DOCUMENT, *ends]}
-        parameters = {"default_route": "query", "allow_empty_key": True}
-        router = {"types": types, "structure": structure, "parameters": parameters}
-        _write(root / "router_config.json", router)
+        router = {"default_route": "query", "allow_empty_key": True}
+        _write(root / "router_config.json", {"types": types, "structure": structure, "parameters": router})
         modules = {"": "Router"}
-    _write(
-        root / MODULES,
-        [
-            {"idx": number, "name": str(number), "path": path, "type": _ST + kind}
-            for number, (path, kind) in enumerate(modules.items())
-        ],
-    )
+    records = [
+        {"idx": number, "name": str(number), "path": path, "type": _ST + kind}
+        for number, (path, kind) in enumerate(modules.items())
+    ]
+    _write(root / MODULES, records)
     query, document = model.settings.query.prompt, model.settings.document.prompt
     _write(
         root / _MODEL,
