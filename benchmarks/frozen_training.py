@@ -33,7 +33,6 @@ from training_rounds import FIRST, LATER, TUNED, Rounds, Timings, labelled, meas
 
 from telerank.corpus.formats import open_collection
 from telerank.inspect.drawn_pairs import CandidateLists
-from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.loading import locate, quiet, read_tokenizer
 from telerank.models.pairs.pair import batch_of
 from telerank.models.rerankers.kinds import Shape
@@ -84,7 +83,7 @@ def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[f
 
 def deviation(frozen: Reranker, pairs: Sequence[TextPair], folder: Path) -> float:
     """The largest difference of stored features and their logits to computed ones; relative above 1."""
-    fingerprint = encoder_fingerprint(frozen)
+    fingerprint = frozen.encoder_fingerprint
     encoder = FrozenEncoder(frozen.model, frozen.texts, fingerprint)
     store = FeatureStore(folder, fingerprint, encoder.width)
     size = store.estimate(pairs, encoder)

@@ -23,7 +23,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from telerank.errors import CollectionError, ModelError
 from telerank.inspect.drawn_pairs import CandidateLists, draw_by_class
-from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.precision import train_plainly
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
@@ -102,7 +101,7 @@ def measure_rounds(
     """
     if len(pairs) < plan.pairs:
         raise ModelError(f"{plan.number} rounds and one before need {plan.pairs} pairs, got {len(pairs)}")
-    fingerprint = encoder_fingerprint(frozen)
+    fingerprint = frozen.encoder_fingerprint
     encoder = FrozenEncoder(frozen.model, frozen.texts, fingerprint, frozen.shape.language)
     store = FeatureStore(folder, fingerprint, encoder.width)
     if len(store.missing(pairs[: plan.pairs])) < plan.pairs:

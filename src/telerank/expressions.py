@@ -10,7 +10,7 @@
 
 That is Python's precedence. There is no subtraction and no division, so a word may hold ``- . / : @ ~``
 (``my-reranker``, ``BAAI/bge-small-en-v1.5``, ``nDCG@10``). No word is reserved, and case counts.
-What a word means is decided by the reader of the tree, not here. A text or a tree that is not as expected
+What a word means is decided by what reads the tree, not here. A text or a tree that is not as expected
 raises ExpressionError, whose message shows where.
 """
 

@@ -109,7 +109,7 @@ class Stage(ABC):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What a reader must know of what this stage has done so far, such as texts that it cut.
+        """Notes on what this stage has done so far, such as texts that it cut.
 
         Stages that it is made of have their own.
         """

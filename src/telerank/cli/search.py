@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
     from telerank.segments.stage import SegmentReranker
 
-_FIRST, _ALL = 10, 1000  # documents kept by default: for a reader, for a run
+_FIRST, _ALL = 10, 1000  # documents kept by default: to be shown, in a run
 _SNIPPET = 200  # characters of a document that are shown
 _FIRST_ANSWERS, _SOURCES = 3, 5  # answers shown for a question; sources named of one
 

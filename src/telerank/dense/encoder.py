@@ -39,7 +39,7 @@ class Encoder(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """A description of the model for readers of the vectors, as JSON."""
+        """A description of the model, which is stored beside the vectors, as JSON."""
 
     @property
     def batch_tokens(self) -> int:

@@ -184,7 +184,7 @@ class Analysis(Section):
     title
         The caption of its first table, and its heading in the report.
     about
-        What a reader must know of it, in the report.
+        Its notes in the report.
     systems
         The systems that are analysed; None: all.
     published

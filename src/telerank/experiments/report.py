@@ -84,7 +84,7 @@ class ExperimentOutcome(_Timed):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables must know."""
+        """Notes on the tables."""
         return (
             *self.protocol,
             *chain.from_iterable(result.notes for result in self.results),
@@ -204,7 +204,7 @@ class PooledOutcome(_Timed):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables must know."""
+        """Notes on the tables."""
         names = ", ".join(fold.data.name for fold in self.folds)
         pooled = f"Pooled over the folds {names}, each measured with models that learned from others."
         return (pooled, *chain.from_iterable(result.notes for result in self.results))

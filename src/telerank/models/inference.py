@@ -182,29 +182,22 @@ class Batching:
         return outputs
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """How many ``windows`` are prepared ahead, by how many ``threads``; windows that a GPU is ``behind``."""
-
-    windows: int = 1
-    threads: int = 1
-    behind: int = 0
-
-
 def stream_groups(
     windows: Iterable[tuple[T, list[int]]],
     prepare: Callable[[T], P],
     launch: Callable[[P], Callable[[], Any]],
-    ahead: Ahead = Ahead(),
+    *,
+    on_gpu: bool = False,
 ) -> Iterator[list[Any]]:
     """The results of each group of items, lazily and in order, in parts: slices of those of the windows.
 
     ``windows`` are items, and the ends of the groups among them (:meth:`telerank.batches.WindowLimits.cut`).
     While a window is computed, threads ``prepare`` the next. ``launch`` begins to compute what was prepared,
-    and gives what waits for the results of its items, a list or an array.
+    and gives what waits for the results of its items, a list or an array. For a GPU, two threads prepare
+    three windows ahead, and it is a window behind.
     """
     parts: list[Any] = []
-    for ends, fetch in _launch_windows(windows, prepare, launch, ahead):
+    for ends, fetch in _launch_windows(windows, prepare, launch, on_gpu):
         results, begin = fetch(), 0
         for end in ends:
             yield [*parts, results[begin:end]]
@@ -231,18 +224,19 @@ def _launch_windows(
     windows: Iterable[tuple[T, list[int]]],
     prepare: Callable[[T], P],
     launch: Callable[[P], Callable[[], Any]],
-    ahead: Ahead,
+    on_gpu: bool,
 ) -> Iterator[tuple[list[int], Callable[[], Any]]]:
     """The ends of the groups of each window, and what waits for its results."""
     running: deque[tuple[list[int], Callable[[], Any]]] = deque()
-    with ThreadPoolExecutor(ahead.threads, "preparing") as pool:
+    ahead, threads, behind = (3, 2, 1) if on_gpu else (1, 1, 0)
+    with ThreadPoolExecutor(threads, "preparing") as pool:
         submitted = ((ends, pool.submit(prepare, items)) for items, ends in windows)
         waiting = deque(islice(submitted, 1))
         while waiting:
             ends, prepared = waiting.popleft()
-            waiting.extend(islice(submitted, min(2, ahead.windows - len(waiting))))
+            waiting.extend(islice(submitted, min(2, ahead - len(waiting))))
             running.append((ends, launch(prepared.result())))
-            if len(running) > ahead.behind:
+            if len(running) > behind:
                 yield running.popleft()
     yield from running
 

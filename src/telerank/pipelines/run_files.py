@@ -20,7 +20,7 @@ class LazyRun:
     """The rankings of queries, computed each time they are read; ``settings`` say how, for the record.
 
     ``queries`` counts the queries of the last reading, ``unanswered`` has those without a document;
-    ``describe`` are lines about it for a reader.
+    ``describe`` gives lines about it.
     """
 
     compute: Callable[[], Iterator[Ranking]]
@@ -39,7 +39,7 @@ class LazyRun:
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader must know of the last reading, such as queries without a document."""
+        """Notes on the last reading, such as queries without a document."""
         remarks = [*self.describe()]
         if empty := self.unanswered:
             names = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PairTexts, Passage
+from telerank.models.pairs.pair import PairTexts, Passage, number_spans
 from telerank.models.rerankers.reranker import Reranker
 from telerank.segments.settings import SegmentSettings
 from telerank.text.sentences import RULES, Span, split_sentences
@@ -174,7 +174,7 @@ class Segmenter:
         starts = np.arange(len(ids) + 1)
         if self.settings.unit == "words":
             words = np.array([match.start() for match in _WORD.finditer(doc.text)], np.int64)
-            starts = np.append(np.flatnonzero(np.diff(_numbers(offsets, words), prepend=-1)), len(ids))
+            starts = np.append(np.flatnonzero(np.diff(number_spans(offsets, words), prepend=-1)), len(ids))
         windows = [*_cut_windows(self.settings, doc.docno, self.room - len(kept), starts, sentences)]
         cut = len(titles) - len(kept)
         end = 0 if not len(kept) else int(title.offsets[len(kept) - 1][1]) if cut else len(doc.title)
@@ -189,7 +189,7 @@ class Segmenter:
         starts = np.array([start for start, _ in split_sentences(full, self.language)], np.int64)
         shift = len(full) - len(doc.text)
         before = np.array(title.offsets, np.int64).reshape(-1, 2)
-        return _numbers(before, starts), _numbers(offsets + shift, starts)
+        return number_spans(before, starts), number_spans(offsets + shift, starts)
 
 
 def _cut_windows(
@@ -218,10 +218,3 @@ def _cut_windows(
             return
         next_start = end if settings.stride is None else starts.take(unit + settings.stride, mode="clip")
         start = min(int(next_start), end)
-
-
-def _numbers(offsets: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> _Ids:
-    """Which of the spans that begin at ``starts`` each token is in, by its last character."""
-    lasts = np.maximum(offsets[:, 0], offsets[:, 1] - 1)
-    numbers: _Ids = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0).astype(np.int32)
-    return numbers

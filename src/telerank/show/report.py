@@ -46,7 +46,7 @@ class Report(ABC):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What the reader must know beside the tables, such as queries that count 0."""
+        """Notes beside the tables, such as queries that count 0."""
         return ()
 
     def record(self) -> Mapping[str, Any]:

@@ -12,7 +12,6 @@ from small_training import ON_CPU, losses
 
 from small_segments import QUERIES, answer_of, segment_settings, text_of
 from telerank.errors import FormatError, ModelError
-from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.loop import Loop
 from telerank.training.reranker.iteration_results import IterationResult, Iterations, read_result
@@ -167,10 +166,10 @@ def test_a_segment_that_comes_again_is_chosen_by_its_first_score(joint_task):
 def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(segmented, tmp_path, trained):
     tasks = RerankerJob.open(segmented("best"), tmp_path, tmp_path)
     one, other = tasks.model_of(None), tasks.model_of(None)
-    assert reranker_fingerprint(one) == reranker_fingerprint(other)
+    assert one.fingerprint == other.fingerprint
     checkpoint = trained.parent / "1"
     ranker, selector = load_reranker(checkpoint), load_reranker(checkpoint / "selector")
-    prints = {reranker_fingerprint(model) for model in (ranker, selector, one)}
+    prints = {model.fingerprint for model in (ranker, selector, one)}
     assert len(prints) == 3  # both have learned, from different segments
 
 
@@ -200,7 +199,7 @@ def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_bef
 def test_the_iteration_with_the_best_dev_measure_is_the_model(trained, results):
     best = max(results, key=lambda result: (result["dev"], -result["iteration"]))["iteration"]
     model, kept = load_reranker(trained / "model"), trained / "iterations" / str(best) / "model"
-    assert reranker_fingerprint(model) == reranker_fingerprint(load_reranker(kept))
+    assert model.fingerprint == load_reranker(kept).fingerprint
     assert not (trained / "model" / "selector").exists()
     log = (trained / "iterations" / str(best) / "log.jsonl").read_text()
     assert (trained / "log.jsonl").read_text() == log

@@ -26,7 +26,6 @@ from torch import Tensor
 
 from telerank.batches import batch_by_length
 from telerank.errors import IndexFault
-from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.inference import Batching, Room, batch_width, pin
 from telerank.models.pairs.pair import Pair, PairBatch, PairFeatures, PairTexts, batch_of
 from telerank.models.precision import Precision
@@ -267,7 +266,7 @@ class Stored(PairScores):
             if half and torch.get_autocast_dtype(kind) == torch.float16:
                 half = "float16"
         sentences = f"sentences {RULES}, of a token by its last character"
-        decided = f"{encoder_fingerprint(reranker)}, {sentences}, half precision {half}"
+        decided = f"{reranker.encoder_fingerprint}, {sentences}, half precision {half}"
         known = hashlib.sha256(decided.encode()).hexdigest()
         encoder = FrozenEncoder(model, reranker.texts, known, reranker.shape.language, hardware.precision)
         store = FeatureStore(folder, known, model.width, cls_only=model.pooled)
