@@ -28,13 +28,12 @@ from typing import Any
 from telerank.corpus.answers import JUDGMENTS
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.ranking_set import RANKING_SET
-from telerank.corpus.readers.answer_selection import PARALLEL, TRECQA, WIKIQA
+from telerank.corpus.readers.answer_selection import PARALLEL, SELQA, TRECQA, WIKIQA
 from telerank.corpus.readers.by_split import ANTIQUE, BEIR, MSMARCO
 from telerank.corpus.readers.car import TREC_CAR
 from telerank.corpus.readers.files.formats import DOCUMENTS, FOLDER, WHOLE_DOCUMENTS
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.corpus.readers.plain import CSV, JSONL, PASSAGES, TOPICS
-from telerank.corpus.readers.selqa import SELQA
 from telerank.corpus.readers.smart import LISA, SMART
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC

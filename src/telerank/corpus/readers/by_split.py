@@ -52,7 +52,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -66,6 +66,7 @@ from telerank.corpus.reading import (
     bind,
     find_file,
     has_file,
+    judged_queries,
     list_few,
     list_files,
     match_splits,
@@ -103,18 +104,15 @@ def _open_beir(path: Path, encoding: str) -> Collection:
     questions = bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
     judgments = bind(read_qrels, qrels)
 
-    def judged(qrels: Stream[Qrel]) -> Iterator[Query]:
-        """The queries that are judged, in the order of a file that has those of all splits."""
-        if queries is None:
-            raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
-        qids = {qrel.qid for qrel in qrels()}
-        return (query for query in read_topics(queries, encoding=encoding) if query.qid in qids)
+    def no_queries(_: Path) -> Iterator[Query]:
+        raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
 
     if qrels and queries:
         qids = cache(lambda: frozenset(query.qid for query in read_topics(queries, encoding=encoding)))
         judgments = bind(_read_qrels, qrels, queries=queries, qids=qids)
-    if qrels:
-        questions = bind(judged, judgments)
+        questions = bind(judged_queries, judgments, queries=queries, encoding=encoding)
+    elif qrels:
+        questions = bind(no_queries, qrels)
     unread = [f"qrels/{name}" for name in unread_files(path / "qrels", qrels.values())]
     unread += [f"answers/{name}" for name in unread_files(path / "answers", answers.values())]
     folders = [path / "qrels", path / LONG_DOCUMENTS, *([path / "answers"] if answers else [])]
@@ -233,17 +231,23 @@ def _msmarco_conditions(path: Path) -> Conditions:
 def _open_msmarco(path: Path, encoding: str) -> Collection:
     corpora = _corpora(path)
     if len(corpora) != 1:
-        names = " and ".join(file.name for file, _ in corpora)
-        problem = (
-            f"both {names}: which" if corpora else f"no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz): what"
-        )
-        raise CollectionError(f"{path}: {problem} is the collection?")
+        both = f"both {' and '.join(file.name for file, _ in corpora)}: which"
+        neither = f"no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz): what"
+        raise CollectionError(f"{path}: {both if corpora else neither} is the collection?")
     file, read = corpora[0]
-    queries, qrels = _by_split(path, _QUERIES), _by_split(path, _MSMARCO_QRELS)
+    queries, qrels = (
+        {
+            f"test{split}" if split.isdecimal() else split: file
+            for split, file in match_splits(path, names).items()
+        }
+        for names in (_QUERIES, _MSMARCO_QRELS)
+    )
     answers = find_file(path, _ANSWERS) if path.is_dir() else None
-    known = (_LISTS, _TRIPLES)  # triples are for training (read_triples)
+    # triples are for training (read_triples)
     others = [
-        entry for entry in list_files(path) if any(names.fullmatch(plain_name(entry)) for names in known)
+        entry
+        for entry in list_files(path)
+        if _LISTS.fullmatch(plain_name(entry)) or _TRIPLES.fullmatch(plain_name(entry))
     ]
     return Collection(
         path.name,
@@ -260,24 +264,15 @@ def _open_msmarco(path: Path, encoding: str) -> Collection:
     )
 
 
-def _by_split(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
-    return {
-        f"test{split}" if split.isdecimal() else split: file
-        for split, file in match_splits(path, names).items()
-    }
-
-
-def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Stream[Ranking]]:
+def _pools(path: Path, encoding: str, queries: Mapping[str, Path]) -> dict[str, Stream[Ranking]]:
     pools: dict[str, Stream[Ranking]] = {}
     for file in list_files(path):
         if match := _LISTS.fullmatch(plain_name(file)):
             split, name = match[2] or match[3], match[1] or match[4]
-            if f"{split}.small" in queries:
-                split = f"{split}.small"
+            small = ".small" if f"{split}.small" in queries else ""
             is_run = match[3] and not plain_name(file).endswith(".tsv")
-            pools[f"{split}/{name}"] = (
-                partial(read_run, file) if is_run else partial(read_pool, file, encoding)
-            )
+            read = partial(read_run, file) if is_run else partial(read_pool, file, encoding)
+            pools[f"{split}{small}/{name}"] = read
     return pools
 
 
@@ -297,12 +292,8 @@ def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
     """Read the judgments, with the grades 1 to 4 of the file."""
     for qrel in read_qrels(path):
         if not 1 <= qrel.grade <= 4:
-            raise FormatError(
-                path,
-                None,
-                f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}",
-                str(qrel.grade),
-            )
+            what = f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}"
+            raise FormatError(path, None, what, str(qrel.grade))
         yield qrel
 
 

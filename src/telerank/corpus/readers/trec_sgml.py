@@ -103,9 +103,8 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
                 held.append(line[end : tag.start()])
                 end = tag.end()
                 if bool(tag[1]) != bool(begun):
-                    raise FormatError(
-                        path, number, f"</DOC> for the document of line {begun}" if begun else "<DOC>"
-                    )
+                    what = f"</DOC> for the document of line {begun}" if begun else "<DOC>"
+                    raise FormatError(path, number, what)
                 if begun:
                     yield _doc(path, begun, decode(b"".join(held), path, encoding, begun))
                 else:
@@ -222,7 +221,6 @@ def _files(path: Path) -> Iterator[Path]:
 def _open(path: Path, encoding: str) -> Collection:
     topics, qrels = _topics_and_qrels(path)
     questions, judgments = group_by_split(topics, qrels)
-
     return Collection(
         path.name,
         TREC.name,
@@ -237,10 +235,9 @@ def _open(path: Path, encoding: str) -> Collection:
 
 def _topics_and_qrels(path: Path, name: str = "") -> tuple[list[Path], list[Path]]:
     """The files of topics and of qrels beside the documents of a folder that have ``name`` in theirs."""
-    files = [
-        file for file in list_files(path) if path.is_dir() and file.is_file() and name in file.name.lower()
-    ]
-    topics, qrels = ([file for file in files if _kind(file) == kind] for kind in ("top", "qrels"))
+    entries = list_files(path) if path.is_dir() else []
+    kinds = {file: _kind(file) for file in entries if file.is_file() and name in file.name.lower()}
+    topics, qrels = ([file for file, own in kinds.items() if own == kind] for kind in ("top", "qrels"))
     return topics, qrels
 
 
@@ -287,7 +284,6 @@ CRANFIELD = Format(
 )
 
 
-_CONGRESS = "cr"  # the Congressional Record, which is on the disks and not in Robust04
 # The splits of Robust04, and the field of the topics that their queries are.
 ROBUST_FIELDS = {"title": "title", "description": "desc"}
 
@@ -298,8 +294,10 @@ def _robust_conditions(path: Path) -> Conditions:
     yield qrels, "no file of qrels whose name has robust and qrel"
     described = any("<desc" in read_beginning(file).lower() for file in topics)
     yield described, "its topics have no descriptions (<desc>)"
-    documents = described and any(_kind(file) == "doc" for file in islice(_files(path), 20))
-    yield documents, "no file begins with <DOC>"
+    yield (
+        described and any(_kind(file) == "doc" for file in islice(_files(path), 20)),
+        "no file begins with <DOC>",
+    )
 
 
 def _open_robust(path: Path, encoding: str) -> Collection:
@@ -307,7 +305,8 @@ def _open_robust(path: Path, encoding: str) -> Collection:
     if len(topics) != 1 or len(qrels) != 1:
         names = ", ".join(file.name for file in (*topics, *qrels)) or "none"
         raise CollectionError(f"{path}: Robust04 has one file of topics and one of qrels, got {names}")
-    congress = {entry for entry in list_files(path) if entry.is_dir() and entry.name.lower() == _CONGRESS}
+    # the Congressional Record is on the disks, and not in Robust04
+    congress = {entry for entry in list_files(path) if entry.is_dir() and entry.name.lower() == "cr"}
 
     def docs() -> Iterator[Doc]:
         entries = (entry for entry in list_files(path) if entry not in {*topics, *qrels, *congress})
