@@ -16,8 +16,8 @@ from telerank.corpus.derived.positions import (
     tokenizer_spans,
     word_spans,
 )
-from telerank.corpus.derived.writing import MANIFEST, check_target, write_long_documents
 from telerank.corpus.formats import open_collection
+from telerank.corpus.writing import MANIFEST, check_target, write_long_documents
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Answer
 

@@ -192,7 +192,7 @@ def convert(
     What users of a service judged, as a collection to train on:
     `telerank data convert judged.jsonl judged --to jsonl --index idx`
     """
-    from telerank.corpus.convert import convert
+    from telerank.corpus.writing import convert
     from telerank.show.progress import show_progress
     from telerank.verbs.data import with_documents
 

@@ -18,7 +18,7 @@ from telerank.parameters import Flags, Help
 
 if TYPE_CHECKING:
     from telerank.corpus.derived.ranking_set import RankingSet
-    from telerank.corpus.derived.writing import WrittenDocuments
+    from telerank.corpus.writing import WrittenDocuments
 
 
 @derive
@@ -121,7 +121,8 @@ def make_long_documents(
 
     Example: `telerank data make-long-documents french-long fquad piaf --least-words 400`
     """
-    from telerank.corpus.derived import articles, writing
+    from telerank.corpus import writing
+    from telerank.corpus.derived import articles
     from telerank.show.progress import show_progress
 
     settings = articles.ArticleSettings(least_words, folds, seed)
@@ -170,7 +171,8 @@ def make_far_relevant(
 
     Example: `telerank data make-far-relevant far-french piaf --filler 0.5 --folds 5`
     """
-    from telerank.corpus.derived import far, positions, writing
+    from telerank.corpus import writing
+    from telerank.corpus.derived import far, positions
     from telerank.show.progress import show_progress
 
     try:

@@ -41,9 +41,9 @@ from telerank.corpus.derived.questions import (
     name_folds,
     normalise,
 )
-from telerank.corpus.derived.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.reading import Stream
+from telerank.corpus.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent

@@ -34,8 +34,8 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.derived.articles import BETWEEN, title_words
 from telerank.corpus.derived.positions import TokenSpans, word_spans
 from telerank.corpus.derived.questions import Question, deal_questions, digest, name_folds, normalise, shuffle
-from telerank.corpus.derived.writing import LongDocument, LongDocuments
 from telerank.corpus.docstore import Docstore, DocstoreWriter
+from telerank.corpus.writing import LongDocument, LongDocuments
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 

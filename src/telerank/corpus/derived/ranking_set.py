@@ -63,9 +63,9 @@ from telerank.corpus.derived.questions import (
     split_by_paragraph,
     split_by_question,
 )
-from telerank.corpus.derived.writing import check_folder, write_beir, write_manifest
 from telerank.corpus.readers.by_split import BEIR
 from telerank.corpus.reading import has_file
+from telerank.corpus.writing import check_folder, write_beir, write_manifest
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.stage import Stage

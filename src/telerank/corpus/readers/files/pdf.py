@@ -2,7 +2,7 @@
 
 PDFium gives characters in the order of the file, in which programs that lay text out write column after
 column, with letters for ligatures and the logical order of text from right to left. A hyphen at the end of a
-line is marked by it as :data:`~telerank.corpus.readers.files.pdf_lines.DIVISION`.
+line is marked by it as :data:`~telerank.corpus.readers.files.text.DIVISION`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import pypdfium2
 from pypdfium2 import raw
 
-from telerank.corpus.readers.files.pdf_layout import Bookmark, lay_out
-from telerank.corpus.readers.files.pdf_lines import DIVISION, Line
+from telerank.corpus.readers.files.pdf_layout import Bookmark, Line, lay_out
 from telerank.corpus.readers.files.text import (
+    DIVISION,
     FileText,
     Problem,
     UnreadableFile,
