@@ -48,9 +48,7 @@ from telerank.corpus.reading import (
 from telerank.corpus.reading import bind as bind_files
 from telerank.errors import CollectionError, MissingExtra, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
-from telerank.trec.columns import QRELS_FORMATS
-from telerank.trec.files import Format, add_nearest, open_bytes
-from telerank.trec.topics import TOPICS_FORMATS
+from telerank.trec import QRELS_FORMATS, TOPICS_FORMATS, Format, add_nearest, open_bytes
 from telerank.types import Doc, Qrel, Query, Ranking
 
 # The format's name for collections that are opened by id.

@@ -13,8 +13,7 @@ from typing import TypeAlias, TypeVar
 from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
 from telerank.expressions import call_text
-from telerank.trec import read_topics
-from telerank.trec.files import BOM, Conditions, decode, numbered_lines, open_bytes
+from telerank.trec import BOM, Conditions, decode, numbered_lines, open_bytes, read_topics
 from telerank.types import Qrel, Query
 
 Record = TypeVar("Record")

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.trec.files import check_id
+from telerank.trec import check_id
 from telerank.types import Answer, Doc, Progress, Query, silent
 
 WORDS = re.compile(r"\w+")

@@ -69,8 +69,7 @@ from telerank.corpus.writing import check_folder, write_beir, write_manifest
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.stage import Stage
-from telerank.trec.columns import read_run, write_run
-from telerank.trec.files import Format
+from telerank.trec import Format, read_run, write_run
 from telerank.types import Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"

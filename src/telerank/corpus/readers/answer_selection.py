@@ -76,7 +76,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import FormatError
-from telerank.trec.files import Conditions, Format, check_id, describe_json, numbered_lines, parse_json
+from telerank.trec import Conditions, Format, check_id, describe_json, numbered_lines, parse_json
 from telerank.types import Doc, Qrel, Query, Ranking
 
 LABELS = {"0": False, "1": True}

@@ -76,8 +76,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
-from telerank.trec import read_qrels, read_run, read_topics
-from telerank.trec.files import Conditions, Format, check_id
+from telerank.trec import Conditions, Format, check_id, read_qrels, read_run, read_topics
 from telerank.types import Answer, Doc, Qrel, Query, Ranking
 
 _BEIR_QRELS = re.compile(r"(.+)\.(?:tsv|txt)")

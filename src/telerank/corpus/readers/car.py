@@ -44,9 +44,7 @@ import cbor2
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import bind, has_files, list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
-from telerank.trec import read_qrels
-from telerank.trec.files import Format, check_id, open_bytes
-from telerank.trec.topics import read_topics
+from telerank.trec import Format, check_id, open_bytes, read_qrels, read_topics
 from telerank.types import Doc, Query
 
 PAGES, OUTLINES, PARAGRAPHS = 0, 1, 2

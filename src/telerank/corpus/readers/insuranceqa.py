@@ -32,7 +32,7 @@ from telerank.corpus.reading import (
     read_columns,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import Conditions, Format, numbered_lines
+from telerank.trec import Conditions, Format, numbered_lines
 from telerank.types import Doc, Qrel, Query, Ranking
 
 _QUESTION_FILE = re.compile(

@@ -60,9 +60,9 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import (
+from telerank.trec import (
     LONGEST,
+    TOPICS_FORMATS,
     Conditions,
     Format,
     decode,
@@ -73,8 +73,9 @@ from telerank.trec.files import (
     parse_json,
     parse_object,
     raw_lines,
+    read_qrels,
+    read_topics,
 )
-from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 
 DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")

@@ -66,8 +66,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import Format, numbered_lines
-from telerank.trec.topics import NUMBER, SmartRecord, read_records, starts_smart
+from telerank.trec import NUMBER, Format, SmartRecord, numbered_lines, read_records, starts_smart
 from telerank.types import Doc, Qrel, Query
 
 _QUERIES = re.compile(r"qry|quer(?:y|ies)|(?<![a-z])que(?![a-z])", re.IGNORECASE)

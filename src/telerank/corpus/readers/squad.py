@@ -49,7 +49,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import FormatError
-from telerank.trec.files import Conditions, Format, check_id, describe_json, holds, parse_json
+from telerank.trec import Conditions, Format, check_id, describe_json, holds, parse_json
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")

@@ -63,8 +63,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import Conditions, Format, decode, open_bytes, raw_lines
+from telerank.trec import Conditions, Format, decode, open_bytes, raw_lines, read_qrels, read_topics
 from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")

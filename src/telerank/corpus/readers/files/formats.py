@@ -26,7 +26,7 @@ from telerank.corpus.readers.files.processes import PASSAGE_WORDS
 from telerank.corpus.readers.files.text import file_kind, is_text, require_modules
 from telerank.corpus.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
-from telerank.trec.files import Conditions, Format
+from telerank.trec import Conditions, Format
 
 _QUERIES = re.compile(r"(?:topics|queries|query)\b", re.IGNORECASE)
 _QRELS = re.compile(r"(?:qrels?|judge?ments)\b", re.IGNORECASE)

@@ -75,7 +75,7 @@ class FileProcesses(AbstractContextManager["FileProcesses"]):
             _end(process)
 
     def _ask(self, request: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The answer of an idle process, or of a new one; a process that ends is replaced with the next request."""
+        """The answer of an idle process, or of a new one; one that ended is not idle again."""
         with self._lock:
             if request is None or self._is_closed:
                 return {}

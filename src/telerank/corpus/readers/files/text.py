@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from telerank.corpus.reading import plain_name
 from telerank.errors import FormatError, MissingExtra, TelerankError
-from telerank.trec.files import BOM, open_bytes
+from telerank.trec import BOM, open_bytes
 
 
 @dataclass(frozen=True)
