@@ -178,8 +178,9 @@ class Collection:
     @property
     def provenance(self) -> dict[str, Any]:
         """What a manifest says of a collection that something is made of."""
-        names = ("name", "format", "licence")
-        return {name: getattr(self, name) for name in names} | {"notes": dict(self.notes())}
+        return {name: getattr(self, name) for name in ("name", "format", "licence")} | {
+            "notes": dict(self.notes())
+        }
 
     @property
     def search_notice(self) -> str:

@@ -258,8 +258,9 @@ def recognise_formats(path: Path) -> list[Format[Path, Collection]]:
 
 def list_formats() -> dict[str, str]:
     """The description of each format of collections, topics and qrels that can be read, by name."""
-    ids = "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"
-    collections = {form.name: form.description for form in FORMATS} | {IR_DATASETS: ids}
+    collections = {form.name: form.description for form in FORMATS} | {
+        IR_DATASETS: "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"
+    }
     topics = {f"topics: {name}": form.description for name, form in TOPICS_FORMATS.items()}
     qrels = {f"qrels: {name}": form.description for name, form in QRELS_FORMATS.items()}
     return dict(sorted(collections.items())) | topics | qrels

@@ -76,8 +76,9 @@ class _Work:
     changed: Counter[str] = field(default_factory=Counter)
 
     def docs(self) -> Iterator[Doc]:
-        docs = self.collection.read_docs("documents", self.progress)
-        for number, doc in enumerate(self.count("docs", docs), 1):
+        for number, doc in enumerate(
+            self.count("docs", self.collection.read_docs("documents", self.progress)), 1
+        ):
             check_docno(doc.docno, number)
             check_text(f"{doc.text}{doc.title}{doc.url}", f"document {doc.docno!r}")
             if doc.marks:
@@ -155,8 +156,9 @@ def _write_beir(work: _Work) -> None:
                     f"query {query.qid!r} has two texts; a BEIR folder has one file of queries"
                 )
             work.changed[change] += bool(judged) and query.qid not in judged.get(split, ())
-    queries_once = work.count("queries", starmap(Query, texts.items()))
-    write_records(work.folder / "queries.jsonl", map(query_record, queries_once))
+    write_records(
+        work.folder / "queries.jsonl", map(query_record, work.count("queries", starmap(Query, texts.items())))
+    )
 
 
 def _write_jsonl(work: _Work) -> None:

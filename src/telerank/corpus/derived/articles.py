@@ -175,8 +175,9 @@ def _join_paragraphs(merged: MergedSet) -> tuple[dict[str, Doc], dict[str, tuple
         lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
         for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
             begins[paragraph.docno] = docno, begin
-        text = BETWEEN.join(paragraph.text for paragraph in own)
-        docs[docno] = Doc(docno, text, own[0].title.replace("_", " "))
+        docs[docno] = Doc(
+            docno, BETWEEN.join(paragraph.text for paragraph in own), own[0].title.replace("_", " ")
+        )
     return docs, begins
 
 

@@ -127,8 +127,12 @@ def make_far_relevant(
         "left_out": left_out,
     }
     order = [docno for docno in passages.docnos if docno in targets]
-    documents = partial(map, maker.make, order, [targets[docno] for docno in order])
-    return LongDocuments(documents, _deal(splits, kept, settings), len(order), record)
+    return LongDocuments(
+        partial(map, maker.make, order, [targets[docno] for docno in order]),
+        _deal(splits, kept, settings),
+        len(order),
+        record,
+    )
 
 
 def _give_up(passages: Docstore, settings: FarSettings) -> set[str]:

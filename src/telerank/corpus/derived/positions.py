@@ -16,7 +16,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -24,7 +25,7 @@ from typing import TypeAlias
 from telerank.corpus.collection import Collection
 from telerank.corpus.lengths import load_tokenizer
 from telerank.errors import CollectionError
-from telerank.types import Answer, Progress, silent
+from telerank.types import Answer, Doc, Progress, silent
 
 # The begin and the end of each token of a text, in characters, ascending.
 TokenSpans: TypeAlias = Callable[[str], Sequence[tuple[int, int]]]
@@ -145,32 +146,15 @@ class AlignedSplit:
 
 @dataclass
 class AlignedPassages:
-    """Aligns as :attr:`answers` are read, once; ``splits`` counts what became of each split until then.
+    """Aligns as ``answers`` are read, once; ``splits`` counts what became of each split until then.
 
-    ``every`` is the number of relevant pairs in the collection of passages, of any query.
+    ``every`` is the number of relevant pairs in the collection of passages, of any query. ``answers`` are the
+    places of the passages in the documents, in the order of the documents.
     """
 
     splits: Mapping[str, AlignedSplit]
     every: int
-    _documents: Collection
-    _texts: Mapping[str, str]
-    _sought: Mapping[str, Sequence[tuple[str, str]]]
-    _homes: Mapping[str, str]
-    _progress: Progress = silent
-    _aligned: set[tuple[str, str]] = field(default_factory=set)
-
-    def answers(self) -> Iterator[Answer]:
-        """The places of the passages in the documents, in the order of the documents."""
-        for doc in self._documents.read_docs("aligning passages", self._progress, _MANY):
-            if sought := self._sought.get(doc.docno):
-                text = _WordSequence.of(doc.text)
-                for qid, pid in sought:
-                    spans = list(text.find(self._texts.get(pid, "")))
-                    if spans and (qid, pid) not in self._aligned:
-                        self._aligned.add((qid, pid))
-                        self.splits[self._homes[qid]].aligned += 1
-                    for start, end in spans:
-                        yield Answer(qid, doc.docno, doc.text[start:end], start)
+    answers: Callable[[], Iterator[Answer]]
 
 
 def align_passages(
@@ -207,17 +191,38 @@ def align_passages(
         for doc in passages.read_docs("reading passages", progress, _MANY)
         if doc.docno in passage_ids
     }
-    counts = {name: AlignedSplit() for name in names}
+    splits = {name: AlignedSplit() for name in names}
+    counts = {qid: splits[homes[qid]] for qid in needed}
     sought: dict[str, list[tuple[str, str]]] = {}
     for qid, pids in needed.items():
-        count = counts[homes[qid]]
+        count = counts[qid]
         count.passages += len(pids)
         count.missing += sum(pid not in texts for pid in pids)
         for docno in dict.fromkeys(chain.from_iterable(own.get(qid, ()) for own in relevant.values())):
             sought.setdefault(docno, []).extend((qid, pid) for pid in pids)
+    docs = documents.read_docs("aligning passages", progress, _MANY)
     return AlignedPassages(
-        counts, sum(map(len, of_passages.values())), documents, texts, sought, homes, progress
+        splits, sum(map(len, of_passages.values())), partial(_align, docs, texts, sought, counts)
     )
+
+
+def _align(
+    docs: Iterable[Doc],
+    texts: Mapping[str, str],
+    sought: Mapping[str, Sequence[tuple[str, str]]],
+    counts: Mapping[str, AlignedSplit],
+) -> Iterator[Answer]:
+    aligned: set[tuple[str, str]] = set()
+    for doc in docs:
+        if pairs := sought.get(doc.docno):
+            text = _WordSequence.of(doc.text)
+            for qid, pid in pairs:
+                spans = list(text.find(texts.get(pid, "")))
+                if spans and (qid, pid) not in aligned:
+                    aligned.add((qid, pid))
+                    counts[qid].aligned += 1
+                for start, end in spans:
+                    yield Answer(qid, doc.docno, doc.text[start:end], start)
 
 
 @dataclass(frozen=True)

@@ -172,16 +172,21 @@ def make_ranking_set(
         if settings.negatives == "bm25":
             if first_stage is None:
                 raise ValueError("negatives 'bm25' need a first stage")
-            stage = resources.enter_context(first_stage(merged.docs.values()))
-            find = partial(search_negatives, stage=stage, depth=depth, progress=progress)
+            find = partial(
+                search_negatives,
+                stage=resources.enter_context(first_stage(merged.docs.values())),
+                depth=depth,
+                progress=progress,
+            )
         elif settings.negatives == "random":
             candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
             find = partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed)
         else:
             find = partial(take_batch_negatives, depth=depth, seed=seed)
         negatives = {part: tuple(find(questions, screen)) for part, questions in split.parts.items()}
-    refused = dict(sorted(screen.refused.items()))
-    return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
+    return RankingSet(
+        settings, tuple(collections), merged, split, negatives, dict(sorted(screen.refused.items()))
+    )
 
 
 def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
@@ -323,8 +328,9 @@ def search_negatives(
                 short.append(question)
                 continue
             docnos = tuple(ranking.docnos[row] for row in rows)
-            scores = ranking.scores[np.array(rows, dtype=np.int64)]
-            negatives[question.query.qid] = Ranking.presorted(question.query, docnos, scores)
+            negatives[question.query.qid] = Ranking.presorted(
+                question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)]
+            )
             screen.refused.update(refused)
             progress("searching negatives", len(negatives), len(questions))
         waiting, cut = short, 4 * cut

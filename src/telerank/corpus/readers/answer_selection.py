@@ -112,8 +112,9 @@ def candidate_format(
                     if known.setdefault(doc.docno, doc) is doc:
                         yield doc
                     elif known[doc.docno] != doc:
-                        what = f"one text for the candidate {doc.docno}"
-                        raise FormatError(files[split], None, what, doc.text)
+                        raise FormatError(
+                            files[split], None, f"one text for the candidate {doc.docno}", doc.text
+                        )
 
         def count_notes() -> dict[str, int]:
             every = (candidates for questions in load.values() for _, candidates in questions())
@@ -192,8 +193,11 @@ def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Quer
             what = f"{len(_WIKIQA)} columns with tabs between, {', '.join(_WIKIQA)}"
             raise FormatError(path, number, f"{what}, of which the last is 0 or 1", line)
         qid, question, _, title, docno, sentence, label = columns
-        doc = Doc(check_id(docno, "SentenceID", path, number), sentence, title)
-        yield Query(check_id(qid, "QuestionID", path, number), question), doc, LABELS[label]
+        yield (
+            Query(check_id(qid, "QuestionID", path, number), question),
+            Doc(check_id(docno, "SentenceID", path, number), sentence, title),
+            LABELS[label],
+        )
 
 
 def _wikiqa_files(path: Path) -> dict[str, Path]:
@@ -289,13 +293,19 @@ def _read_parallel(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Que
     files = [numbered_lines(require_file(path, name), encoding, blank=True) for name in _PARALLEL]
     for number, lines in enumerate(zip_longest(*files), 1):
         if None in lines:
-            what = f"as many lines as the longest of {', '.join(_PARALLEL)}"
-            raise FormatError(path / _PARALLEL[lines.index(None)], number, what)
+            raise FormatError(
+                path / _PARALLEL[lines.index(None)],
+                number,
+                f"as many lines as the longest of {', '.join(_PARALLEL)}",
+            )
         qid, question, sentence, label = (line.strip() for _, line in lines)
         if label not in LABELS:
             raise FormatError(path / _PARALLEL[-1], number, "0 or 1", label)
-        query = Query(check_id(qid, "id", path / _PARALLEL[0], number), question)
-        yield query, Doc(f"{prefix}{number}", sentence), LABELS[label]
+        yield (
+            Query(check_id(qid, "id", path / _PARALLEL[0], number), question),
+            Doc(f"{prefix}{number}", sentence),
+            LABELS[label],
+        )
 
 
 def _missing(path: Path) -> list[str]:
@@ -355,8 +365,12 @@ def _read_selqa_json(path: Path, encoding: str) -> Iterator[tuple[str, list[tupl
                 raise FormatError(path, None, f"a question with candidates and answers as item {position}")
         for answer in answers:
             if isinstance(answer, bool) or not isinstance(answer, int) or not 0 <= answer < len(texts):
-                what = f"answers of item {position} that are positions of its candidates"
-                raise FormatError(path, None, what, describe_json(answer))
+                raise FormatError(
+                    path,
+                    None,
+                    f"answers of item {position} that are positions of its candidates",
+                    describe_json(answer),
+                )
         yield question, [(text, n in answers) for n, text in enumerate(texts)]
 
 

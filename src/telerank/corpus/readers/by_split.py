@@ -291,8 +291,12 @@ def read_antique_qrels(path: str | Path) -> Iterator[Qrel]:
     """Read the judgments, with the grades 1 to 4 of the file."""
     for qrel in read_qrels(path):
         if not 1 <= qrel.grade <= 4:
-            what = f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}"
-            raise FormatError(path, None, what, str(qrel.grade))
+            raise FormatError(
+                path,
+                None,
+                f"a grade from 1 to 4 for document {qrel.docno} of query {qrel.qid}",
+                str(qrel.grade),
+            )
         yield qrel
 
 

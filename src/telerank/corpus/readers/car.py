@@ -119,8 +119,12 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
             headed = isinstance(item, list) and len(item) > 1 and item[0] == "CAR"
             if headed:
                 if (kind := _kind_of(item)) not in kinds:
-                    expected = f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}"
-                    raise FormatError(path, None, expected, KINDS.get(kind, _describe(item)))
+                    raise FormatError(
+                        path,
+                        None,
+                        f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}",
+                        KINDS.get(kind, _describe(item)),
+                    )
                 if window.take() != _LIST:
                     raise FormatError(path, None, "a list of items after the header")
             else:

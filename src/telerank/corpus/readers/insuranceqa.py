@@ -99,8 +99,11 @@ class _Folder:
     def pool(self, split: str, size: int) -> Iterator[Ranking]:
         for first, question in zip_longest(self.read(split), self.read(split, size)):
             if first is None or question is None or first[0] != question[0]:
-                what = f"the questions of the smallest pool; see {(question or first)[0].qid}"
-                raise FormatError(self.questions[split][size], None, what)
+                raise FormatError(
+                    self.questions[split][size],
+                    None,
+                    f"the questions of the smallest pool; see {(question or first)[0].qid}",
+                )
             yield rank_in_order(question[0], question[2])
 
     def _decode(self, text: str, path: Path, number: int) -> str:

@@ -209,7 +209,8 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     for number, row in rows:
         if len(row) != len(header):
             raise FormatError(path, number, f"{len(header)} columns as in the header", ", ".join(row))
-        yield Doc(**{field: row[column] for field, column in columns.items()})
+        fields = {field: row[column] for field, column in columns.items()}
+        yield Doc(fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""))
 
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -263,8 +264,9 @@ def _suffix(path: Path) -> str:
 
 def _has_header(path: Path) -> bool:
     first = next(iter(read_beginning(path).splitlines()), "")
-    header = first.split("\t") if _suffix(path) == ".tsv" else _split_header(first, _delimiter(first))
-    return _names_a_document(header)
+    return _names_a_document(
+        first.split("\t") if _suffix(path) == ".tsv" else _split_header(first, _delimiter(first))
+    )
 
 
 def _delimiter(header: str) -> str:
@@ -330,8 +332,13 @@ def open_topics(
     """
     if format is not None and format not in TOPICS_FORMATS:
         raise CollectionError(f"unknown format {format!r} of topics; known: {', '.join(TOPICS_FORMATS)}")
-    queries = partial(read_topics, path, format=format, encoding=encoding)
-    return Collection(str(path), TOPICS.name, partial(_no_docs, Path(path)), {"all": queries}, size=0)
+    return Collection(
+        str(path),
+        TOPICS.name,
+        partial(_no_docs, Path(path)),
+        {"all": partial(read_topics, path, format=format, encoding=encoding)},
+        size=0,
+    )
 
 
 def _topics_conditions(path: Path) -> Conditions:

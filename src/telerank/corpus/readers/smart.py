@@ -88,8 +88,12 @@ class _SmartFiles(NamedTuple):
         seen = set[str]()
         for record, docno, _ in self._records():
             if docno is None or docno in seen:
-                what = "a number after .I that no other document has"
-                raise FormatError(self.docs or "", record.line, what, record.number)
+                raise FormatError(
+                    self.docs or "",
+                    record.line,
+                    "a number after .I that no other document has",
+                    record.number,
+                )
             seen.add(docno)
             yield Doc(docno, record.text("W"), " ".join(record.text("T").split()))
 

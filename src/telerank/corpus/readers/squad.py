@@ -99,8 +99,9 @@ class _JsonObject:
             return default
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             got = describe_json(value) if name in self.fields else "nothing"
-            what = f"{_TYPE_NAMES[kind]} as {name!r} of {self.where or 'the file'}"
-            raise FormatError(self.path, None, what, got)
+            raise FormatError(
+                self.path, None, f"{_TYPE_NAMES[kind]} as {name!r} of {self.where or 'the file'}", got
+            )
         return value
 
     def records(self, name: str, default: list[Any] | None = None) -> Iterator[_JsonObject]:
@@ -137,8 +138,11 @@ def read_squad(path: Path, encoding: str = "utf-8", prefix: str = "") -> QASet:
 def _add_question(qa: QASet, doc: Doc, question: _JsonObject, position: str) -> None:
     stated = question.fields.get("id")
     kind = int if isinstance(stated, int) else str  # COVID-QA numbers its questions
-    name = position if stated is None else str(question.field("id", kind))
-    qid = check_id(name, "question id", f"{question.path}: {question.where}")
+    qid = check_id(
+        position if stated is None else str(question.field("id", kind)),
+        "question id",
+        f"{question.path}: {question.where}",
+    )
     qa.tally["questions_numbered"] += stated is None
     query = Query(qid, question.field("question", str))
     impossible = question.field("is_impossible", bool, default=False)

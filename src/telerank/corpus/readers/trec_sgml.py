@@ -102,8 +102,9 @@ def read_docs(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
                 held.append(line[end : tag.start()])
                 end = tag.end()
                 if bool(tag[1]) != bool(begun):
-                    what = f"</DOC> for the document of line {begun}" if begun else "<DOC>"
-                    raise FormatError(path, number, what)
+                    raise FormatError(
+                        path, number, f"</DOC> for the document of line {begun}" if begun else "<DOC>"
+                    )
                 if begun:
                     yield _doc(path, begun, decode(b"".join(held), path, encoding, begun))
                 else:

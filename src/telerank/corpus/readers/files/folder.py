@@ -169,8 +169,11 @@ class FolderFiles:
     def _read_plain(self, file: ScannedFile) -> FileContents:
         if file.record.problem:
             return FileContents(file.name, file.record, ())
-        doc = Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name)
-        return FileContents(file.name, replace(file.record, documents=1), (doc,))
+        return FileContents(
+            file.name,
+            replace(file.record, documents=1),
+            (Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name),),
+        )
 
     def _read_files(self, files: Iterable[ScannedFile]) -> Iterator[FileContents]:
         from telerank.corpus.readers.files.processes import FileProcesses

@@ -150,8 +150,7 @@ def _at_edges(lines: Sequence[Line]) -> list[int]:
 
 def _repeats(lines: Sequence[tuple[int, Line]], body: float) -> bool:
     """Whether the numbers of lines that are equal otherwise are constant, or those of their pages."""
-    columns = zip(*([int(n) for n in _NUMBER.findall(line.text)] for _, line in lines), strict=True)
-    for column in columns:
+    for column in zip(*([int(n) for n in _NUMBER.findall(line.text)] for _, line in lines), strict=True):
         if len(set(column)) == 1:
             continue
         shifts = {n - page for n, (page, _) in zip(column, lines, strict=True)}

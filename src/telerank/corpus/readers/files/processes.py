@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from itertools import takewhile
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Event, Lock, Timer
 from typing import Any, NamedTuple, TypeAlias
@@ -192,12 +192,8 @@ class FilePassage(NamedTuple):
     marks: tuple[Mark, ...]
 
 
-class _Heading(NamedTuple):
-    """Where a heading begins, those above it, and these with itself."""
-
-    start: int
-    above: tuple[str, ...]
-    path: tuple[str, ...]
+# Where a heading begins, and its text with those above it, the highest first.
+_Heading: TypeAlias = tuple[int, tuple[str, ...]]
 
 
 class _Unit(NamedTuple):
@@ -235,14 +231,13 @@ def _read_headings(file: FileText) -> Iterator[_Heading]:
     for start, end, level in file.parts:
         if level:
             path = [outer for outer in path if outer[0] < level]
-            above = tuple(text for _, text in path)
             path.append((level, " ".join(file.text[start:end].split())))
-            yield _Heading(start, above, (*above, path[-1][1]))
+            yield start, tuple(text for _, text in path)
 
 
 def _mark(headings: Sequence[_Heading], pages: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
     """A mark wherever the page or the heading changes."""
-    paths, numbers = {heading.start: BELOW.join(heading.path) for heading in headings}, dict(pages)
+    paths, numbers = {start: BELOW.join(path) for start, path in headings}, dict(pages)
     marks: list[Mark] = []
     page, path = 0, ""
     for start in sorted({*paths, *numbers}):
@@ -261,11 +256,11 @@ def _cut_marks(marks: Sequence[Mark], start: int, end: int) -> tuple[Mark, ...]:
 
 def _title(title: str, headings: Sequence[_Heading], start: int) -> str:
     """The title of a passage: the file's, and the headings above its first character."""
-    number = bisect_right(headings, start, key=attrgetter("start")) - 1
+    number = bisect_right(headings, start, key=itemgetter(0)) - 1
     if number < 0:
         return title
-    heading = headings[number]
-    path = heading.above if heading.start == start else heading.path  # its own heading is in its text
+    begin, path = headings[number]
+    path = path[:-1] if begin == start else path  # its own heading is in its text
     return BELOW.join((title, *path) if title and path[:1] != (title,) else path)
 
 
