@@ -38,8 +38,8 @@ from typing import Any
 
 from telerank.corpus.answers import write_answers, write_records
 from telerank.corpus.collection import Collection
-from telerank.corpus.derived.positions import check_answer
 from telerank.corpus.docnos import check_docno, check_text
+from telerank.corpus.lengths import check_answer
 from telerank.corpus.readers.by_split import LONG_DOCUMENTS
 from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder

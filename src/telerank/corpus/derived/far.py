@@ -32,9 +32,9 @@ from itertools import chain, islice
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.articles import BETWEEN, title_words
-from telerank.corpus.derived.positions import TokenSpans, word_spans
 from telerank.corpus.derived.questions import Question, deal_questions, digest, name_folds, normalise, shuffle
 from telerank.corpus.docstore import Docstore, DocstoreWriter
+from telerank.corpus.lengths import TokenSpans, word_spans
 from telerank.corpus.writing import LongDocument, LongDocuments
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
@@ -179,19 +179,20 @@ def _deal(
 
     Parts are of one size, and no document is relevant in two of them.
     """
-    if not settings.folds and settings.halved is None:
-        return splits
+    whole: dict[str, Sequence[Query]] = {}
     if settings.folds:
-        whole, names = {}, name_folds(settings.folds)
+        names = name_folds(settings.folds)
         queries = {query.qid: query for query in chain.from_iterable(splits.values())}
+    elif (halved := settings.halved) is None:
+        return splits
     else:
-        if settings.halved not in splits:
-            raise CollectionError(f"no split {settings.halved!r} to halve: {', '.join(splits)}")
-        names = [f"{settings.halved}-{number}" for number in (1, 2)]
+        if halved not in splits:
+            raise CollectionError(f"no split {halved!r} to halve: {', '.join(splits)}")
+        names = [f"{halved}-{number}" for number in (1, 2)]
         if taken := [name for name in names if name in splits]:
-            raise CollectionError(f"{settings.halved!r} cannot be halved: there is a split {taken[0]!r}")
-        whole = {name: own for name, own in splits.items() if name != settings.halved}
-        queries = {query.qid: query for query in splits[settings.halved]}
+            raise CollectionError(f"{halved!r} cannot be halved: there is a split {taken[0]!r}")
+        whole = {name: own for name, own in splits.items() if name != halved}
+        queries = {query.qid: query for query in splits[halved]}
     questions = tuple(Question(query, kept[qid]) for qid, query in queries.items())
     parts = deal_questions(questions, names, seed=settings.seed)
     return {**whole, **{name: [question.query for question in own] for name, own in parts.items()}}

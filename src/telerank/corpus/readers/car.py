@@ -35,6 +35,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -192,17 +193,6 @@ class _Window:
         return bool(more)
 
 
-def detect_kind(path: Path) -> int | None:
-    """The kind of a CBOR file by its header or first item; None if it is not TREC-CAR's."""
-    try:
-        with open_bytes(path) as file:
-            item = _Window(file, 1 << 16).item()
-    except (FormatError, OSError, cbor2.CBORDecodeError):
-        return None
-    kind = _kind_of(item)
-    return kind if kind in KINDS else None
-
-
 def _open(path: Path, encoding: str) -> Collection:
     del encoding  # CBOR's text is UTF-8
     kinds = _find_kinds(path)
@@ -244,10 +234,13 @@ def _open(path: Path, encoding: str) -> Collection:
 
 
 def _find_kinds(path: Path) -> dict[Path, int]:
-    """The files of TREC-CAR with their kinds."""
-    files = (file for file in list_files(path) if ".cbor" in file.name and file.is_file())
-    kinds = {file: detect_kind(file) for file in files if not _QRELS.search(plain_name(file))}
-    return {file: kind for file, kind in kinds.items() if kind is not None}
+    """The CBOR files of TREC-CAR with their kinds."""
+    kinds: dict[Path, int] = {}
+    for file in list_files(path):
+        if ".cbor" in file.name and file.is_file() and not _QRELS.search(plain_name(file)):
+            with suppress(FormatError, OSError, cbor2.CBORDecodeError), open_bytes(file) as opened:
+                kinds[file] = _kind_of(_Window(opened, 1 << 16).item())
+    return {file: kind for file, kind in kinds.items() if kind in KINDS}
 
 
 def _stem(file: Path) -> str:

@@ -180,13 +180,12 @@ class FolderFiles:
 
         requested, kept = tee(files)
         with FileProcesses(self.limits, self.processes) as processes:
-            for file, answer in zip(kept, processes.read(map(self._request, requested)), strict=True):
+            settings = {"encoding": self.encoding, "words": self.words}
+            requests = (
+                None if file.record.problem else {"path": str(file.path), **settings} for file in requested
+            )
+            for file, answer in zip(kept, processes.read(requests), strict=True):
                 yield _contents(file, answer)
-
-    def _request(self, file: ScannedFile) -> dict[str, Any] | None:
-        if file.record.problem:
-            return None
-        return {"path": str(file.path), "encoding": self.encoding, "words": self.words}
 
 
 def list_files(folder: Path) -> Iterator[Path]:

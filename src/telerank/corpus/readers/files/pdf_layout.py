@@ -85,9 +85,12 @@ def lay_out(
     """
     rest, repeated, left_out = split_repeated(pages)
     body = body_size(rest)
-    finder = BookmarkFinder(bookmarks)
+    titles: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for bookmark in bookmarks:
+        if key := letters(bookmark.title):
+            titles[bookmark.page].append((key, bookmark.level))
     blocks = _join_continued(
-        [block for page, lines in rest.items() for block in _read_blocks(page, lines, finder)], body
+        [block for page, lines in rest.items() for block in _read_blocks(page, lines, titles[page])], body
     )
     levels = find_headings(blocks, body)
     heads = [(TextBlock(((page, line),)), 0) for page, line in repeated]
@@ -159,7 +162,9 @@ def _repeats(lines: Sequence[tuple[int, Line]], body: float) -> bool:
     return True
 
 
-def _read_blocks(page: int, lines: Sequence[Line], finder: BookmarkFinder) -> Iterator[TextBlock]:
+def _read_blocks(
+    page: int, lines: Sequence[Line], bookmarks: Sequence[tuple[str, int]]
+) -> Iterator[TextBlock]:
     """The blocks of a page: headings that bookmarks name, and lines without a break between them."""
     # The usual distance of base lines, in sizes.
     gaps = [
@@ -171,7 +176,7 @@ def _read_blocks(page: int, lines: Sequence[Line], finder: BookmarkFinder) -> It
     held: list[Line] = []
     number = 0
     while number < len(lines):
-        count, level = finder.match(page, lines[number : number + 3])
+        count, level = _match_bookmark(bookmarks, lines[number : number + _HEADING_LINES])
         if held and (count or _is_break(held, lines[number], distance)):
             yield TextBlock(tuple((page, line) for line in held))
             held = []
@@ -249,14 +254,14 @@ def _join_lines(block: TextBlock, pages: Mapping[int, Sequence[Line]]) -> str:
 
 def _has_room(line: Line, after: Line, lines: Sequence[Line]) -> bool:
     """Whether the next line's first word would fit on a line: then it ends on purpose."""
-    own = [other.right for other in lines if _in_column(other, line)]
-    room = max(own, default=line.right) - line.right
+    column = [
+        other.right
+        for other in lines
+        if abs(other.left - line.left) < _COLUMN * line.size
+        and abs(other.size - line.size) <= _OTHER_SIZE * line.size
+    ]
+    room = max(column, default=line.right) - line.right
     return room > _LETTER * line.size * (len(after.text.partition(" ")[0]) + 1)
-
-
-def _in_column(other: Line, line: Line) -> bool:
-    near = abs(other.left - line.left) < _COLUMN * line.size
-    return near and abs(other.size - line.size) <= _OTHER_SIZE * line.size
 
 
 def _paragraph(text: str, level: int, block: TextBlock) -> Paragraph:
@@ -272,6 +277,7 @@ _HEADING_LINES = 3  # of a heading
 _LONGEST_HEADING = 200  # characters
 _LARGER_HEADING = 1.1  # than the body's size
 _NUMBERING = 8  # characters before a heading that its bookmark lacks: 2.1.3, IV.
+_NUMBERED = re.compile(r"\d*[a-z]?|[ivxlc]+|\d[\divxlca-z]*")  # in digits, letters or Roman
 _WORD = re.compile(r"[^\W\d_]{2}")
 _TEXT_ENDS = tuple(".,;:")
 
@@ -284,30 +290,19 @@ class Bookmark(NamedTuple):
     page: int
 
 
-class BookmarkFinder:
-    """Finds the headings that bookmarks name among the lines of their pages."""
+def _match_bookmark(bookmarks: Sequence[tuple[str, int]], lines: Sequence[Line]) -> tuple[int, int]:
+    """How many of the lines, from the first on, a bookmark names, and its level; (0, 0): none does.
 
-    def __init__(self, bookmarks: Sequence[Bookmark]) -> None:
-        self._by_page: Mapping[int, list[tuple[str, int]]] = defaultdict(list)
-        for bookmark in bookmarks:
-            if key := letters(bookmark.title):
-                self._by_page[bookmark.page].append((key, bookmark.level))
-
-    def match(self, page: int, lines: Sequence[Line]) -> tuple[int, int]:
-        """How many of the lines, from the first on, a bookmark names, and its level; (0, 0): none does."""
-        own = self._by_page.get(page)
-        for count in range(1, min(_HEADING_LINES, len(lines)) + 1) if own else ():
-            text = "".join(line.text for line in lines[:count])
-            key = letters(text) if len(text) <= _LONGEST_HEADING + _NUMBERING else ""
-            for title, level in own or ():
-                if key.endswith(title) and len(key) - len(title) <= _NUMBERING and _is_numbering(key, title):
-                    return count, level
-        return 0, 0
-
-
-def _is_numbering(key: str, title: str) -> bool:
-    """Whether what stands before the bookmark's title is a number, in digits, letters or Roman."""
-    return re.fullmatch(r"\d*[a-z]?|[ivxlc]+|\d[\divxlca-z]*", key[: len(key) - len(title)]) is not None
+    ``bookmarks`` are the letters of the titles on this page, with their levels.
+    """
+    for count in range(1, min(_HEADING_LINES, len(lines)) + 1) if bookmarks else ():
+        text = "".join(line.text for line in lines[:count])
+        key = letters(text) if len(text) <= _LONGEST_HEADING + _NUMBERING else ""
+        for title, level in bookmarks:
+            before = len(key) - len(title)
+            if key.endswith(title) and before <= _NUMBERING and _NUMBERED.fullmatch(key, 0, before):
+                return count, level
+    return 0, 0
 
 
 def find_title(blocks: Sequence[TextBlock], body: float) -> str:

@@ -265,7 +265,10 @@ def _title(title: str, headings: Sequence[_Heading], start: int) -> str:
 
 
 def _units(file: FileText, words: int) -> Iterator[_Unit]:
-    language, pages = _guess_language(file.text), {start for start, _ in file.pages}
+    # the language of most stop words decides how the sentences of long paragraphs are split
+    some = re.findall(r"\w+", file.text[:_LOOKED_AT].casefold())
+    language = max(_LANGUAGES, key=lambda name: sum(word in stop_words(_LANGUAGES[name]) for word in some))
+    pages = {start for start, _ in file.pages}
     for start, end, level in file.parts:
         count = _count(file.text[start:end])
         if count <= words:
@@ -297,12 +300,6 @@ def _group(units: Iterable[_Unit], words: int) -> Iterator[tuple[int, int]]:
 
 def _count(text: str) -> int:
     return sum(1 for _ in _WORD.finditer(text))
-
-
-def _guess_language(text: str) -> str:
-    """The language of most stop words, which decides how the sentences of long paragraphs are split."""
-    words = re.findall(r"\w+", text[:_LOOKED_AT].casefold())
-    return max(_LANGUAGES, key=lambda name: sum(word in stop_words(_LANGUAGES[name]) for word in words))
 
 
 if __name__ == "__main__":
