@@ -23,6 +23,7 @@ from telerank.cli.data.made_sets import (
 from telerank.cli.options import CollectionOptions, Format, PrintJson, ReportOptions, Texts
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help, Split
+from telerank.show.progress import show_progress
 from telerank.types import name_pages
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ def ls(
     """
     from telerank.corpus.collection import count_contents
     from telerank.corpus.formats import list_collections, list_formats
-    from telerank.show.progress import show_progress
 
     if where is None:
         _show_names(list_formats(), ("format", "description"), as_json=as_json)
@@ -182,7 +182,6 @@ def convert(
     `telerank data convert judged.jsonl judged --to jsonl --index idx`
     """
     from telerank.corpus.writing import convert
-    from telerank.show.progress import show_progress
     from telerank.verbs.data import with_documents
 
     with show_progress() as progress:
@@ -226,7 +225,6 @@ def stats(
     """
     from telerank.corpus.lengths import token_counter
     from telerank.corpus.statistics import describe
-    from telerank.show.progress import show_progress
 
     count = token_counter(analyzer, tokenizer)
     reports = []

@@ -15,6 +15,7 @@ from telerank.cli.commands import derive
 from telerank.cli.options import Format, PrintJson, Texts
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
+from telerank.show.progress import show_progress
 
 if TYPE_CHECKING:
     from telerank.corpus.derived.ranking_set import RankingSet
@@ -52,7 +53,6 @@ def make_ranking_set(
     """
     from telerank.corpus.derived import ranking_set as sets_of
     from telerank.retrieval.index import TemporaryIndex
-    from telerank.show.progress import show_progress
 
     description = f"{model} over {analyzer}" if negatives == "bm25" else ""
     settings = sets_of.RankingSetSettings(negatives, depth, split_by, seed, description, titles)
@@ -122,7 +122,6 @@ def make_long_documents(
     """
     from telerank.corpus import writing
     from telerank.corpus.derived import articles
-    from telerank.show.progress import show_progress
 
     settings = articles.ArticleSettings(least_words, folds, seed)
     writing.check_target(out, overwrite=overwrite)
@@ -172,7 +171,6 @@ def make_far_relevant(
     """
     from telerank.corpus import lengths, writing
     from telerank.corpus.derived import far
-    from telerank.show.progress import show_progress
 
     try:
         settings = far.FarSettings(beyond, length, queries, filler, folds, seed, halve)
@@ -247,7 +245,6 @@ def align_passages(
     """
     from telerank.corpus import lengths
     from telerank.corpus.answers import write_answers
-    from telerank.show.progress import show_progress
 
     if out.is_dir():
         raise CollectionError(f"{out}: expected a file to write, this is a folder")

@@ -256,13 +256,13 @@ class Screen:
         self.refused: Counter[str] = Counter()
 
     def passes(self, question: Question, docno: str) -> bool:
-        reason = self.reason(question, docno)
+        reason = self._reason(question, docno)
         if reason:
             self.refused[reason] += 1
         return not reason
 
-    def reason(self, question: Question, docno: str) -> str:
-        """Why the document is refused, or an empty string; does not count the refusal."""
+    def _reason(self, question: Question, docno: str) -> str:
+        """Why the document is refused, or an empty string."""
         if docno in question.positives:
             return "positive"
         if self._homes is not None and self._homes[docno] != self._homes[question.positives[0]]:
@@ -314,24 +314,17 @@ def search_negatives(
         short: list[Question] = []
         rankings = (stage % cut).run(question.query for question in waiting)
         for question, ranking in zip(waiting, rankings, strict=True):
-            # the first documents that pass, and the reasons of the refusals before the last of them
-            refused: Counter[str] = Counter()
-            rows: list[int] = []
-            for row, docno in enumerate(ranking.docnos):
-                if len(rows) == depth:
-                    break
-                if reason := screen.reason(question, docno):
-                    refused[reason] += 1
-                else:
-                    rows.append(row)
+            before = screen.refused.copy()
+            passing = (row for row, docno in enumerate(ranking.docnos) if screen.passes(question, docno))
+            rows = list(islice(passing, depth))
             if len(rows) < depth and len(ranking) == cut:
+                screen.refused = before  # only the last search of a question counts
                 short.append(question)
                 continue
             docnos = tuple(ranking.docnos[row] for row in rows)
             negatives[question.query.qid] = Ranking.presorted(
                 question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)]
             )
-            screen.refused.update(refused)
             progress("searching negatives", len(negatives), len(questions))
         waiting, cut = short, 4 * cut
     return (negatives[question.query.qid] for question in questions)
