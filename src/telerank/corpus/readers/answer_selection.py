@@ -112,9 +112,8 @@ def candidate_format(
                     if known.setdefault(doc.docno, doc) is doc:
                         yield doc
                     elif known[doc.docno] != doc:
-                        raise FormatError(
-                            files[split], None, f"one text for the candidate {doc.docno}", doc.text
-                        )
+                        what = f"one text for the candidate {doc.docno}"
+                        raise FormatError(files[split], None, what, doc.text)
 
         def count_notes() -> dict[str, int]:
             every = (candidates for questions in load.values() for _, candidates in questions())
@@ -193,11 +192,8 @@ def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Quer
             what = f"{len(_WIKIQA)} columns with tabs between, {', '.join(_WIKIQA)}"
             raise FormatError(path, number, f"{what}, of which the last is 0 or 1", line)
         qid, question, _, title, docno, sentence, label = columns
-        yield (
-            Query(check_id(qid, "QuestionID", path, number), question),
-            Doc(check_id(docno, "SentenceID", path, number), sentence, title),
-            LABELS[label],
-        )
+        doc = Doc(check_id(docno, "SentenceID", path, number), sentence, title)
+        yield Query(check_id(qid, "QuestionID", path, number), question), doc, LABELS[label]
 
 
 def _wikiqa_files(path: Path) -> dict[str, Path]:
@@ -293,19 +289,13 @@ def _read_parallel(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Que
     files = [numbered_lines(require_file(path, name), encoding, blank=True) for name in _PARALLEL]
     for number, lines in enumerate(zip_longest(*files), 1):
         if None in lines:
-            raise FormatError(
-                path / _PARALLEL[lines.index(None)],
-                number,
-                f"as many lines as the longest of {', '.join(_PARALLEL)}",
-            )
+            what = f"as many lines as the longest of {', '.join(_PARALLEL)}"
+            raise FormatError(path / _PARALLEL[lines.index(None)], number, what)
         qid, question, sentence, label = (line.strip() for _, line in lines)
         if label not in LABELS:
             raise FormatError(path / _PARALLEL[-1], number, "0 or 1", label)
-        yield (
-            Query(check_id(qid, "id", path / _PARALLEL[0], number), question),
-            Doc(f"{prefix}{number}", sentence),
-            LABELS[label],
-        )
+        query = Query(check_id(qid, "id", path / _PARALLEL[0], number), question)
+        yield query, Doc(f"{prefix}{number}", sentence), LABELS[label]
 
 
 def _missing(path: Path) -> list[str]:
@@ -365,12 +355,8 @@ def _read_selqa_json(path: Path, encoding: str) -> Iterator[tuple[str, list[tupl
                 raise FormatError(path, None, f"a question with candidates and answers as item {position}")
         for answer in answers:
             if isinstance(answer, bool) or not isinstance(answer, int) or not 0 <= answer < len(texts):
-                raise FormatError(
-                    path,
-                    None,
-                    f"answers of item {position} that are positions of its candidates",
-                    describe_json(answer),
-                )
+                what = f"answers of item {position} that are positions of its candidates"
+                raise FormatError(path, None, what, describe_json(answer))
         yield question, [(text, n in answers) for n, text in enumerate(texts)]
 
 
@@ -386,11 +372,13 @@ def _read_selqa_tsv(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple
 
 
 def _selqa_files(path: Path) -> dict[str, Path]:
-    tables, files = list[Path](), list_few(path)
-    for file in files:
-        row = _first_line(file).split("\t")
-        if plain_name(file).lower().endswith(".tsv") and len(row) == 3:
-            tables += [file] * (row[2].strip() in LABELS and " " in row[1])
+    files = list_few(path)
+    rows = {
+        file: _first_line(file).split("\t") for file in files if plain_name(file).lower().endswith(".tsv")
+    }
+    tables = [
+        file for file, row in rows.items() if len(row) == 3 and row[2].strip() in LABELS and " " in row[1]
+    ]
     return _split_files(tables) | _split_files(file for file in files if read_first_keys(file) >= _SELQA)
 
 
