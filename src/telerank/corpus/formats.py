@@ -39,13 +39,13 @@ from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC
 from telerank.corpus.reading import (
     Record,
+    bind_files,
     check_encoding,
     find_backups,
     list_entries,
     list_files,
-    read_first_lines,
+    read_first_line,
 )
-from telerank.corpus.reading import bind as bind_files
 from telerank.errors import CollectionError, MissingExtra, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
 from telerank.trec import QRELS_FORMATS, TOPICS_FORMATS, Format, add_nearest, open_bytes
@@ -289,7 +289,7 @@ def _recognise(path: Path) -> Format[Path, Collection]:
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
     if path.is_file():
-        seen = f"its first line is {shorten(next(iter(read_first_lines(path)), ''))}"
+        seen = f"its first line is {shorten(read_first_line(path))}"
     else:
         entries = [shorten(file.name) for file in list_files(path)]
         seen = f"it has {', '.join(entries[:_NAMED])}{' …' if len(entries) > _NAMED else ''}"

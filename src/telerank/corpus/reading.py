@@ -116,7 +116,7 @@ def match_splits(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
     return {next(filter(None, match.groups()), WHOLE): file for match, file in matches if match}
 
 
-def bind(
+def bind_files(
     read: Callable[..., Iterator[Record]], files: Mapping[str, object], **settings: object
 ) -> dict[str, Stream[Record]]:
     """The stream of each split that has a file, or whatever ``read`` takes."""
@@ -276,6 +276,11 @@ def read_beginning(path: Path, size: int = 4096) -> str:
 def read_first_lines(path: Path) -> list[str]:
     """The lines within the first 4 KiB that are not blank; the last may be cut."""
     return [line for line in read_beginning(path).split("\n") if line.strip()]
+
+
+def read_first_line(path: Path) -> str:
+    """The first line that is not blank, within the first 4 KiB; empty if there is none."""
+    return next(iter(read_first_lines(path)), "")
 
 
 def read_first_keys(path: Path) -> set[str]:

@@ -125,11 +125,10 @@ class CollectionStatistics(Report):
         from telerank.show.plots import save_plot
 
         Path(folder).mkdir(parents=True, exist_ok=True)
-        files = []
-        for name, figure in draw_plots(self).items():
-            files.append(Path(folder, f"{name}.{format}"))
-            save_plot(figure, files[-1])
-        return files
+        plots = {Path(folder, f"{name}.{format}"): figure for name, figure in draw_plots(self).items()}
+        for file, figure in plots.items():
+            save_plot(figure, file)
+        return [*plots]
 
     def record(self) -> dict[str, Any]:
         return {

@@ -70,7 +70,7 @@ from telerank.corpus.reading import (
     name_splits,
     plain_name,
     read_first_keys,
-    read_first_lines,
+    read_first_line,
     read_text,
     require_file,
     unread_files,
@@ -176,10 +176,6 @@ def _split_files(files: Iterable[Path]) -> dict[str, Path]:
     return {split: file for split, file in splits.items() if split != WHOLE} or splits
 
 
-def _first_line(file: Path) -> str:
-    return next(iter(read_first_lines(file)), "")
-
-
 _WIKIQA = ["QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label"]
 
 
@@ -197,7 +193,9 @@ def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Quer
 
 
 def _wikiqa_files(path: Path) -> dict[str, Path]:
-    return _split_files(file for file in list_few(path) if _first_line(file).rstrip().split("\t") == _WIKIQA)
+    return _split_files(
+        file for file in list_few(path) if read_first_line(file).rstrip().split("\t") == _WIKIQA
+    )
 
 
 WIKIQA = candidate_format(
@@ -262,7 +260,7 @@ def _read_element(path: Path, begun: int, name: str, lines: Iterator[tuple[int, 
 
 
 def _trecqa_files(path: Path) -> dict[str, Path]:
-    return _split_files(file for file in list_few(path) if _QA_BEGINS.match(_first_line(file).strip()))
+    return _split_files(file for file in list_few(path) if _QA_BEGINS.match(read_first_line(file).strip()))
 
 
 TRECQA = candidate_format(
@@ -374,7 +372,7 @@ def _read_selqa_tsv(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple
 def _selqa_files(path: Path) -> dict[str, Path]:
     files = list_few(path)
     rows = {
-        file: _first_line(file).split("\t") for file in files if plain_name(file).lower().endswith(".tsv")
+        file: read_first_line(file).split("\t") for file in files if plain_name(file).lower().endswith(".tsv")
     }
     tables = [
         file for file, row in rows.items() if len(row) == 3 and row[2].strip() in LABELS and " " in row[1]

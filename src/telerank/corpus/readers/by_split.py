@@ -63,7 +63,7 @@ from telerank.corpus.readers.plain import read_docs
 from telerank.corpus.reading import (
     WHOLE,
     Stream,
-    bind,
+    bind_files,
     find_file,
     has_file,
     judged_queries,
@@ -100,18 +100,18 @@ def _open_beir(path: Path, encoding: str) -> Collection:
     flat = match_splits(path, _FLAT)
     qrels = match_splits(path / "qrels", _BEIR_QRELS) | flat
     answers = match_splits(path / "answers", _BEIR_ANSWERS)
-    questions = bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
-    judgments = bind(read_qrels, qrels)
+    questions = bind_files(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
+    judgments = bind_files(read_qrels, qrels)
 
     def no_queries(_: Path) -> Iterator[Query]:
         raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
 
     if qrels and queries:
         qids = cache(lambda: frozenset(query.qid for query in read_topics(queries, encoding=encoding)))
-        judgments = bind(_read_qrels, qrels, queries=queries, qids=qids)
-        questions = bind(judged_queries, judgments, queries=queries, encoding=encoding)
+        judgments = bind_files(_read_qrels, qrels, queries=queries, qids=qids)
+        questions = bind_files(judged_queries, judgments, queries=queries, encoding=encoding)
     elif qrels:
-        questions = bind(no_queries, qrels)
+        questions = bind_files(no_queries, qrels)
     unread = [f"qrels/{name}" for name in unread_files(path / "qrels", qrels.values())]
     unread += [f"answers/{name}" for name in unread_files(path / "answers", answers.values())]
     folders = [path / "qrels", path / LONG_DOCUMENTS, *([path / "answers"] if answers else [])]
@@ -121,7 +121,7 @@ def _open_beir(path: Path, encoding: str) -> Collection:
         partial(read_docs, corpus, encoding),
         questions,
         judgments,
-        bind(read_answers, answers),
+        bind_files(read_answers, answers),
         source="a BEIR folder (github.com/beir-cellar/beir names the source of each set)",
         unread=(*unread_files(path, [corpus, queries, *folders, *flat.values()]), *unread),
     )
@@ -252,9 +252,9 @@ def _open_msmarco(path: Path, encoding: str) -> Collection:
         path.name,
         MSMARCO.name,
         partial(read, file, encoding),
-        bind(read_topics, queries, format="tsv", encoding=encoding),
-        bind(read_qrels, qrels),
-        bind(read_split_answers, queries if answers else {}, answers=answers, encoding=encoding),
+        bind_files(read_topics, queries, format="tsv", encoding=encoding),
+        bind_files(read_qrels, qrels),
+        bind_files(read_split_answers, queries if answers else {}, answers=answers, encoding=encoding),
         pools=_pools(path, encoding, queries),
         notes=partial(count_unplaced, queries.values(), answers, encoding) if answers else dict,
         licence="MS MARCO terms: non-commercial research",
@@ -314,8 +314,8 @@ def _open_antique(path: Path, encoding: str) -> Collection:
         name=path.name,
         format=ANTIQUE.name,
         docs=partial(_antique, Doc, "docno", docs, encoding=encoding),
-        queries=bind(partial(_antique, Query, "qid"), queries, encoding=encoding),
-        qrels=bind(read_antique_qrels, qrels),
+        queries=bind_files(partial(_antique, Query, "qid"), queries, encoding=encoding),
+        qrels=bind_files(read_antique_qrels, qrels),
         licence="research purposes",
         source="ciir.cs.umass.edu/downloads/Antique",
         relevant_from=3,

@@ -43,7 +43,7 @@ from typing import Any, BinaryIO
 import cbor2
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.reading import bind, has_files, list_files, plain_name, read_all
+from telerank.corpus.reading import bind_files, has_files, list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
 from telerank.trec import Format, check_id, open_bytes, read_qrels, read_topics
 from telerank.types import Doc, Query
@@ -227,7 +227,7 @@ def _open(path: Path, encoding: str) -> Collection:
             for split, (stem, level) in sorted(levels.items())
             if stem in readers
         },
-        qrels=bind(read_qrels, judged),
+        qrels=bind_files(read_qrels, judged),
         licence="CC BY-SA 3.0",
         source="trec-car.cs.unh.edu",
     )

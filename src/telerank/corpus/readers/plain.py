@@ -43,7 +43,7 @@ from typing import Any
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
-    bind,
+    bind_files,
     find_file,
     group_by_split,
     is_note,
@@ -142,7 +142,7 @@ def _open_json(path: Path, encoding: str) -> Collection:
     entries = list_files(path) if path.is_dir() else []
     topics, qrels = _named(_QUERIES, entries), _named(_QRELS, entries)
     questions, judgments = group_by_split(topics, qrels)
-    queries = bind(read_topics, questions, encoding=encoding)
+    queries = bind_files(read_topics, questions, encoding=encoding)
     if [*questions] == [WHOLE] and WHOLE not in judgments and judgments:
         queries = {
             split: partial(judged_queries, partial(read_qrels, file), topics[0], encoding, file.name)
@@ -155,7 +155,7 @@ def _open_json(path: Path, encoding: str) -> Collection:
         JSONL.name,
         partial(read_all, read_docs, files, encoding),
         queries,
-        bind(read_qrels, judgments),
+        bind_files(read_qrels, judgments),
         unread=(*unread_files(path, [*files, inner, *topics, *qrels]), *beside),
     )
 
@@ -362,8 +362,8 @@ def _open_files(path: Path, encoding: str) -> Collection:
         path.name,
         TOPICS.name,
         partial(_no_docs, path),
-        bind(read_topics, topics, encoding=encoding),
-        bind(read_qrels, qrels),
+        bind_files(read_topics, topics, encoding=encoding),
+        bind_files(read_qrels, qrels),
         size=0,
     )
 

@@ -56,12 +56,13 @@ from typing import NamedTuple
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
-    bind,
+    bind_files,
     choose_file,
     has_files,
     list_few,
     plain_name,
     read_all,
+    read_first_line,
     read_first_lines,
     unread_files,
 )
@@ -166,8 +167,8 @@ def _smart_files(path: Path) -> list[Path]:
 
 
 def _has_judgments(file: Path) -> bool:
-    columns = [line.split() for line in read_first_lines(file)[:1]]
-    return any(len(row) in {3, 4} and NUMBER.fullmatch(row[0]) for row in columns)
+    columns = read_first_line(file).split()
+    return len(columns) in {3, 4} and NUMBER.fullmatch(columns[0]) is not None
 
 
 def _open_smart(
@@ -302,8 +303,7 @@ def _judged(path: Path, number: int, qid: str, count: int, docnos: list[str]) ->
 
 
 def _doc_files(path: Path) -> list[Path]:
-    firsts = ((file, read_first_lines(file)[:1]) for file in list_few(path))
-    return [file for file, first in firsts if any(_BEGINS.fullmatch(line) for line in first)]
+    return [file for file in list_few(path) if _BEGINS.fullmatch(read_first_line(file))]
 
 
 def _open_lisa(path: Path, encoding: str, queries: str = "", judgments: str = "") -> Collection:
@@ -322,8 +322,8 @@ def _open_lisa(path: Path, encoding: str, queries: str = "", judgments: str = ""
         path.name,
         LISA.name,
         partial(read_all, read_lisa_docs, docs, encoding),
-        bind(read_lisa_queries, {WHOLE: of_queries}, encoding=encoding),
-        bind(read_judgments, {WHOLE: of_judgments}, encoding=encoding),
+        bind_files(read_lisa_queries, {WHOLE: of_queries}, encoding=encoding),
+        bind_files(read_judgments, {WHOLE: of_judgments}, encoding=encoding),
         source="ir.dcs.gla.ac.uk/resources/test_collections/lisa",
         unread=unread_files(path, [*docs, of_queries, of_judgments]),
     )

@@ -50,7 +50,7 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
-    bind,
+    bind_files,
     find_backups,
     find_file,
     group_by_split,
@@ -227,8 +227,8 @@ def _open(path: Path, encoding: str) -> Collection:
         lambda: read_all(
             read_docs, (file for file in _files(path) if file not in {*topics, *qrels}), encoding
         ),
-        bind(read_topics, questions, encoding=encoding),
-        bind(read_qrels, judgments),
+        bind_files(read_topics, questions, encoding=encoding),
+        bind_files(read_qrels, judgments),
         unread=tuple(file.relative_to(path).as_posix() for file in _backups(path)),
     )
 
