@@ -17,8 +17,8 @@ from accidents import Change, serve
 from small_stored import WIDTH, TableEncoder
 from small_vectors import Letters, docs
 from telerank.corpus.collection import Collection
-from telerank.corpus.convert import convert
 from telerank.corpus.derived.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
+from telerank.corpus.writing import convert
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.retriever import build_approximate
 from telerank.dense.vectors import Vectors

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from telerank import model_names
+from telerank.corpus import writing as long_documents
 from telerank.corpus.collection import Collection
-from telerank.corpus.derived import writing as long_documents
 from telerank.corpus.derived.articles import (
     ArticleParts,
     ArticleSettings,

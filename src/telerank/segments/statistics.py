@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.derived.positions import check_answer
-from telerank.corpus.lengths import Lengths
+from telerank.corpus.lengths import Lengths, check_answer
 from telerank.segments.split import Segmenter, Segments
 from telerank.show.report import Report
 from telerank.show.tables import Table

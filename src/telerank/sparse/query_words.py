@@ -9,7 +9,7 @@ import numpy as np
 
 from telerank.sparse.index import SparseIndex
 from telerank.text import Analyzer
-from telerank.text.places import locate_terms
+from telerank.text.analyzer import locate_terms
 from telerank.text.steps import fold_accents
 
 # Postings that are counted: some ten milliseconds.

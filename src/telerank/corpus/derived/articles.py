@@ -41,9 +41,9 @@ from telerank.corpus.derived.questions import (
     name_folds,
     normalise,
 )
-from telerank.corpus.derived.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.reading import Stream
+from telerank.corpus.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
@@ -90,9 +90,9 @@ def join_articles(
             )
     kept, repeated = leave_out_repeated(collections)
     merged = merge(kept, progress=progress)
-    articles = _Articles.of(merged)
-    long = {docno for docno, doc in articles.docs.items() if len(doc.text.split()) > settings.least_words}
-    moved = [articles.move(question) for question in merged.questions]
+    docs, begins = _join_paragraphs(merged)
+    long = {docno for docno, doc in docs.items() if len(doc.text.split()) > settings.least_words}
+    moved = [_move(question, begins) for question in merged.questions]
     questions = tuple(question for question in moved if long.issuperset(question.positives))
     folds = deal_questions(questions, name_folds(settings.folds) or ["all"], seed=settings.seed)
     record = {
@@ -108,9 +108,9 @@ def join_articles(
         "offsets": count_offsets(collections),
     }
     return LongDocuments(
-        partial(_documents, articles.docs, questions),
+        partial(_documents, docs, questions),
         {fold: tuple(question.query for question in own) for fold, own in folds.items()},
-        len(articles.docs),
+        len(docs),
         record,
     )
 
@@ -165,35 +165,30 @@ def _without(collection: Collection, articles: set[str]) -> Collection:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Articles:
+def _join_paragraphs(merged: MergedSet) -> tuple[dict[str, Doc], dict[str, tuple[str, int]]]:
     """Documents by docno, and for each paragraph its document and where it begins there."""
+    begins, docs = {}, {}
+    paragraphs: dict[str, list[Doc]] = {}
+    for doc in merged.docs.values():
+        paragraphs.setdefault(article_of(doc.docno), []).append(doc)
+    for docno, own in paragraphs.items():
+        lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
+        for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
+            begins[paragraph.docno] = docno, begin
+        docs[docno] = Doc(
+            docno, BETWEEN.join(paragraph.text for paragraph in own), own[0].title.replace("_", " ")
+        )
+    return docs, begins
 
-    docs: Mapping[str, Doc]
-    begins: Mapping[str, tuple[str, int]]
 
-    @classmethod
-    def of(cls, merged: MergedSet) -> _Articles:
-        begins, docs = {}, {}
-        paragraphs: dict[str, list[Doc]] = {}
-        for doc in merged.docs.values():
-            paragraphs.setdefault(article_of(doc.docno), []).append(doc)
-        for docno, own in paragraphs.items():
-            lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
-            for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
-                begins[paragraph.docno] = docno, begin
-            text = BETWEEN.join(paragraph.text for paragraph in own)
-            docs[docno] = Doc(docno, text, own[0].title.replace("_", " "))
-        return cls(docs, begins)
-
-    def move(self, question: Question) -> Question:
-        """The question with its paragraphs and answers moved to their documents."""
-        positives = dict.fromkeys(self.begins[docno][0] for docno in question.positives)
-        answers = []
-        for answer in question.answers:
-            docno, begin = self.begins[answer.docno]
-            answers.append(replace(answer, docno=docno, start=begin + answer.start, sources=()))
-        return Question(question.query, tuple(positives), tuple(answers))
+def _move(question: Question, begins: Mapping[str, tuple[str, int]]) -> Question:
+    """The question with its paragraphs and answers moved to their documents."""
+    positives = dict.fromkeys(begins[docno][0] for docno in question.positives)
+    answers = []
+    for answer in question.answers:
+        docno, begin = begins[answer.docno]
+        answers.append(replace(answer, docno=docno, start=begin + answer.start, sources=()))
+    return Question(question.query, tuple(positives), tuple(answers))
 
 
 def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterator[LongDocument]:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import model_validator
 
 from telerank.corpus.collection import split_parts
-from telerank.corpus.derived.positions import TokenSpans, find_positions, tokenizer_spans, word_spans
+from telerank.corpus.lengths import TokenSpans, find_positions, tokenizer_spans, word_spans
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import average_evaluations
 from telerank.evaluation.statistics import bootstrap_intervals, holm, paired_t, zero_noise

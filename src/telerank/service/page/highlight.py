@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from telerank.retrieval.index import Index
-from telerank.text.analyzer import Analyzer
-from telerank.text.places import TermPlace, locate_terms
+from telerank.text.analyzer import Analyzer, TermPlace, locate_terms
 from telerank.text.sentences import Span, split_sentences
 
 LENGTH = 320  # characters of a snippet, about three lines

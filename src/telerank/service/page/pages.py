@@ -37,7 +37,7 @@ from telerank.service.searching import (
 from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
-from telerank.text.places import locate_terms
+from telerank.text.analyzer import locate_terms
 from telerank.text.sentences import Span
 from telerank.types import Doc, Mark, Query, Ranking
 

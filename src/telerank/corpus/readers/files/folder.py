@@ -166,21 +166,23 @@ class FolderFiles:
     def _read_plain(self, file: ScannedFile) -> FileContents:
         if file.record.problem:
             return FileContents(file.name, file.record, ())
-        doc = Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name)
-        return FileContents(file.name, replace(file.record, documents=1), (doc,))
+        return FileContents(
+            file.name,
+            replace(file.record, documents=1),
+            (Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name),),
+        )
 
     def _read_files(self, files: Iterable[ScannedFile]) -> Iterator[FileContents]:
         from telerank.corpus.readers.files.processes import FileProcesses
 
         requested, kept = tee(files)
         with FileProcesses(self.limits, self.processes) as processes:
-            for file, answer in zip(kept, processes.read(map(self._request, requested)), strict=True):
+            settings = {"encoding": self.encoding, "words": self.words}
+            requests = (
+                None if file.record.problem else {"path": str(file.path), **settings} for file in requested
+            )
+            for file, answer in zip(kept, processes.read(requests), strict=True):
                 yield _contents(file, answer)
-
-    def _request(self, file: ScannedFile) -> dict[str, Any] | None:
-        if file.record.problem:
-            return None
-        return {"path": str(file.path), "encoding": self.encoding, "words": self.words}
 
 
 def list_files(folder: Path) -> Iterator[Path]:
