@@ -22,14 +22,6 @@ from telerank.experiments.schema import merge
 from telerank.experiments.trained import is_training_run, model_of
 from telerank.show.tables import Cell, Table, show_interval
 from telerank.training.log import LossCurves, draw_losses, read_losses
-from telerank.training.reranker.plan import (
-    Variant,
-    combine,
-    format_mean,
-    plot_sizes,
-    short_names,
-    show_setting,
-)
 from telerank.training.settings import set_dotted
 from telerank.training.trained import LOG
 from telerank.trec import read_run
@@ -37,6 +29,7 @@ from telerank.types import Progress
 
 if TYPE_CHECKING:
     from telerank.training.reranker.config import RerankerTraining
+    from telerank.training.reranker.plan import Variant
 
 PACE = "batches/s"
 """The column of published values of updates a second."""
@@ -108,6 +101,8 @@ class GridAnalysis(_OfSystem):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Train each combination with the first seed; measure the test of that with the least dev loss."""
+        from telerank.training.reranker.plan import combine, show_setting
+
         if self.system not in bench.systems:
             raise Unavailable(f"it needs {self.system}")
         combinations, tried = combine(self.settings), []
@@ -132,6 +127,8 @@ class GridAnalysis(_OfSystem):
         )
 
     def _best_table(self, tried: list[TriedSettings]) -> Table:
+        from telerank.training.reranker.plan import short_names, show_setting
+
         rows = [
             (*map(show_setting, each.variant.values.values()), each.dev_loss, each.update)
             for each in tried[: self.shown]
@@ -142,6 +139,8 @@ class GridAnalysis(_OfSystem):
 
     def _values_table(self, tried: list[TriedSettings]) -> Table:
         """For each value of a setting the mean and the least dev loss of its combinations."""
+        from telerank.training.reranker.plan import short_names, show_setting
+
         rows = []
         for short, (name, values) in zip(short_names(self.settings), self.settings.items(), strict=True):
             for value in values:
@@ -165,6 +164,8 @@ class SizesAnalysis(_OfSystem):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Train the model of the system with each number of pairs and each seed; measure what it re-ranks."""
+        from telerank.training.reranker.plan import format_mean, plot_sizes
+
         values: dict[int, list[float]] = {}
         for pairs in self.pairs:
             runs = bench.runner.rerank_changed(self.system, merge(self.changes, {"data": {"pairs": pairs}}))
