@@ -1,16 +1,13 @@
-"""Collections by the ids of ``ir_datasets`` (an extra): ``beir/scifact/test``, ``msmarco-passage/dev/small``.
+"""The formats of collections, opening one in any of them, and the collection in the package.
 
-An id with qrels is one split, named by the end of the id (``test``). An id without qrels has a split for each
-id below it that has the same documents and qrels or queries (``beir/scifact`` has ``train`` and ``test``,
+Of the ids of ``ir_datasets`` (an extra), such as ``beir/scifact/test`` and ``msmarco-passage/dev/small``, an
+id with qrels is one split, named by the end of the id (``test``). An id without qrels has a split for each id
+below it that has the same documents and qrels or queries (``beir/scifact`` has ``train`` and ``test``,
 ``msmarco-passage`` has ``dev/small``). ``ir_datasets`` downloads files when their first record is read, and
 reports it. Scored documents are the pool ``SPLIT/scoreddocs``.
 
 Source and licence are those stated by ``ir_datasets`` for each id (MacAvaney et al., Simplified Data
 Wrangling with ir_datasets, SIGIR 2021).
-
-The formats that telerank reads, and opening a collection in any of them.
-
-The collection that is installed with telerank, for trying things out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Lengths of texts in tokens: their quantiles, their histograms, and the bins of a cross-encoder's inputs.
-
-Where known relevant text stands in documents, in words or tokens, and finding it by aligned passages.
+"""Lengths of texts in tokens, and where known relevant text stands in them, in words or tokens.
 
 MS MARCO's document ranking was made of its passage ranking: a document is relevant to a query if it had a
 relevant passage of the query when both were collected. Which one, and where, its files do not say. Here each

@@ -1,4 +1,5 @@
-"""Long documents out of question-answering sets: the paragraphs of an article, joined.
+"""Articles of question-answering sets: long documents of their paragraphs, and parts with whole articles.
+articles.
 
 SQuAD-style sets ask about paragraphs and know where the answer stands. Joined to its article, a paragraph is
 a part of a long document whose relevant text is known to the character: which segment a model should choose
@@ -13,11 +14,9 @@ is known, too.
   out.
 - Questions are dealt into folds by article, so that no article is asked about in two.
 
-Parts of question-answering sets with whole articles in them: train, dev, test.
-
-The part of an article depends on its title and a seed alone, so an article that several sets have is in the
-same part of all of them: XQuAD and SQuAD share articles, questions and paragraphs.
-"""
+In train, dev and test the part of an article depends on its title and a seed alone, so an article that
+several sets have is in the same part of all of them: XQuAD and SQuAD share articles, questions and
+paragraphs."""
 
 from __future__ import annotations
 

@@ -9,11 +9,10 @@ The folder is an extended BEIR folder::
 
 The same sets and settings give the same bytes.
 
-How negatives of questions are found: documents that do not contain the answer.
-
-All three (Karpukhin et al. 2020, as in the Piaf report) exclude the question's positives and every document
-that contains the words of one of its answers in a row; in a split by paragraph
-(:func:`.questions.split_by_paragraph`), also documents of other parts.
+Negatives of questions are documents that do not contain the answer. All three ways to find them (Karpukhin et
+al. 2020, as in the Piaf report) exclude the question's positives and every document that contains the words
+of one of its answers in a row; in a split by paragraph (:func:`.questions.split_by_paragraph`), also
+documents of other parts.
 
 ``random``
     Documents drawn without replacement from the positives of other questions.

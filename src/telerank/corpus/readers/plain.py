@@ -1,4 +1,6 @@
-r"""JSON documents: an object a line, or in ``.json`` files an array of objects, as Anserini's JsonCollection.
+r"""Plain files: documents as JSON, CSV or TSV, passages, and topics and qrels without documents.
+
+JSON documents are an object a line, or in ``.json`` files an array of objects, as Anserini's JsonCollection.
 
 ====================================================  =========================================
 ``docno``, ``_id``, ``id``, ``doc_id``, ``docid``     the docno, a string or a whole number
