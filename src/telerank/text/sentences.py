@@ -2,7 +2,8 @@
 
 Sentences may end at ``. ! ? …`` and at line ends; :func:`ends_sentence` decides about each mark, by lists of
 abbreviations and of words that begin sentences. Abbreviations have no final stop. Those in lower case match
-in any case, others as written."""
+in any case, others as written.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Articles of question-answering sets: long documents of their paragraphs, and parts with whole articles.
-articles.
 
 SQuAD-style sets ask about paragraphs and know where the answer stands. Joined to its article, a paragraph is
 a part of a long document whose relevant text is known to the character: which segment a model should choose
@@ -16,7 +15,8 @@ is known, too.
 
 In train, dev and test the part of an article depends on its title and a seed alone, so an article that
 several sets have is in the same part of all of them: XQuAD and SQuAD share articles, questions and
-paragraphs."""
+paragraphs.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 ``python -m telerank.corpus.readers.files.processes`` is such a process. It is ended, and started anew, if a
 file takes too long or makes it crash. Requests and answers are lines of JSON through pipes, which, unlike
 pickled objects, cannot run anything in the process that asks. There the text of a file is cut into passages,
-too, between paragraphs and sentences, and at headings."""
+too, between paragraphs and sentences, and at headings.
+"""
 
 from __future__ import annotations
 
