@@ -40,6 +40,7 @@ from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.show.tables import Cell, Table, render_markdown
+from telerank.types import Doc
 
 MODEL = "synthetic"
 CLUSTERS, SHARD, THRESHOLD = 2000, 65_536, 20
@@ -103,7 +104,7 @@ def write_vectors(
 ) -> Vectors:
     with VectorWriter(folder, manifest) as writer:
         for docnos, vectors in blocks:
-            writer.add(docnos, (), vectors)
+            writer.add([Doc(docno, "") for docno in docnos], vectors)
     return Vectors(folder)
 
 

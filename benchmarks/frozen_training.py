@@ -33,17 +33,15 @@ from training_rounds import FIRST, LATER, TUNED, Rounds, Timings, labelled, meas
 
 from telerank.corpus.formats import open_collection
 from telerank.inspect.drawn_pairs import CandidateLists
-from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.loading import locate, quiet, read_tokenizer
 from telerank.models.pairs.pair import batch_of
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import Reranker, fresh_reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Table, render_markdown
-from telerank.training.features.filling import FrozenEncoder
-from telerank.training.features.store import FeatureStore
+from telerank.training.features.store import FeatureStore, FrozenEncoder
 from telerank.training.reranker.config import RerankerOptimisation
-from telerank.training.reranker.pair_logits import cut_batches
+from telerank.training.reranker.scoring import batch_pairs_of
 
 TARGETS = {FIRST: 1.5, LATER: 15.0}  # times the batches per second of fine-tuning
 WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072
@@ -78,14 +76,14 @@ def lengths(reranker: Reranker, pairs: Sequence[TextPair], size: int) -> tuple[f
     padded = 0
     for first in range(0, len(counts), size):
         batch = counts[first : first + size]
-        for rows in cut_batches(batch, RerankerOptimisation().tokens, torch.device("cpu")):
-            padded += len(rows) * max(batch[row] for row in rows)
+        batching = batch_pairs_of(torch.device("cpu"), 512, RerankerOptimisation().tokens)
+        padded += sum(len(rows) * width for rows, width in batching.cut(np.array(batch)))
     return sum(counts) / len(counts), padded / len(counts)
 
 
 def deviation(frozen: Reranker, pairs: Sequence[TextPair], folder: Path) -> float:
     """The largest difference of stored features and their logits to computed ones; relative above 1."""
-    fingerprint = encoder_fingerprint(frozen)
+    fingerprint = frozen.encoder_fingerprint
     encoder = FrozenEncoder(frozen.model, frozen.texts, fingerprint)
     store = FeatureStore(folder, fingerprint, encoder.width)
     size = store.estimate(pairs, encoder)

@@ -39,8 +39,7 @@ from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
-from telerank.segments.aggregate import Aggregate
-from telerank.segments.settings import named_segments
+from telerank.segments.settings import Aggregate, named_segments
 from telerank.segments.stage import SegmentReranker
 from telerank.show.tables import Cell, Table, render_markdown
 from telerank.types import Doc, Query, Ranking

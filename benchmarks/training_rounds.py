@@ -23,16 +23,14 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from telerank.errors import CollectionError, ModelError
 from telerank.inspect.drawn_pairs import CandidateLists, draw_by_class
-from telerank.models.fingerprints import encoder_fingerprint
 from telerank.models.precision import train_plainly
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.show.tables import Cell, Table
-from telerank.training.features.filling import FrozenEncoder
-from telerank.training.features.store import FeatureStore
-from telerank.training.loop import build_optimiser
+from telerank.training.features.store import FeatureStore, FrozenEncoder
+from telerank.training.optimisation import build_optimiser
 from telerank.training.reranker.config import RerankerOptimisation
-from telerank.training.reranker.pair_logits import compute_logits
+from telerank.training.reranker.scoring import PairBatches
 from telerank.types import Progress, silent
 
 TUNED, FIRST, LATER = "fine-tuned", "frozen, first epoch", "frozen, later epochs"
@@ -103,7 +101,7 @@ def measure_rounds(
     """
     if len(pairs) < plan.pairs:
         raise ModelError(f"{plan.number} rounds and one before need {plan.pairs} pairs, got {len(pairs)}")
-    fingerprint = encoder_fingerprint(frozen)
+    fingerprint = frozen.encoder_fingerprint
     encoder = FrozenEncoder(frozen.model, frozen.texts, fingerprint, frozen.shape.language)
     store = FeatureStore(folder, fingerprint, encoder.width)
     if len(store.missing(pairs[: plan.pairs])) < plan.pairs:
@@ -226,7 +224,8 @@ class Track:
         for batch in batches[: plan.tuned]:
             tokens = make_pairs(self.tuned, [pairs[row] for row in batch.tolist()])
             with self.watch(TUNED):
-                self.tuner.gradients(compute_logits(self.tuned, tokens, DEFAULTS.tokens), labels[batch])
+                logits = PairBatches.of(self.tuned, tokens, DEFAULTS.tokens).logits(self.tuned)
+                self.tuner.gradients(logits, labels[batch])
                 self.tuner.update()
         with self.watch(FIRST):
             self.store.fill(pairs, self.encoder)

@@ -194,9 +194,11 @@ def reach(mutants: list[Mutant], target: Path, processes: int) -> None:
         subprocess.run([*command, "--dist", "worksteal"], cwd=ROOT, env=environment, check=False)
         rows = [row.split("\t") for row in (folder / "notes").read_text(encoding="utf-8").splitlines()]
     seconds = {test: float(value) for kind, test, value in rows if kind == "passed"}
-    for kind, test, _ in rows:
-        if kind == "failed":
-            seconds.pop(test, None)
+    failed = {test for kind, test, _ in rows if kind == "failed"}
+    seconds = {test: value for test, value in seconds.items() if test not in failed}
+    print(
+        f"{len(seconds):,} tests passed; {len(failed)} failed and are left out: {', '.join(sorted(failed))}"
+    )
     of_file = defaultdict(set)
     for test in seconds:
         of_file[test.split("::")[0]].add(test)

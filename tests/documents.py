@@ -1,4 +1,4 @@
-"""Run the code of the documents as a reader runs it; ``python tests/documents.py`` renews the shown output.
+"""Run the code of the documents in the order of a page; ``python tests/documents.py`` renews the shown output.
 
 A ``console`` block holds commands after ``$`` and what they print on a terminal of 80 columns. A ``text`` block
 directly after a ``python`` block is what that block prints. The blocks of a document run in one folder, in their order.

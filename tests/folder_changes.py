@@ -17,8 +17,8 @@ from accidents import Change, serve
 from small_stored import WIDTH, TableEncoder
 from small_vectors import Letters, docs
 from telerank.corpus.collection import Collection
-from telerank.corpus.convert import convert
 from telerank.corpus.derived.ranking_set import RankingSetSettings, make_ranking_set, write_ranking_set
+from telerank.corpus.writing import convert
 from telerank.dense.encode import Encoding, encode_documents
 from telerank.dense.retriever import build_approximate
 from telerank.dense.vectors import Vectors
@@ -27,12 +27,12 @@ from telerank.experiments.comparison import JudgedQueries
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import DataSpec, Experiment
-from telerank.pipelines.lazy_run import LazyRun
+from telerank.pipelines.run_files import LazyRun
 from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.checkpoint import CheckpointState, sweep_output, write_checkpoint, write_model
-from telerank.training.examples.triples import stored_docs
+from telerank.training.examples.reading import stored_docs
 from telerank.training.features.store import FeatureStore
 from telerank.types import Query, Ranking
 from telerank.verbs.index import index, update_index

@@ -23,13 +23,13 @@ LOADED = (
     "telerank.cli.main",
     "telerank.cli.encode",
     "telerank.verbs.encode",
-    "telerank.cli.runs.rerank",
+    "telerank.cli.runs.fuse",
     "telerank.verbs.rerank",
     "telerank.training.bi_encoder.train",
     "telerank.training.reranker.train",
     "telerank.training.reader.train",
     "telerank.training.log",
-    "telerank.training.segments.report",
+    "telerank.training.reranker.iteration_results",
 )
 SECONDS = 540  # after which a process that still waits for another is ended
 

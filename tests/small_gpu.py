@@ -18,14 +18,14 @@ class Gpu:
         self.batches: list[PairBatch] = []
         self.room, self.refused = room, 0
 
-    def __call__(self, computable, _setting, _samples):
+    def __call__(self, model, _setting, _samples):
         def compute(batch: PairBatch) -> torch.Tensor:
             if self.room is not None and batch.input_ids.numel() > self.room:
                 self.refused += 1
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
             self.batches.append(batch)
             with torch.inference_mode():
-                return computable.model(batch)
+                return model.network(batch)
 
         return compute
 

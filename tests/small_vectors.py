@@ -42,7 +42,7 @@ def write_vectors(
     """Written with a shard for each block of docnos and vectors."""
     with VectorWriter(folder, manifest) as writer:
         for docnos, vectors in blocks:
-            writer.add(docnos, (), vectors)
+            writer.add([Doc(docno, "") for docno in docnos], vectors)
     return Vectors(folder)
 
 

@@ -19,7 +19,7 @@ from small_stored import WIDTH
 from small_vectors import Letters
 from telerank.corpus.docstore import Docstore
 from telerank.corpus.formats import open_collection
-from telerank.dense.retriever import ApproximateRetriever
+from telerank.dense.retriever import DenseRetriever
 from telerank.dense.vectors import Vectors
 from telerank.retrieval.folder_update import read_record
 from telerank.training.checkpoint import list_checkpoints, read_state
@@ -41,7 +41,7 @@ def read_vectors(folder: Path) -> object:
 
 
 def read_approximate(folder: Path) -> object:
-    retriever = ApproximateRetriever(Vectors(folder / "v"), Letters())
+    retriever = DenseRetriever(Vectors(folder / "v"), Letters(), approximate="hnsw")
     assert retriever.search("old")
     return retriever.report.parameters
 

@@ -60,7 +60,7 @@ def test_the_list_of_laws_is_complete_and_they_need_neighbours():
 def test_a_tolerance_forgives_small_differences():
     noisy = Broken("noisy")
     with pytest.raises(AssertionError, match="is_deterministic"):
-        testing.is_deterministic(Trial(noisy, tuple(map(Ranking, QUERIES))))
+        Trial(noisy, tuple(map(Ranking, QUERIES))).check(testing.is_deterministic)
     check_stage(noisy, QUERIES, tolerance=1e-3)
 
 
@@ -177,7 +177,7 @@ def test_a_fault_is_named_by_its_law(fault):
     law = BREACHES[fault]
     said = re.escape(f"breaks the law {law.__name__}: {law.__doc__}")
     with pytest.raises(AssertionError, match=said):
-        law(Trial(Broken(fault), tuple(map(Ranking, QUERIES))))
+        Trial(Broken(fault), tuple(map(Ranking, QUERIES))).check(law)
     with pytest.raises(AssertionError, match="breaks the law"):
         check_stage(Broken(fault), QUERIES)
 
@@ -232,4 +232,4 @@ class Regrouping(Holding):
 )
 def test_stages_that_are_no_values_are_named(stage, law, detail):
     with pytest.raises(AssertionError, match=f"(?s)breaks the law {law.__name__}.*{detail}"):
-        law(Trial(stage, tuple(map(Ranking, QUERIES))))
+        Trial(stage, tuple(map(Ranking, QUERIES))).check(law)

@@ -7,16 +7,14 @@ import subprocess
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import ClassVar
 from zlib import crc32
 
 import pytest
 
 from telerank.drafts import draft_folder, open_draft, replace_file, replace_folder, sweep, sweep_drafts
 from telerank.errors import IndexDamaged, IndexFault
-from telerank.stored import Manifest, StoredFile, check_files, parse_entries, record_files, verify_files
+from telerank.stored import Manifest, StoredFile, check_files, record_files, verify_files
 
 
 @pytest.fixture
@@ -81,7 +79,6 @@ class Box(Manifest):
     shards: tuple[Shard, ...]
     kind: str = "box"
     format: int = 1
-    parsers: ClassVar = {"shards": partial(parse_entries, Shard)}
 
 
 @pytest.fixture

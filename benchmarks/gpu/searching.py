@@ -12,6 +12,7 @@ from telerank.dense.encode import VectorWriter
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.torch_search import DeviceVectors
 from telerank.dense.vectors import Encoded, Vectors
+from telerank.types import Doc
 
 from .inputs import Inputs
 from .measuring import Amount, Probe
@@ -72,6 +73,6 @@ def drawn_vectors(inputs: Inputs, rows: int) -> Vectors:
             size = min(SHARD, rows - begin)
             block = draw.standard_normal((size, WIDTH), np.float32) * spectrum
             block /= np.linalg.norm(block, axis=1, keepdims=True)
-            writer.add([f"d{begin + row}" for row in range(size)], (), block)
+            writer.add([Doc(f"d{begin + row}", "") for row in range(size)], block)
     print(f"  {rows:,} vectors drawn and written in {time.perf_counter() - began:.0f} s", flush=True)
     return Vectors(folder)

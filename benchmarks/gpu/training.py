@@ -15,19 +15,18 @@ from telerank.models.rerankers.kinds import find_kind
 from telerank.models.rerankers.reranker import Shape as RerankerShape
 from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.reranking.texts import TextPair, make_pairs
-from telerank.training.bi_encoder.batches import Batches
 from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.bi_encoder.task import BiEncoderTask
-from telerank.training.bi_encoder.train import start_model
+from telerank.training.bi_encoder.dev import Batches
+from telerank.training.bi_encoder.train import BiEncoderTask, start_model
 from telerank.training.examples.groups import Group
 from telerank.training.log import Record
 from telerank.training.parallel import Processes
 from telerank.training.reranker.config import RerankerTraining
-from telerank.training.reranker.stored_logits import Stored
+from telerank.training.reranker.job import RerankerJob, start_reranker
+from telerank.training.reranker.scoring import Stored
 from telerank.training.reranker.task import RerankerTask
-from telerank.training.reranker.train import RerankerJob, start_reranker
-from telerank.training.task import MakeTask, TrainingDevice
-from telerank.training.training import choose_precision, train
+from telerank.training.task import TrainingDevice, choose_precision
+from telerank.training.training import train
 
 from .inputs import BASE, MINILM, Inputs
 from .measuring import Amount, Probe
@@ -105,7 +104,7 @@ class Phases:
             self.current = None
 
 
-def update(inputs: Inputs, probe: Probe, config: Any, make_task: MakeTask) -> int:
+def update(inputs: Inputs, probe: Probe, config: Any, make_task: Callable[..., Any]) -> int:
     """Measure updates, and return how many were timed."""
     each, timed = (1, 2) if inputs.small else (10, 40)
     phases = Phases(probe, each, timed)

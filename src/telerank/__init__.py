@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# The public names, imported when they are first used, so that ``import telerank`` stays light.
 _MODULES = {
     "corpus.formats": "collection piaf",
     "evaluation.own_measures": "measure",
@@ -84,7 +85,6 @@ _MODULES = {
     "verbs.train": "train",
     "verbs.tune": "tune",
 }
-"""The public names, imported when they are first used, so that ``import telerank`` stays light."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605

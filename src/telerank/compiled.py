@@ -63,8 +63,8 @@ class ColdStart:
         return self._left >= 0
 
 
+# Of this process.
 cold_start = ColdStart()
-"""Of this process."""
 
 
 def start_warm() -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, BinaryIO
 
+# Ending of the name of what is being written.
 DRAFT = ".writing"
-"""Ending of the name of what is being written."""
 _REPLACED = f".old{DRAFT}"
 
 
@@ -157,15 +157,12 @@ def replace_folder(path: Path, draft: Path, *, exchange: bool = True) -> None:
 def _exchange(first: Path, second: Path) -> bool:
     """Let two folders change names in one step; False if the system or the file system cannot do that."""
     names, here = (os.fsencode(first), os.fsencode(second)), -100  # AT_FDCWD
-    try:
+    with suppress(AttributeError, TypeError, OSError):  # no such function, no such library
         system = ctypes.CDLL(None)
         if sys.platform == "darwin":
-            status = system.renamex_np(*names, 2)  # RENAME_SWAP
-        else:
-            status = system.renameat2(here, names[0], here, names[1], 2)  # RENAME_EXCHANGE
-    except (AttributeError, TypeError, OSError):  # no such function, no such library
-        return False
-    return bool(status == 0)
+            return bool(system.renamex_np(*names, 2) == 0)  # RENAME_SWAP
+        return bool(system.renameat2(here, names[0], here, names[1], 2) == 0)  # RENAME_EXCHANGE
+    return False
 
 
 def cached_folder(kind: str, key: str, make: Callable[[Path], None]) -> Path:
@@ -189,13 +186,11 @@ def cached_folder(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 def _kind_folder(kind: str, key: str) -> Path:
     """The folder of a kind: in the user's cache, or in a temporary one if nothing can be written there."""
-    try:
+    with suppress(OSError, RuntimeError):  # there is no home
         kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telerank" / kind
         kept.mkdir(parents=True, exist_ok=True)
         if (kept / key).is_dir() or os.access(kept, os.W_OK):
             return kept
-    except (OSError, RuntimeError):  # there is no home
-        pass
     return Path(_temporary_folder(kind, gettempdir()).name)
 
 

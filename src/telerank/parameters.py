@@ -19,8 +19,8 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 from annotated_types import Ge, Le
 
 F = TypeVar("F")
+# The default of a parameter that must be given.
 REQUIRED: Any = inspect.Parameter.empty
-"""The default of a parameter that must be given."""
 
 
 @dataclass(frozen=True)

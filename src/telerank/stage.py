@@ -33,8 +33,8 @@ from telerank.types import Explanation, Phrase, Query, Ranking
 if TYPE_CHECKING:
     from telerank.show.notebook import Box
 
+# How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``.
 CHAIN, SUM, PRODUCT, CALL = range(4)
-"""How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``."""
 
 
 class Stage(ABC):
@@ -100,9 +100,9 @@ class Stage(ABC):
     @property
     def text(self) -> str:
         """The text of the stage in a pipeline; in angle brackets if it cannot be read back."""
-        names = getattr(self, "__dataclass_fields__", ())  # a stage that is no dataclass breaks a law
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"<{type(self).__qualname__}({values})>"
+        # a stage that is no dataclass breaks a law
+        values = (f"{name}={getattr(self, name)!r}" for name in getattr(self, "__dataclass_fields__", ()))
+        return f"<{type(self).__qualname__}({', '.join(values)})>"
 
     @property
     def binding(self) -> int:
@@ -124,7 +124,7 @@ class Stage(ABC):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What a reader must know of what this stage has done so far, such as texts that it cut.
+        """Notes on what this stage has done so far, such as texts that it cut.
 
         Stages that it is made of have their own.
         """
@@ -301,7 +301,10 @@ class Weighted(Stage):
             raise ArgumentError(f"a weight must be a finite number, got {self.weight!r}")
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return (_scale(ranking, self.weight) for ranking in self.stage(stream))
+        for ranking in self.stage(stream):
+            with np.errstate(over="ignore"):  # a score that is too large becomes infinite: Ranking refuses it
+                scores = ranking.scores * self.weight
+            yield Ranking.ranked(ranking.query, ranking.docnos, scores)
 
     def after(self, first: Stage) -> Stage:
         return Weighted(self.stage.after(first), self.weight)
@@ -326,7 +329,7 @@ class Sum(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         copies = itertools.tee(stream, len(self.stages))
         streams = [stage(copy) for stage, copy in zip(self.stages, copies, strict=True)]
-        return (_add(rankings) for rankings in zip(*streams, strict=True))
+        return map(_add, zip(*streams, strict=True))
 
     def after(self, first: Stage) -> Stage:
         return Sum(tuple(stage.after(first) for stage in self.stages))
@@ -425,11 +428,6 @@ def _are_stages(value: object) -> bool:
 
 def _flatten(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:
     return stage.stages if isinstance(stage, kind) else (stage,)
-
-
-def _scale(ranking: Ranking, weight: float) -> Ranking:
-    with np.errstate(over="ignore"):  # a score that is too large becomes infinite, which Ranking refuses
-        return Ranking.ranked(ranking.query, ranking.docnos, ranking.scores * weight)
 
 
 def _explain_part(stage: Stage, query: Query, docno: str) -> Explanation | None:

@@ -10,21 +10,22 @@ import hashlib
 import json
 import platform
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
 from types import UnionType
-from typing import IO, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from telerank.drafts import DRAFT, replace_file, sync_file, sync_folder
-from telerank.errors import IndexDamaged, IndexFault
+from telerank.errors import IndexDamaged, IndexFault, IndexLocked
 from telerank.types import Progress, silent
 
 MANIFEST = "manifest.json"
@@ -34,7 +35,7 @@ _CHUNK = 1 << 20
 _MOST, _SHOWN = 1 << 63, 60  # of a count; of the characters of a value in a message
 _PACKAGES = ("telerank", "numpy", "numba", "ir-measures", "scipy", "PyStemmer")
 _OF_EXTRAS = ("torch", "transformers", "faiss-cpu", "openvino", "onnxruntime")
-Entry = TypeVar("Entry")
+T = TypeVar("T")
 _LOCK = Lock()
 
 
@@ -68,8 +69,8 @@ class StoredFile:
             raise IndexDamaged(f"{path}: damaged (its checksum differs)")
 
 
+# Files of a folder by name.
 StoredFiles = Mapping[str, StoredFile]
-"""Files of a folder by name."""
 
 
 class FolderReader:
@@ -107,16 +108,6 @@ def record_files(folder: Path) -> dict[str, StoredFile]:
     return files
 
 
-def parse_files(record: Mapping[str, Mapping[str, int]]) -> dict[str, StoredFile]:
-    """The files that a manifest's JSON names."""
-    return {name: StoredFile(**fields) for name, fields in record.items()}
-
-
-def parse_entries(entry: Callable[..., Entry], records: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
-    """The shards or segments that a manifest's JSON names, each with its ``files``."""
-    return tuple(entry(**{**record, "files": parse_files(record["files"])}) for record in records)
-
-
 def check_files(folder: Path, files: StoredFiles) -> None:
     """Call :meth:`StoredFile.check` for each file."""
     for name, file in files.items():
@@ -141,13 +132,12 @@ def verify_files(folder: Path, files: StoredFiles, label: str, progress: Progres
 class Manifest:
     """A frozen dataclass that is kept as ``manifest.json``, with the checksum of its fields.
 
-    ``format`` and ``kind``, if it is not None (an index), are fields, too; ``parsers`` make others from their
-    JSON.
+    Its fields are texts, counts, and records, tuples and mappings of them: their types say how JSON is read.
+    ``format`` and ``kind``, if it is not None (an index), are fields, too.
     """
 
     kind: str | None = None
     format: int
-    parsers: ClassVar[Mapping[str, Callable[[Any], object]]]
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -166,10 +156,7 @@ class Manifest:
             intact = record.pop("crc32") == compute_checksum(record)
             actual = (record.get("kind"), record["format"])
             if intact and actual == (cls.kind, cls.format):
-                manifest = cls(
-                    **{**record, **{name: parse(record[name]) for name, parse in cls.parsers.items()}}
-                )
-                _check_types(manifest)
+                manifest: Self = _build(MANIFEST, cls, record)
                 return manifest
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
@@ -181,6 +168,23 @@ class Manifest:
             raise IndexFault(f"{path}: expected {expected}, got {kind}")
         raise IndexFault(f"{path}: format {actual[1]}, this version reads format {cls.format}")
 
+    @classmethod
+    def open(cls, folder: Path, open_parts: Callable[[Self], T]) -> tuple[Self, T]:
+        """The manifest and what ``open_parts`` opens of it, again if a writer replaces them meanwhile.
+
+        Raises as :meth:`read`, and what ``open_parts`` raises of a manifest that stays.
+        """
+        while True:
+            manifest = cls.read(folder)
+            try:
+                parts = open_parts(manifest)
+            except Exception:  # damaged bytes may raise anything
+                if cls.read(folder) == manifest:
+                    raise
+            else:
+                if cls.read(folder) == manifest:
+                    return manifest, parts
+
     def write(self, folder: Path) -> None:
         """Replace the manifest; the files that it names must be durable."""
         record = asdict(self)  # type: ignore[call-overload]
@@ -188,29 +192,47 @@ class Manifest:
         replace_file(folder / MANIFEST, text.encode())
 
 
-def _check_types(record: object) -> None:
-    """Raise TypeError if a field of a dataclass has a value of another type; numbers are counts."""
-    kinds = get_type_hints(type(record))
-    for name in (field.name for field in fields(record)):  # type: ignore[arg-type]
-        if not _fits(getattr(record, name), kinds[name]):
-            raise TypeError(f"{name}: {str(getattr(record, name))[:_SHOWN]!r}")
+_field_kinds = cache(get_type_hints)
 
 
-def _fits(value: object, kind: Any) -> bool:
+def _build(name: str, kind: Any, value: Any) -> Any:
+    """The value of a field from its JSON; raises TypeError, or another error, if it is not of that type."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
-    if origin in (Union, UnionType):
-        return any(_fits(value, choice) for choice in arguments)
     if origin is Any:
-        return True
-    if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
-        return False
-    if is_dataclass(value):
-        _check_types(value)
+        return value
+    if origin in (Union, UnionType):
+        origin = type(value) if type(value) in arguments else arguments[0]
+    if is_dataclass(origin):
+        kinds = _field_kinds(kind)
+        return kind(**{field: _build(field, kinds[field], inner) for field, inner in value.items()})
+    if origin is tuple:
+        return tuple(_build(name, arguments[0], inner) for inner in value)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+    if not isinstance(value, origin) or (isinstance(value, int) and not (is_count or origin is bool)):
+        raise TypeError(f"{name}: {str(value)[:_SHOWN]!r}")
     if isinstance(value, Mapping):
-        return all(_fits(inner, arguments[1]) for inner in value.values())
-    if isinstance(value, tuple | list):
-        return all(_fits(inner, arguments[0]) for inner in value)
-    return not isinstance(value, int) or 0 <= value < _MOST
+        return {key: _build(name, arguments[1], inner) for key, inner in value.items()}
+    return value
+
+
+@contextmanager
+def becoming_writer(folder: Path, busy: str, release: Callable[[], None]) -> Iterator[None]:
+    """Take the lock of a folder and prepare it in the block; if that fails, ``release`` is called.
+
+    Raises IndexLocked, whose message is ``busy``, if another process has the lock, IndexFault if the folder
+    cannot be written to.
+    """
+    from filelock import Timeout  # what only searches needs no locks
+
+    try:
+        yield
+    except BaseException as error:
+        release()
+        if isinstance(error, Timeout):
+            raise IndexLocked(f"{folder}: {busy}") from None
+        if isinstance(error, OSError):
+            raise IndexFault(f"{folder}: cannot be written to: {error}") from error
+        raise
 
 
 def file_checksum(file: Path) -> str:

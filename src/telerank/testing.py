@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,6 +28,9 @@ from telerank.types import Explanation, Query, Ranking
 
 _LOOK_AHEAD = 10_000  # rankings that a stage may read before its first answer: a batch, not the stream
 _EXPLAINED = 5  # documents explained for each query
+
+
+Law: TypeAlias = "Callable[[Trial], None]"
 
 
 @dataclass(frozen=True)
@@ -52,25 +55,15 @@ class Trial:
             difference = f"{detail + ': ' if detail else ''}{actual!r}, not {other!r}"
             _hold(_alike(actual, other, self.tolerance), difference)
 
-
-Law: TypeAlias = Callable[[Trial], None]
-LAWS: list[Law] = []
-"""All laws; each raises AssertionError if a stage breaks it."""
-
-
-def _law(check: Law) -> Law:
-    @functools.wraps(check)
-    def law(trial: Trial) -> None:
+    def check(self, law: Law) -> None:
+        """Raise AssertionError, which names the law, if the stage breaks it."""
         try:
-            check(trial)
+            law(self)
         except AssertionError as broken:
             detail = f" ({broken})" if str(broken) else ""
             raise AssertionError(
-                f"{trial.stage!r} breaks the law {check.__name__}: {check.__doc__}{detail}"
+                f"{self.stage!r} breaks the law {law.__name__}: {law.__doc__}{detail}"
             ) from broken
-
-    LAWS.append(law)
-    return law
 
 
 def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: float = 0.0) -> None:
@@ -86,33 +79,26 @@ def check_stage(stage: Stage, inputs: Sequence[Query | Ranking], *, tolerance: f
     if len(inputs) < 2:
         raise ValueError(f"the laws need at least two queries, got {len(inputs)}")
     rankings = tuple(Ranking(one) if isinstance(one, Query) else one for one in inputs)
-    trial = Trial(stage, rankings, tolerance)
     for law in LAWS:
-        law(trial)
+        Trial(stage, rankings, tolerance).check(law)
 
 
-@_law
 def keeps_the_queries(trial: Trial) -> None:
     """There is one output ranking for each input ranking, with the same query, in the same order."""
-    queries = [ranking.query for ranking in trial.inputs]
-    _hold([ranking.query for ranking in trial.outputs()] == queries)
+    _hold([ranking.query for ranking in trial.outputs()] == [ranking.query for ranking in trial.inputs])
 
 
-@_law
 def answers_nothing_with_nothing(trial: Trial) -> None:
     """An empty stream gives an empty stream."""
     _hold(list(trial.stage(())) == [])
 
 
-@_law
 def answers_an_empty_query(trial: Trial) -> None:
     """A query without text is answered like any other, perhaps with no documents."""
     empty = Ranking(Query("empty", ""))
-    answers = list(trial.stage((empty,)))
-    _hold([ranking.query for ranking in answers] == [empty.query])
+    _hold([ranking.query for ranking in trial.stage((empty,))] == [empty.query])
 
 
-@_law
 def is_lazy(trial: Trial) -> None:
     """Nothing is read before the first answer is requested, and an endless stream is answered."""
     pulled = 0
@@ -130,13 +116,11 @@ def is_lazy(trial: Trial) -> None:
     _hold(next(answers).query.qid == f"{trial.inputs[0].query.qid}-1")
 
 
-@_law
 def reads_its_input_once(trial: Trial) -> None:
     """An iterator, which can be read only once, is answered like a list."""
     trial.compare(list(trial.stage(iter(trial.inputs))), trial.outputs())
 
 
-@_law
 def leaves_its_input_alone(trial: Trial) -> None:
     """The input rankings are not changed."""
     before = copy.deepcopy(trial.inputs)
@@ -145,7 +129,6 @@ def leaves_its_input_alone(trial: Trial) -> None:
     _hold(tuple(stream) == before)
 
 
-@_law
 def answers_in_order(trial: Trial) -> None:
     """Every ranking is sorted by float64 score, then docno, both descending, without repeated docnos."""
     for ranking in trial.outputs():
@@ -155,31 +138,26 @@ def answers_in_order(trial: Trial) -> None:
             _hold(False, str(error))
 
 
-@_law
 def is_deterministic(trial: Trial) -> None:
     """The same stream has the same answers twice."""
     trial.compare(trial.outputs(), trial.outputs())
 
 
-@_law
 def cuts_to_its_beginning(trial: Trial) -> None:
     """``s % k`` answers the first ``k`` of what ``s`` answers."""
     whole = trial.outputs()
     for k in (1, 2, max(map(len, whole)) + 1):
-        cut = list((trial.stage % k)(trial.inputs))
-        trial.compare(cut, [ranking.cut(k) for ranking in whole], f"k = {k}")
+        cut = (trial.stage % k)(trial.inputs)
+        trial.compare([*cut], [ranking.cut(k) for ranking in whole], f"k = {k}")
 
 
-@_law
 def cuts_once(trial: Trial) -> None:
     """``s % a % b`` answers what ``s % min(a, b)`` answers."""
     for a, b in ((1, 3), (3, 1), (2, 2)):
-        twice = list((trial.stage % a % b)(trial.inputs))
-        once = list((trial.stage % min(a, b))(trial.inputs))
-        trial.compare(twice, once, f"a = {a}, b = {b}")
+        twice, once = trial.stage % a % b, trial.stage % min(a, b)
+        trial.compare([*twice(trial.inputs)], [*once(trial.inputs)], f"a = {a}, b = {b}")
 
 
-@_law
 def chains_in_any_grouping(trial: Trial) -> None:
     """``a >> (b >> c)`` is ``(a >> b) >> c``, and answers what ``c`` answers to ``b`` to ``a``."""
     stage, passing = trial.stage, _Passing()
@@ -188,15 +166,12 @@ def chains_in_any_grouping(trial: Trial) -> None:
     trial.compare(list(left(trial.inputs)), list(stage(trial.outputs())))
 
 
-@_law
 def takes_an_earlier_stage(trial: Trial) -> None:
     """``s.after(first)`` answers what ``first >> s`` answers."""
     first = _Passing() % 2
-    fed = list(trial.stage.after(first)(trial.inputs))
-    trial.compare(fed, list((first >> trial.stage)(trial.inputs)))
+    trial.compare([*trial.stage.after(first)(trial.inputs)], [*(first >> trial.stage)(trial.inputs)])
 
 
-@_law
 def pickles(trial: Trial) -> None:
     """A pickled copy of a stage equals it and gives the same answers."""
     copied = _pickle(trial.stage)
@@ -204,17 +179,14 @@ def pickles(trial: Trial) -> None:
     trial.compare(list(copied(trial.inputs)), trial.outputs())
 
 
-@_law
 def is_a_value(trial: Trial) -> None:
     """A stage is a frozen dataclass: equal and hashed by its fields, and its repr shows them."""
     stage, copied = trial.stage, _pickle(trial.stage)
     _hold(dataclasses.is_dataclass(stage), "it is not a dataclass")
     for name in [one.name for one in dataclasses.fields(stage)][:1]:  # type: ignore[arg-type]
-        try:
+        with suppress(dataclasses.FrozenInstanceError):
             setattr(stage, name, getattr(stage, name))
-        except dataclasses.FrozenInstanceError:
-            continue
-        _hold(False, f"its field {name} can be set")
+            _hold(False, f"its field {name} can be set")
     try:
         _hold(hash(stage) == hash(copied), "a copy has another hash")
     except TypeError as error:
@@ -222,7 +194,6 @@ def is_a_value(trial: Trial) -> None:
     _hold(repr(stage) == repr(copied), f"a copy's repr is {copied!r}")
 
 
-@_law
 def ignores_the_neighbours(trial: Trial) -> None:
     """The answer to a query does not depend on the queries before and after it."""
     among = trial.outputs()
@@ -230,7 +201,6 @@ def ignores_the_neighbours(trial: Trial) -> None:
     trial.compare(list(trial.stage(trial.inputs[::-1]))[::-1], among)
 
 
-@_law
 def explains_its_scores(trial: Trial) -> None:
     """The value of ``explain`` is the document's score."""
     for ranking in trial.outputs():
@@ -241,7 +211,6 @@ def explains_its_scores(trial: Trial) -> None:
             _hold(_close(why.value, score, trial.tolerance), detail)
 
 
-@_law
 def refuses_to_explain_unknown_documents(trial: Trial) -> None:
     """``explain`` raises KeyError for a document that does not exist."""
     try:
@@ -249,6 +218,28 @@ def refuses_to_explain_unknown_documents(trial: Trial) -> None:
     except KeyError:
         return
     _hold(False, f"it returns {why!r}")
+
+
+# All laws; each raises AssertionError if a stage breaks it.
+LAWS: tuple[Law, ...] = (
+    keeps_the_queries,
+    answers_nothing_with_nothing,
+    answers_an_empty_query,
+    is_lazy,
+    reads_its_input_once,
+    leaves_its_input_alone,
+    answers_in_order,
+    is_deterministic,
+    cuts_to_its_beginning,
+    cuts_once,
+    chains_in_any_grouping,
+    takes_an_earlier_stage,
+    pickles,
+    is_a_value,
+    ignores_the_neighbours,
+    explains_its_scores,
+    refuses_to_explain_unknown_documents,
+)
 
 
 @dataclass(frozen=True)
@@ -273,15 +264,12 @@ def _alike(actual: Ranking, expected: Ranking, tolerance: float) -> bool:
     if actual.query != expected.query or len(actual) != len(expected):
         return False
     scores = dict(expected)  # near-ties may swap ranks; the last documents may be others
-    by_rank = bool(np.allclose(actual.scores, expected.scores, rtol=tolerance, atol=tolerance))
-    return by_rank and all(
+    return bool(np.allclose(actual.scores, expected.scores, rtol=tolerance, atol=tolerance)) and all(
         _close(score, scores[docno], tolerance) for docno, score in actual if docno in scores
     )
 
 
 def _close(actual: float, expected: float, tolerance: float) -> bool:
-    if not tolerance:
-        return actual == expected
     return abs(actual - expected) <= tolerance * max(1.0, abs(expected))
 
 

@@ -6,22 +6,23 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Scores: TypeAlias = npt.NDArray[np.float64]
+# ``qrels[qid][docno] -> grade``.
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
-"""``qrels[qid][docno] -> grade``."""
+# telerank's own limits of grades: measures keep a count for each grade up to the highest.
 LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
-"""telerank's own limits of grades: measures keep a count for each grade up to the highest."""
+# What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``.
 PASSAGE = "#"
-"""What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``."""
+# Progress callback: ``(label, done, total or None)``.
 Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Progress callback: ``(label, done, total or None)``."""
+# A callback; None: bars on standard error if that is a terminal; False: nothing.
 ProgressSetting: TypeAlias = Progress | Literal[False] | None
-"""A callback; None: bars on standard error if that is a terminal; False: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,12 @@ class Doc:
         if not self.file:
             return None
         last = max(start, (len(self.text) if end is None else end) - 1)
-        first, following = (bisect_right(self.marks, n, key=_mark_start) for n in (start, last))
+        first, following = (bisect_right(self.marks, n, key=attrgetter("start")) for n in (start, last))
         if not first:
             return Location(self.file)
-        own = self.marks[first - 1 : following]
         # a note at the foot of a page may follow what continues on the next one
-        pages = [mark.page for mark in own]
-        return Location(self.file, min(pages), max(pages), own[0].heading)
+        pages = [mark.page for mark in self.marks[first - 1 : following]]
+        return Location(self.file, min(pages), max(pages), self.marks[first - 1].heading)
 
 
 def whole_docno(docno: str) -> str:
@@ -223,8 +223,7 @@ class Ranking:
             raise ValueError(f"query {qid}: a score is not a finite number")
         if len(set(docnos)) != len(docnos):
             raise ValueError(f"query {qid}: a docno comes twice")
-        rises = np.flatnonzero(scores[:-1] <= scores[1:])
-        for i in rises:
+        for i in np.flatnonzero(scores[:-1] <= scores[1:]):
             if scores[i] < scores[i + 1] or docnos[i] < docnos[i + 1]:
                 pair = f"{docnos[i]!r} comes before {docnos[i + 1]!r}"
                 raise ValueError(f"query {qid}: wrong order, {pair}; use Ranking.ranked")
@@ -232,7 +231,13 @@ class Ranking:
     @classmethod
     def ranked(cls, query: Query, docnos: Sequence[str], scores: npt.ArrayLike) -> Ranking:
         """Sort documents by score, then docno, both descending; nothing else defines this order."""
-        return cls(query, *_ordered(docnos, np.asarray(scores, np.float64)))
+        values = np.asarray(scores, np.float64)
+        if len(docnos) != len(values):
+            raise ValueError(f"{len(docnos)} docnos but {len(values)} scores")
+        descending = np.array(sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True), np.int64)
+        # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
+        order = descending[np.argsort(-(values[descending] + 0.0), kind="stable")]
+        return cls(query, tuple(docnos[i] for i in order), values[order] + 0.0)
 
     @classmethod
     def presorted(cls, query: Query, docnos: tuple[str, ...], scores: npt.ArrayLike) -> Ranking:
@@ -317,23 +322,9 @@ class Explanation:
         return "\n".join(self.lines())
 
 
-def _mark_start(mark: Mark) -> int:
-    return mark.start
-
-
 def _freeze(ranking: Ranking, scores: Scores) -> None:
     scores.flags.writeable = False
     object.__setattr__(ranking, "scores", scores)
-
-
-def _ordered(docnos: Sequence[str], scores: Scores) -> tuple[tuple[str, ...], Scores]:
-    if len(docnos) != len(scores):
-        raise ValueError(f"{len(docnos)} docnos but {len(scores)} scores")
-    by_docno = sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True)
-    descending = np.asarray(by_docno, dtype=np.int64)
-    # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
-    order = descending[np.argsort(-(scores[descending] + 0.0), kind="stable")]
-    return tuple(docnos[i] for i in order), scores[order] + 0.0
 
 
 def silent(label: str, done: int, total: int | None) -> None:

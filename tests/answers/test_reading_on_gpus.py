@@ -10,9 +10,9 @@ pytest.importorskip("transformers")
 import telerank as tr  # noqa: E402
 from small_gpu import on_gpu  # noqa: E402
 from small_readers import small_reader  # noqa: E402
-from telerank.answers import scorer as module  # noqa: E402
 from telerank.answers.scorer import SpanReader  # noqa: E402
 from telerank.errors import ModelError  # noqa: E402
+from telerank.reranking import scorer as module  # noqa: E402
 
 PAIRS = [(f"q{n} x1", " ".join(f"d{(n * k) % 30}" for k in range(3 * n))) for n in range(1, 14)]
 

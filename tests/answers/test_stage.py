@@ -20,8 +20,7 @@ from telerank.answers.stage import ReadAnswers
 from telerank.errors import CollectionError, ExpressionError, ModelError
 from telerank.models.readers import save_reader
 from telerank.models.rerankers.reranker import save_reranker
-from telerank.pipelines.functions import answer_pipeline, pipeline
-from telerank.pipelines.saved import save_pipeline
+from telerank.pipelines.functions import answer_pipeline, pipeline, save_pipeline
 from telerank.sparse.writer import build_index
 from telerank.types import Doc, Query, Ranking
 

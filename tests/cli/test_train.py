@@ -21,12 +21,7 @@ from telerank.errors import FormatError  # noqa: E402
 from telerank.evaluation.measures import measure  # noqa: E402
 from telerank.models.encoders.folders import load_bi_encoder  # noqa: E402
 from telerank.models.rerankers.reranker import load_reranker  # noqa: E402
-from telerank.training.reranker.outcome import (  # noqa: E402
-    RerankerOutcome,
-    Study,
-    join_outcomes,
-)
-from telerank.training.reranker.plan import TrainingPlan, Variant  # noqa: E402
+from telerank.training.reranker.plan import RerankerOutcome, Study, TrainingPlan, Variant, join_outcomes  # noqa: E402  # noqa: E402
 from telerank.training.settings import read_settings  # noqa: E402
 from telerank.trec import load_qrels, read_qrels, read_run  # noqa: E402
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from telerank.cli.main import app
-from telerank.corpus.derived.positions import align_passages
 from telerank.corpus.formats import open_collection
+from telerank.corpus.lengths import align_passages
 from telerank.errors import CollectionError
 from telerank.types import Answer
 

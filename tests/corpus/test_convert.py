@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.convert import WRITERS, convert
 from telerank.corpus.formats import open_collection
+from telerank.corpus.writing import WRITERS, convert
 from telerank.errors import CollectionError, DocumentError, FormatError
 from telerank.types import Answer, Doc, Qrel, Query, Ranking
 

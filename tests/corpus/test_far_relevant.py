@@ -12,9 +12,9 @@ from memory_sets import qa_set
 
 from telerank.cli.main import app
 from telerank.corpus.derived.far import PREFIX, FarSettings, make_far_relevant
-from telerank.corpus.derived.positions import find_positions
-from telerank.corpus.derived.writing import write_long_documents
 from telerank.corpus.formats import open_collection
+from telerank.corpus.lengths import find_positions
+from telerank.corpus.writing import write_long_documents
 from telerank.errors import CollectionError
 from telerank.types import Doc, Query, Ranking
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from telerank.corpus.readers.files.pdf_layout import Bookmark, lay_out
-from telerank.corpus.readers.files.pdf_lines import Line, split_repeated
+from telerank.corpus.readers.files.pdf_layout import Bookmark, Line, lay_out, split_repeated
 
 
 def line(

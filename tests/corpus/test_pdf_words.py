@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from telerank.corpus.readers.files.pdf_lines import count_words, join_accents, join_divided
+from telerank.corpus.readers.files.text import count_words, join_accents, join_divided
 
 
 def test_a_divided_word_is_joined_and_a_compound_keeps_its_hyphen():

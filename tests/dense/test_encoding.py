@@ -112,7 +112,7 @@ def test_two_writers_do_not_meet(tmp_path):
     with VectorWriter(tmp_path / "v", OF_FOUR) as writer:
         with pytest.raises(IndexLocked, match="another process encodes into it"):
             VectorWriter(tmp_path / "v", OF_FOUR)
-        writer.add(["a"], ["text"], made(1, 4))
+        writer.add([Doc("a", "text")], made(1, 4))
     assert len(Vectors(tmp_path / "v")) == 1
 
 

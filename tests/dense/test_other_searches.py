@@ -17,7 +17,6 @@ from small_vectors import Letters, asked, check_hits, docs, made, stored  # noqa
 from telerank.dense.encode import Encoding, encode_documents  # noqa: E402
 from telerank.dense.kinds import KINDS  # noqa: E402
 from telerank.dense.retriever import (  # noqa: E402
-    ApproximateRetriever,
     DenseRetriever,
     build_approximate,
     parse_kind,
@@ -201,7 +200,7 @@ def test_faiss_says_how_much_it_finds_and_is_scored_exactly(kind, encoded):
     assert report.sampled == "documents as queries"
     assert set(report.recall) == {10, 100, 1000}
     assert report.recall[10] > (0.9 if name == "hnsw" else 0.1)
-    near = ApproximateRetriever(encoded, Letters(), name, candidates=200)
+    near = DenseRetriever(encoded, Letters(), approximate=name, candidates=200)
     exact = DenseRetriever(encoded, Letters())
     scores, ranking = dict(exact.search("5 bears 5 cats")), near.search("5 bears 5 cats")
     assert len(ranking) == 200
@@ -215,14 +214,14 @@ def test_faiss_of_other_vectors_or_damaged_is_refused(tmp_path):
     pytest.importorskip("faiss")
     vectors = encode_documents(docs(["a", "b", "c d"]), tmp_path / "v", Letters())
     with pytest.raises(IndexFault, match="no approximate index 'hnsw'"):
-        ApproximateRetriever(vectors, Letters())
+        DenseRetriever(vectors, Letters(), approximate="hnsw")
     build_approximate(vectors)
     record = vectors.folder / "approximate.hnsw.json"
     content = json.loads(record.read_text())
     (file,) = vectors.folder.glob("approximate.hnsw.*.faiss")
     file.write_bytes(b"nothing")
     with pytest.raises(IndexDamaged, match=r"hnsw\.\w{8}\.faiss: damaged"):
-        ApproximateRetriever(vectors, Letters()).search("a")
+        DenseRetriever(vectors, Letters(), approximate="hnsw").search("a")
     record.write_text(json.dumps({**content, "vectors": 1}))
     with pytest.raises(IndexFault, match="is of other vectors"):
         read_report(vectors, "hnsw")

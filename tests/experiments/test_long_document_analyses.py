@@ -33,7 +33,7 @@ from telerank.experiments.analyses.segments import (
 from telerank.experiments.analysis import Unavailable
 from telerank.experiments.systems import SystemRuns
 from telerank.stage import Stage
-from telerank.training.segment_settings import SegmentTraining
+from telerank.training.reranker.config import SegmentTraining
 from telerank.types import Answer, Explanation, Query, Ranking
 
 TEXTS = {doc.docno: doc.text for doc in DOCS}

@@ -67,7 +67,7 @@ def test_pooled_systems_are_tested_over_the_queries_of_all_folds(tmp_path, descr
         for system in SYSTEMS
     }
     expected = compare_pairs(evaluations, MEASURES, TESTS)
-    assert record["tests"] == [pytest.approx(test) for test in expected.record()]
+    assert record["tests"] == [pytest.approx(test) for test in expected.tests]
     assert [record["columns"]["RR"][system]["marks"] for system in SYSTEMS] == ["23", "1", "1"]
     assert record["marks"] == expected.describe_marks()
     assert "over 24 queries, not corrected for 6 tests: 1 BM25, 2 MaxP, 3 BeST" in record["marks"]

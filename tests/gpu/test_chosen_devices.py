@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 from telerank.errors import ModelError  # noqa: E402
 from telerank.training import parallel, training  # noqa: E402
 from telerank.training.parallel import join_processes  # noqa: E402
-from telerank.training.training import choose_device  # noqa: E402
+from telerank.training.task import choose_device  # noqa: E402
 
 LAUNCHED = {"RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
 

@@ -7,7 +7,6 @@ import torch
 
 from small_models import save_vectors
 from telerank.errors import ModelError
-from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
 from telerank.models.precision import in_float32
 from telerank.models.rerankers import kinds
 from telerank.models.rerankers.kinds import ModelExplanation, Shape
@@ -60,9 +59,9 @@ def test_a_new_kind_is_scored_saved_loaded_hashed_and_explained(vectors, tmp_pat
     loaded = load_reranker(tmp_path / "saved")
     pairs = [("q1 q2", "d1. d2 d3."), ("q3", "")]
     assert Scorer(loaded).score(pairs).tolist() == Scorer(fresh).score(pairs).tolist()
-    assert reranker_fingerprint(loaded) == reranker_fingerprint(fresh)
+    assert loaded.fingerprint == fresh.fingerprint
     other = fresh_reranker(vectors, Shape("sum-of-words", head={"scale": 0.6}))
-    assert reranker_fingerprint(other) != reranker_fingerprint(fresh)
+    assert other.fingerprint != fresh.fingerprint
     assert [part.what for part in explain_score(Scorer(loaded), *pairs[0]).parts[0].parts] == ["of 18 words"]
     assert Scorer(loaded, max_length=2, max_query=1).score([("q1 q2", "d1 d2")]) == pytest.approx(
         Scorer(loaded).score([("q1", "d1")])
@@ -75,7 +74,7 @@ def test_a_new_kind_has_no_more_than_it_says(vectors):
     with pytest.raises(ModelError, match="a sum-of-words has no"):
         _ = reranker.transformer
     with pytest.raises(ModelError, match="a sum-of-words has no"):
-        encoder_fingerprint(reranker)
+        _ = reranker.encoder_fingerprint
     with pytest.raises(ModelError, match="a sum-of-words has no head on a frozen encoder"):
         Shape("sum-of-words", frozen=True)
     with pytest.raises(ModelError, match="no settings of a sum-of-words"):

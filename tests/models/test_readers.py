@@ -17,7 +17,6 @@ from small_readers import SMALL, TOKENIZERS, reader_with, small_reader
 from small_rerankers import small_reranker
 from telerank.errors import ModelError
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
-from telerank.models.fingerprints import reader_fingerprint
 from telerank.models.pairs.pair import PairTokenizer, batch_of
 from telerank.models.readers import (
     SETTINGS,
@@ -55,7 +54,7 @@ def test_a_saved_reader_loads_with_the_same_logits_here_and_in_transformers(enco
     loaded = load_reader(tmp_path)
     assert loaded.settings == reader.settings
     assert torch.equal(logits(loaded), logits(reader))
-    assert reader_fingerprint(loaded) == reader_fingerprint(reader)
+    assert loaded.fingerprint == reader.fingerprint
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path)
     tokens = AutoTokenizer.from_pretrained(tmp_path)(QUESTION, TEXT, return_tensors="pt")
     with torch.no_grad():

@@ -10,7 +10,6 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from small_models import ARCHITECTURES, save_vectors
 from telerank.errors import ModelError
-from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
 from telerank.models.pairs.pair import batch_of
 from telerank.models.precision import train_plainly
 from telerank.models.rerankers.kinds import Shape
@@ -64,7 +63,7 @@ def test_what_is_saved_scores_the_same_when_loaded_and_is_not_rounded_with_the_e
     assert loaded.shape == reranker.shape
     assert not loaded.model.training
     torch.testing.assert_close(logits(loaded), logits(reranker), rtol=0, atol=1e-6)
-    assert reranker_fingerprint(loaded) == reranker_fingerprint(reranker)
+    assert loaded.fingerprint == reranker.fingerprint
     pairs = [(f"q{n} q{n + 1}", f"d{n} d{2 * n}") for n in range(1, 60)]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         scores = logits(loaded, pairs)
@@ -84,7 +83,7 @@ def test_models_over_word_vectors_are_saved_with_their_words(tmp_path, kind):
     save_reranker(reranker, folder)
     loaded = load_reranker(folder)
     assert torch.equal(logits(loaded), logits(reranker))
-    assert reranker_fingerprint(loaded) == reranker_fingerprint(reranker)
+    assert loaded.fingerprint == reranker.fingerprint
     # a pair without any word has the same score alone
     alone, among = logits(loaded, [("", "")]), logits(loaded, [("", ""), ("q1", "d1")])
     torch.testing.assert_close(alone, among[:1])
@@ -149,10 +148,10 @@ def test_the_seed_and_the_encoder_decide_a_head_and_features_do_not_depend_on_it
     assert torch.equal(logits(first), logits(same))
     assert not torch.equal(logits(first), logits(other))
     wider = fresh_reranker(encoders(), Shape("bert", frozen=True, head={"hidden": [8]}, **SMALL), seed=2)
-    assert encoder_fingerprint(first) == encoder_fingerprint(wider)
-    assert reranker_fingerprint(first) != reranker_fingerprint(wider)
+    assert first.encoder_fingerprint == wider.encoder_fingerprint
+    assert first.fingerprint != wider.fingerprint
     shorter = fresh_reranker(encoders(), Shape("bert", frozen=True, max_query=8, max_length=31))
-    assert encoder_fingerprint(first) != encoder_fingerprint(shorter)
+    assert first.encoder_fingerprint != shorter.encoder_fingerprint
 
 
 def test_a_frozen_encoder_is_not_trained_has_no_dropout_and_keeps_its_kernels(encoders):

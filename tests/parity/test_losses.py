@@ -25,7 +25,7 @@ from telerank.models.losses import (  # noqa: E402  # noqa: E402
     ranknet,
 )
 from telerank.training.bi_encoder.config import BiEncoderOptimisation  # noqa: E402
-from telerank.training.loop import compute_rate  # noqa: E402
+from telerank.training.optimisation import compute_rate  # noqa: E402
 from telerank.training.reranker.config import RerankerLoss  # noqa: E402
 from telerank.training.reranker.task import ranking_loss  # noqa: E402
 

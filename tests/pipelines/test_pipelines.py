@@ -12,9 +12,8 @@ from letters import Letters
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import parse_expression, quote
 from telerank.fusion import interleave, minmax, prob, rrf
-from telerank.pipelines.functions import pipeline
+from telerank.pipelines.functions import pipeline, remove_pipeline, save_pipeline
 from telerank.pipelines.run_files import RunFile
-from telerank.pipelines.saved import remove_pipeline, save_pipeline
 from telerank.retrieval.index import Index
 from telerank.sparse.writer import build_index
 from telerank.stage import Chain, Cut, Sum, Weighted

@@ -14,9 +14,8 @@ import torch
 from small_rerankers import pairs, small_reranker, with_passages
 from telerank.errors import CollectionError, MissingExtra, ModelError
 from telerank.models.pairs.pair import batch_of
-from telerank.reranking import backends
 from telerank.reranking.backends import cache_graph
-from telerank.reranking.calibration import calibrate
+from telerank.reranking.runs import calibrate
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import make_pairs
 from telerank.types import Query, Ranking
@@ -132,14 +131,14 @@ def test_a_graph_is_kept_if_it_can_be_and_made_again_after_a_kill(mono, monkeypa
 
     if home == "killed":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        whole = cache_graph(backends.Computable.of(mono), {}, (), make)
+        whole = cache_graph(mono, {}, (), make)
         whole.rename(f"{whole}.writing")
         (Path(f"{whole}.writing") / "left").touch()
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", home)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.setattr(Path, "home", no_home)
-    folder = cache_graph(backends.Computable.of(mono), {}, (), make)
+    folder = cache_graph(mono, {}, (), make)
     assert folder.is_relative_to(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"graph"}
     assert not list(tmp_path.rglob("*.writing"))

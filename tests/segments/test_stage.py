@@ -20,9 +20,8 @@ from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker, explain_score
 from telerank.reranking.texts import TokenizedPairs
 from telerank.retrieval.index import Index
-from telerank.segments.aggregate import Aggregate, convert
 from telerank.segments.scorer import SegmentScorer
-from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, convert
 from telerank.segments.split import Segmenter
 from telerank.segments.stage import (
     SegmentReranker,
@@ -115,8 +114,7 @@ def test_stages_by_segments_obey_the_laws_of_stages(reranker):
 
 
 def test_sums_with_the_first_stage_obey_the_laws_of_stages(reranker, index):
-    settings = SegmentSettings(length=30, stride=20)
-    stage = passages(index.bm25() % 4, reranker, 0.3, 0.7, settings=settings)
+    stage = passages(index.bm25() % 4, reranker, 0.3, 0.7, 30, stride=20)
     check_stage(stage, QUERIES, tolerance=1e-5)
     assert isinstance(stage, SegmentSum)
     assert any(name.startswith("rerank(") for part in walk_stages(stage) for name in part.sources)
@@ -292,7 +290,7 @@ def test_a_match_is_the_text_of_the_segment_and_of_many_segments_ten_are_explain
 
 
 def test_equation_21_adds_scaled_bm25_and_the_mean_probability(reranker, index):
-    stage = passages(index.bm25() % 4, reranker, 0.3, 0.7, settings=NAMED["whole"])
+    stage = passages(index.bm25() % 4, reranker, 0.3, 0.7, "whole")
     (ranking,) = stage.run([QUERIES[0]])
     before = dict((minmax(index.bm25() % 4)).search(QUERIES[0]))
     assert set(before) == set(ranking.docnos)
@@ -315,7 +313,7 @@ def test_birch_adds_the_best_sentences_to_the_first_stages_own_score(reranker, i
 
 
 def test_a_stage_before_goes_before_the_first_stage_of_a_sum(reranker, index):
-    stage = index.bm25() % 3 >> passages(reranker, reranker, 0.3, 0.7, settings=NAMED["whole"])
+    stage = index.bm25() % 3 >> passages(reranker, reranker, 0.3, 0.7, "whole")
     best = (index.bm25() % 3).search(QUERIES[0]).docnos[0]
     expected = dict(stage.search(QUERIES[0]))[best]
     assert stage.explain(QUERIES[0], best).value == pytest.approx(expected, abs=1e-5)

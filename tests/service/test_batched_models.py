@@ -46,12 +46,12 @@ def test_scores_are_those_of_the_stage_and_of_no_batch(tmp_path, kind):
     scorer = Scorer(reranker, tokens=300)
     requests = [PairsToScore([(query, text) for text in texts])]
     requests += [PairsToScore(pairs(5, seed=seed)) for seed in range(1, 6)]
-    scores = together(lambda batchers: batchers.of_reranker("m", scorer), requests)[0].results
+    scores = together(lambda batchers: batchers.of("m", scorer), requests)[0].results
     expected = np.array([staged[docno] for docno in docs])
     assert np.abs(scores - expected).max() < LARGEST
     assert np.ptp(expected) > 0.01
     alone = [PairsToScore([pair]) for pair in requests[0].pairs[:1]]
-    scores = together(lambda batchers: batchers.of_reranker("m", scorer), alone)[0].results
+    scores = together(lambda batchers: batchers.of("m", scorer), alone)[0].results
     assert np.abs(scores - expected[:1]).max() < LARGEST
 
 
@@ -85,7 +85,7 @@ def test_vectors_are_those_of_the_encoder(tmp_path):
     encoder = TorchEncoder(str(small_encoder(tmp_path / "encoder")))
     texts = [passage for _, passage in pairs(30, longest=400)]
     documents, queries = TextsToEncode(texts), TextsToEncode(texts[:7], queries=True)
-    replies = together(lambda batchers: batchers.of_encoder("e", encoder), [documents, queries])
+    replies = together(lambda batchers: batchers.of("e", encoder), [documents, queries])
     tokens, cut = encoder.tokenize(texts)
     assert np.abs(replies[0].results - encoder.encode_tokens(tokens)).max() < LARGEST
     assert np.abs(replies[1].results - encoder.encode_queries(texts[:7]).vectors).max() < LARGEST

@@ -10,7 +10,7 @@ import pytest
 import telerank as tr
 from small_pages import DOCS, Outline, page_client, page_settings
 from small_service import make_index
-from telerank.service.page.document import LENGTH
+from telerank.service.page.pages import PART_LENGTH as LENGTH
 from telerank.types import Doc, Mark
 
 PIPELINES = {"other": "lm_dirichlet(mu=100) % 20", "short": "bm25 % 3", "fused": "rrf(bm25 % 9, dfi % 9)"}

@@ -156,7 +156,7 @@ def test_a_pipeline_that_cannot_be_run_is_named_and_the_usual_one_searches(folde
 
 
 def test_a_pipeline_of_another_index_is_named_too(folder: Path, tmp_path: Path):
-    from telerank.pipelines.saved import save_pipeline
+    from telerank.pipelines.functions import save_pipeline
 
     other = make_index(tmp_path / "other", FEW[:3], analyzer="french")
     save_pipeline(tr.open(other), "best", "dfi % 5")

@@ -239,7 +239,7 @@ def test_clients_that_leave_a_full_queue_and_a_passed_deadline(models):
 
     async def run(address: str) -> None:
         async with httpx.AsyncClient(base_url=address, timeout=60) as http:
-            batcher = served.batchers.of_reranker("small", served.snapshot().models.rerankers.find())
+            batcher = served.batchers.of("small", served.snapshot().models.rerankers.find())
 
             async def post(count: int) -> asyncio.Task:
                 task = asyncio.create_task(http.post("/rerank", json=texts))

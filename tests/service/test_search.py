@@ -6,7 +6,7 @@ import pytest
 
 import telerank as tr
 from small_service import DOCS, make_index, serving, settings_of
-from telerank.pipelines.saved import save_pipeline
+from telerank.pipelines.functions import save_pipeline
 
 
 @pytest.fixture(scope="module")

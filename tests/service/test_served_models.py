@@ -8,7 +8,7 @@ import pytest
 import telerank as tr
 from small_service import make_index, serving, settings_of
 from telerank.errors import TelerankError
-from telerank.pipelines.saved import save_pipeline
+from telerank.pipelines.functions import save_pipeline
 from telerank.reranking.scorer import Scorer
 from telerank.service.state import Served
 

@@ -13,7 +13,7 @@ import pytest
 import telerank as tr
 from small_models import small_encoder
 from small_service import make_index, serving, settings_of, wait_until
-from telerank.pipelines.saved import remove_pipeline, save_pipeline
+from telerank.pipelines.functions import remove_pipeline, save_pipeline
 from telerank.types import Doc
 from telerank.verbs.index import add_documents, delete_documents
 

@@ -11,14 +11,12 @@ from telerank.evaluation.compare import (
     changes_table,
     compare_evaluations,
     comparison_table,
-    difference_table,
-)
-from telerank.evaluation.measures import Evaluation
-from telerank.evaluation.report import (
     depth_table,
+    difference_table,
     means_table,
     query_table,
 )
+from telerank.evaluation.measures import Evaluation
 from telerank.show.tables import (
     Cell,
     Table,

@@ -14,8 +14,7 @@ from small import retriever
 
 from accidents import Dying
 from telerank.errors import IndexFault
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import IndexManifest
+from telerank.sparse.index import IndexManifest, SparseIndex
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Doc
 

@@ -15,8 +15,7 @@ from small import build, docs, retriever
 
 from telerank.errors import AnalyzerError, DocumentError, IndexDamaged, IndexFault
 from telerank.sparse import index as opening
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import IndexManifest
+from telerank.sparse.index import IndexManifest, SparseIndex
 from telerank.sparse.segment import Segment
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telerank.text import PRESETS, Analyzer
-from telerank.text.places import locate_terms
+from telerank.text.analyzer import locate_terms
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 HARD_TEXT = st.text(

@@ -8,7 +8,7 @@ import pytest
 
 from telerank.errors import AnalyzerError
 from telerank.text import Analyzer
-from telerank.text.places import locate_terms
+from telerank.text.analyzer import locate_terms
 
 
 def split_on_dashes(text: str) -> list[str]:

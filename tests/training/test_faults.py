@@ -13,10 +13,10 @@ from small_training import dev_losses, losses
 from forked import free_ports
 from telerank.errors import ModelError
 from telerank.models.loading import draw_encoder
-from telerank.training import faults, loop
+from telerank.training import loop
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.reranker.train import train_reranker
-from telerank.training.training import train
+from telerank.training.training import deterministic, explaining, train
 
 FROZEN = {"kind": "bert", "frozen": True, "head": {"hidden": [8]}}
 
@@ -54,9 +54,9 @@ def test_out_of_memory_is_a_line_that_says_what_to_set(ranked, paired, tmp_path,
     ],
 )
 def test_an_error_of_torch_is_a_line(paired, error, says):
-    with pytest.raises(ModelError, match=says), faults.explaining(paired(deterministic=True)):
+    with pytest.raises(ModelError, match=says), explaining(paired(deterministic=True)):
         raise error
-    with pytest.raises(ZeroDivisionError), faults.explaining(paired()):
+    with pytest.raises(ZeroDivisionError), explaining(paired()):
         1 / 0  # noqa: B018
 
 
@@ -76,14 +76,14 @@ def test_deterministic_algorithms_are_used_while_the_training_runs(tmp_path, set
 
 def test_a_gpu_gets_the_workspace_that_makes_it_deterministic(monkeypatch):
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    with faults.deterministic(torch.device("cpu")):
+    with deterministic(torch.device("cpu")):
         assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
-    with faults.deterministic(torch.device("cuda")):
+    with deterministic(torch.device("cuda")):
         assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
         assert torch.are_deterministic_algorithms_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
-    with faults.deterministic(torch.device("cuda")):
+    with deterministic(torch.device("cuda")):
         assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 

@@ -21,8 +21,7 @@ from telerank.models.loading import read_encoder, read_tokenizer
 from telerank.models.pairs.pair import PairTokenizer
 from telerank.models.rerankers.bert import ClsMlp
 from telerank.models.rerankers.transformer_ranker import EncoderRanker
-from telerank.training.features.filling import FrozenEncoder
-from telerank.training.features.store import FeatureStore
+from telerank.training.features.store import FeatureStore, FrozenEncoder
 
 ENCODER = TableEncoder()
 PAIRS = stored_pairs(40)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,10 +14,10 @@ from telerank.models.encoders.bi_encoder import Side, SideTokenizer
 from telerank.models.losses import in_batch_softmax, multi_label_margin
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker
-from telerank.training.ahead import BatchesAhead
 from telerank.training.bi_encoder.dev import encode_side
+from telerank.training.loop import BatchesAhead
 from telerank.training.reranker.config import RerankerLoss
-from telerank.training.reranker.pair_logits import PairBatches, cut_batches
+from telerank.training.reranker.scoring import PairBatches, batch_pairs_of
 from telerank.training.reranker.task import ranking_loss
 
 GPU, META = torch.device("cuda"), torch.device("meta")
@@ -49,10 +50,14 @@ def test_an_error_of_the_thread_is_raised_where_its_batch_is_taken():
 
 
 def test_batches_for_a_gpu_are_not_cut_at_two_thirds_of_the_longest_pair():
-    lengths = [30, 100, 100, 60, 40]
-    assert list(cut_batches(lengths, 1000, GPU)) == [[1, 2, 3, 4, 0]]
-    assert list(cut_batches(lengths, 300, GPU)) == [[1, 2, 3], [4, 0]]
-    assert list(cut_batches(lengths, 1000, torch.device("cpu"))) == [[1, 2], [3, 4], [0]]
+    lengths = np.array([30, 100, 100, 60, 40])
+
+    def cut(tokens, device):
+        return [rows for rows, _ in batch_pairs_of(device, 512, tokens).cut(lengths)]
+
+    assert cut(1000, GPU) == [[1, 2, 3, 4, 0]]
+    assert cut(312, GPU) == [[1, 2, 3], [4, 0]]
+    assert cut(1000, torch.device("cpu")) == [[1, 2], [3, 4], [0]]
 
 
 def test_batches_for_a_gpu_have_lengths_of_eight_or_what_the_model_reads_at_most(ranking_set):

@@ -22,7 +22,7 @@ from telerank.training.log import (
     read_log,
     read_losses,
 )
-from telerank.training.loop import build_optimiser, compute_rate, count_warm_up
+from telerank.training.optimisation import build_optimiser, compute_rate, count_warm_up
 from telerank.training.settings import DevSettings, OptimisationSettings
 from telerank.training.training import train
 

@@ -14,11 +14,9 @@ from small_ranking import QUERIES, ranking_settings
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError
 from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.examples.read_groups import read_groups
-from telerank.training.examples.reading import Reading
+from telerank.training.examples.reading import Reading, read_groups
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
-from telerank.training.reranker.outcome import Study
-from telerank.training.reranker.plan import TrainingPlan
+from telerank.training.reranker.plan import Study, TrainingPlan
 from telerank.training.reranker.task import ranking_loss
 from telerank.training.reranker.train import train_reranker
 from telerank.training.settings import read_settings
@@ -78,7 +76,7 @@ def test_the_size_curve_counts_pairs_on_a_logarithmic_axis(ranking_set):
     plan = TrainingPlan.model_validate(ranking_settings(ranking_set, test=test, sizes=(100, 400)))
     assert [variant.apply(plan).data.pairs for variant in plan.variants] == [100, 400]
     outcome = {"queries": 9, "candidates": 50, "without": 0, "measures": {"AP": 0.5}, "before": {"AP": 0.4}}
-    from telerank.training.reranker.outcome import RerankerOutcome
+    from telerank.training.reranker.plan import RerankerOutcome
 
     study = Study({variant: RerankerOutcome(**outcome) for variant in plan.variants})
     assert [row[0].text for row in study.table().rows] == ["first stage", "100 pairs", "400 pairs"]

@@ -12,12 +12,11 @@ from toy_trainings import counting_scored
 from small_ranking import QUERIES
 from telerank.corpus.formats import open_collection
 from telerank.training.examples.reading import Reading
-from telerank.training.reranker.candidates import assign_queries, read_dev_set
-from telerank.training.reranker.compare import train_rerankers
-from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.job import RerankerJob
 from telerank.training.reranker.plan import TrainingPlan
-from telerank.training.reranker.task import ranking_loss
-from telerank.training.reranker.train import RerankerJob, train_reranker
+from telerank.training.reranker.scoring import EndToEnd
+from telerank.training.reranker.task import assign_queries, ranking_loss, read_dev_set
+from telerank.training.reranker.train import train_reranker, train_rerankers
 from telerank.training.trained import read_counts
 from telerank.types import silent
 

@@ -14,13 +14,11 @@ from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.by_split import Triple
 from telerank.errors import CollectionError, ModelError
 from telerank.models.pairs.pair import PairTokenizer
-from telerank.training.examples.groups import ListedNegatives
-from telerank.training.examples.read_groups import read_groups
-from telerank.training.examples.reading import Reading, choose_queries
-from telerank.training.examples.triples import TripleGroups, group_of_texts
+from telerank.training.examples.groups import ListedNegatives, TripleGroups
+from telerank.training.examples.reading import Reading, choose_queries, group_of_texts, read_groups
 from telerank.training.parallel import Processes
-from telerank.training.reranker.candidates import assign_queries, make_folds
-from telerank.training.reranker.stored_logits import FromStore
+from telerank.training.reranker.scoring import FromStore
+from telerank.training.reranker.task import assign_queries, make_folds
 from telerank.types import silent
 
 

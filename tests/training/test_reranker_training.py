@@ -17,15 +17,14 @@ from small_models import WORDS, save_vectors
 from small_ranking import QUERIES
 from telerank.errors import IndexFault, ModelError
 from telerank.evaluation.measures import measure
-from telerank.models.fingerprints import encoder_fingerprint, reranker_fingerprint
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.examples.groups import Group
 from telerank.training.log import Record
 from telerank.training.reranker.config import RerankerLoss, RerankerTraining
-from telerank.training.reranker.pair_logits import EndToEnd
-from telerank.training.reranker.stored_logits import FromStore
+from telerank.training.reranker.job import start_reranker
+from telerank.training.reranker.scoring import EndToEnd, FromStore
 from telerank.training.reranker.task import RerankerTask, ranking_loss
-from telerank.training.reranker.train import start_reranker, train_reranker
+from telerank.training.reranker.train import train_reranker
 from telerank.training.settings import read_settings
 from telerank.trec import read_run
 from telerank.types import silent
@@ -69,8 +68,8 @@ def test_a_frozen_encoder_stays_as_it_is(ranked, on_dev, tmp_path, name):
     config = ranked(model=KINDS[name], dev=on_dev(every=4), test=on_dev(queries=9, store=True))
     model = train_reranker(config, tmp_path / "out")
     began, ended = start_reranker(config.model, 0), load_reranker(model)
-    assert encoder_fingerprint(began) == encoder_fingerprint(ended)
-    assert reranker_fingerprint(began) != reranker_fingerprint(ended)
+    assert began.encoder_fingerprint == ended.encoder_fingerprint
+    assert began.fingerprint != ended.fingerprint
     stores = list((tmp_path / "out" / "features").iterdir())
     assert len(stores) == 1
     assert stores[0].name.endswith("-cls") is (name == "bert-lite")
@@ -179,7 +178,7 @@ def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, t
     out, lists = tmp_path / "out", on_dev(queries=10)
     config = ranked(model=KINDS["bert-lite"], test=lists)
     model = train_reranker(config, out)
-    before = reranker_fingerprint(load_reranker(model)), (out / "test.json").stat().st_mtime_ns
+    before = load_reranker(model).fingerprint, (out / "test.json").stat().st_mtime_ns
     train_reranker(config, out, resume=True)
     assert (out / "test.json").stat().st_mtime_ns == before[1]
     records: list[Record] = []
@@ -188,7 +187,7 @@ def test_another_test_is_measured_with_the_model_that_is_there(ranked, on_dev, t
     train_reranker(other, out, resume=True, report=records.append)
     tested = json.loads((out / "test.json").read_text())
     assert (records, tested["queries"], list(tested["measures"])) == ([], 12, ["P@1"])
-    assert reranker_fingerprint(load_reranker(model)) == before[0]
+    assert load_reranker(model).fingerprint == before[0]
     saved = out / "config.yaml"
     assert read_settings(saved, RerankerTraining) == other
     for name in ("test.json", "test.yaml", "test.run.gz"):  # one that earlier versions could not measure
@@ -296,7 +295,7 @@ def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     config = ranked(model=model, test=on_dev(queries=6))
     trained = load_reranker(train_reranker(config, tmp_path / "out"))
     began = start_reranker(config.model, 0)
-    assert reranker_fingerprint(trained) != reranker_fingerprint(began)
+    assert trained.fingerprint != began.fingerprint
     assert len(losses(tmp_path / "out")) == 8
     lists = list(read_run(tmp_path / "out" / "test.run.gz"))
     query, (docno, score) = lists[0].query.qid, next(iter(lists[0]))

@@ -127,7 +127,7 @@ def test_the_error_of_one_process_ends_what_all_compute(failing):
 MEMORY = """
 from small_ranking import dev_lists, ranking_training
 from telerank.errors import TelerankError
-from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.scoring import EndToEnd
 from telerank.training.reranker.train import train_reranker
 
 def run_out(*_):

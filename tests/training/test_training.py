@@ -15,11 +15,11 @@ from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelErr
 from telerank.models.encoders.folders import load_bi_encoder
 from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, BiEncoderTraining
 from telerank.training.bi_encoder.dev import encode_texts, read_dev, search
-from telerank.training.bi_encoder.train import BiEncoderJob, start_model, train_bi_encoder
+from telerank.training.bi_encoder.train import make_encoder_task, start_model, train_bi_encoder
 from telerank.training.log import Record
 from telerank.training.settings import read_settings
-from telerank.training.training import choose_device
-from telerank.training.training import choose_precision as precision
+from telerank.training.task import choose_device
+from telerank.training.task import choose_precision as precision
 from telerank.types import silent
 
 
@@ -87,7 +87,7 @@ def test_so_many_checkpoints_stay_and_what_no_update_differs_by_may_change_when_
 def task_of(config, output):
     output.mkdir(exist_ok=True)
     torch.manual_seed(config.seed)
-    return BiEncoderJob(config, output, output).make_task(None, ON_CPU, silent)
+    return make_encoder_task(None, ON_CPU, silent, config=config, output=output, shared=output)
 
 
 def counts(output) -> dict[str, int]:

@@ -13,7 +13,6 @@ from telerank.answers.spans import AnswerSpan, TextReading
 from telerank.errors import ModelError
 from telerank.evaluation.answers.overlap import answer_words
 from telerank.fusion.lists import scale
-from telerank.models.readers import ReaderSettings
 from telerank.types import Answer, Answers, Explanation, Query, Scores
 
 MU = 0.8
@@ -60,11 +59,6 @@ class AnswerRules:
 
     def __post_init__(self) -> None:
         check_mu(self.mu)
-
-    @classmethod
-    def of(cls, settings: ReaderSettings, mu: float = 1.0) -> AnswerRules:
-        """The rules that a reader was fitted with."""
-        return cls(settings.threshold, settings.temperature, settings.language, mu)
 
 
 @dataclass(frozen=True, eq=False)

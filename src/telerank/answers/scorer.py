@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -20,21 +20,18 @@ from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans,
 from telerank.batches import WindowLimits
 from telerank.computing import SpanComputing
 from telerank.errors import ModelError
-from telerank.models.fingerprints import reader_fingerprint
-from telerank.models.inference import Batching, pin, stream_groups
-from telerank.models.pairs.pair import PairBatch, batch_of
+from telerank.models.inference import stream_groups
+from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.readers import (
     Context,
     ContextWindow,
     Reader,
-    SpanModel,
     cut_windows,
     load_reader,
     tokenize_contexts,
 )
-from telerank.reranking.backends import Computable, Compute, compute
-from telerank.reranking.scorer import CPU_TOKENS, ComputedModel
-from telerank.reranking.texts import TextPair, batch_pairs
+from telerank.reranking.scorer import ComputedModel
+from telerank.reranking.texts import TextPair
 from telerank.stage import as_query
 from telerank.types import Answers, Doc, Progress, Query, silent
 
@@ -96,23 +93,19 @@ class SpanReader(ComputedModel, SpanComputing):
 
     @cached_property
     def reader(self) -> Reader:
-        model = self.model
-        if not isinstance(model, Reader):
-            model = load_reader(Path(model) if Path(model).is_dir() else model)
+        reader: Reader = self._open(load_reader)
         values = {name: getattr(self, name) for name in _LENGTHS}
-        return model.with_settings(**{name: value for name, value in values.items() if value is not None})
-
-    def rules(self, mu: float = 1.0) -> AnswerRules:
-        """How spans become answers: the reader's settings, unless they are given here."""
-        rules = AnswerRules.of(self.reader.settings, mu)
-        return rules if self.threshold is None else replace(rules, threshold=self.threshold)
+        return reader.with_settings(**{name: value for name, value in values.items() if value is not None})
 
     @property
     def loaded(self) -> Reader:
         return self.reader
 
-    def _identify(self, model: Reader) -> tuple[str, str]:
-        return "reader", reader_fingerprint(model)
+    def rules(self, mu: float = 1.0) -> AnswerRules:
+        """How spans become answers: the reader's settings, unless they are given here."""
+        settings = self.reader.settings
+        threshold = settings.threshold if self.threshold is None else self.threshold
+        return AnswerRules(threshold, settings.temperature, settings.language, mu)
 
     def answer(self, question: Query | str, texts: Texts, *, k: int | None = None) -> Answers:
         """The answers to a question in one text or several, best first, at most ``k``.
@@ -200,18 +193,16 @@ class SpanReader(ComputedModel, SpanComputing):
         """The logits of each window's context tokens, (n, 2), and its score of no answer."""
         pairs, before = [window.pair for window in windows], self.counts.windows
 
-        def compute(rows: Sequence[int], width: int) -> Tensor:
-            """The logits of some pairs, each in ``width`` tokens, (tokens, 2), on the device."""
+        def join(rows: Sequence[int], width: int) -> Tensor:
             batch = batch_of([pairs[row] for row in rows], self.reader.texts.pad_id, width)
-            read = torch.stack((batch.input_ids, batch.attention_mask, batch.token_type_ids))
-            return self._compute(PairBatch.of_block(pin(read, self._device))).flatten(0, 1)
+            return torch.stack((batch.input_ids, batch.attention_mask, batch.token_type_ids))
 
-        batching = Batching(self._device, self.reader.settings.max_length, self.budget, self.room)
         lengths = np.array([len(pair) for pair in pairs], np.int64)
-        outputs = batching.compute(lengths, compute, lambda done: progress("reading", before + done, None))
+        outputs = self._compute_rows(lengths, join, lambda done: progress("reading", before + done, None))
         logits, nulls = [np.empty((0, 2), np.float32)] * len(pairs), [math.inf] * len(pairs)
         # a GPU is asked for the logits of all batches at once
-        flat = torch.cat(outputs.batches).cpu().numpy() if pairs else np.empty((0, 2), np.float32)
+        parts = [batch.flatten(0, 1) for batch in outputs.batches]  # (tokens, 2)
+        flat = torch.cat(parts).cpu().numpy() if parts else np.empty((0, 2), np.float32)
         ends = np.cumsum(outputs.widths).tolist()
         for row, width, end in zip(outputs.rows, outputs.widths, ends, strict=True):
             window, of_pair = windows[row], flat[end - width : end][: len(pairs[row])]
@@ -233,20 +224,5 @@ class SpanReader(ComputedModel, SpanComputing):
             f"{sum(cut.values()):,} tokens were not read"
         )
 
-    @cached_property
-    def _compute(self) -> Compute:
-        reader = self.reader
-        model = SpanModel(reader.model)
-        computable = Computable(
-            "reader",
-            model,
-            reader.texts.pad_id,
-            lambda: reader_fingerprint(reader),
-            not_compiled="is not compiled",
-        )
-        return compute(computable, self, self._sample_batches)
-
-    def _sample_batches(self) -> list[PairBatch]:
-        windows = [window for pair in self.prepare(self.samples) for window in pair.windows]
-        pairs = [window.pair for window in windows]
-        return [batch for _, batch in batch_pairs(pairs, self.reader.texts.pad_id, CPU_TOKENS // 2)]
+    def _sample_pairs(self) -> list[Pair]:
+        return [window.pair for prepared in self.prepare(self.samples) for window in prepared.windows]

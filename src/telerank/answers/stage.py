@@ -164,7 +164,7 @@ class ReadAnswers:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What a reader must know of what was done so far: what was cut, or did not fit, each line once."""
+        """Notes on what was done so far: what was cut, or did not fit, each line once."""
         stages = () if self.first is None else walk_stages(self.first)
         lines = [line for stage in stages for line in stage.remarks]
         lines += [f"read({self.name or self.reader.name}): {line}" for line in self.reader.remarks]
@@ -208,7 +208,7 @@ class AnswerRun:
     """The answers to queries, computed each time they are read; ``settings`` say how, for the record.
 
     ``queries`` counts the queries of the last reading, ``unanswered`` has those without an answer, and
-    ``unread`` those of them for which no document was found; ``describe`` are lines about it for a reader.
+    ``unread`` those of them for which no document was found; ``describe`` gives lines about it.
     """
 
     compute: Callable[[], Iterator[Answers]]
@@ -230,7 +230,7 @@ class AnswerRun:
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader must know of the last reading, such as how many queries have no answer."""
+        """Notes on the last reading, such as how many queries have no answer."""
         remarks = [*self.describe()]
         for qids, what in ((self.unanswered, "have no answer"), (self.unread, "found no document to read")):
             if qids:

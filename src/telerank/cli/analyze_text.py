@@ -35,7 +35,9 @@ def analyze_text(
         console.out().print(Text(str(chosen), style="bold"), soft_wrap=True)
     for text in _read(texts):
         if as_json:
-            console.print_json(_record(chosen, text))
+            steps = [{"step": step, "output": output} for step, output in chosen.steps(text)]
+            record = {"text": text, "analyzer": str(chosen), "steps": steps, "terms": chosen(text)}
+            console.print_json(record)
         else:
             console.out().print(_table(chosen, text))
 
@@ -45,11 +47,6 @@ def _read(texts: Iterable[str]) -> Iterator[str]:
         for line in sys.stdin if text == "-" else [text]:
             # bytes that are not UTF-8 arrive as lone surrogates, which cannot be printed
             yield line.rstrip("\r\n").encode("utf-8", "backslashreplace").decode()
-
-
-def _record(analyzer: Analyzer, text: str) -> dict[str, object]:
-    steps = [{"step": step, "output": output} for step, output in analyzer.steps(text)]
-    return {"text": text, "analyzer": str(analyzer), "steps": steps, "terms": analyzer(text)}
 
 
 def _table(analyzer: Analyzer, text: str) -> Table:

@@ -56,17 +56,12 @@ class CommandGroup(Command, click.Group):
     def list_commands(self, _: click.Context) -> list[str]:
         return list(self.commands)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            rows = []
-            for name, command in self.commands.items():
-                first_paragraph = _plain(command.help or "").split("\n\n")[0]
-                rows.append((name, " ".join(first_paragraph.split())))
-            formatter.write_dl(rows)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Nothing: the options are followed by the commands."""
+            first_paragraphs = {
+                name: _plain(command.help or "").split("\n\n")[0] for name, command in self.commands.items()
+            }
+            formatter.write_dl([(name, " ".join(text.split())) for name, text in first_paragraphs.items()])
 
 
 def group(
@@ -111,16 +106,15 @@ def derive(function: Callable[..., None]) -> click.Command:
         function(**values)
 
     shared = {name for _, inner in groups.values() for name in inner}
-    parameters = {name: _parameter(option) for name, option in options.items()}
     # arguments first, in their order; options that commands share last
-    names = sorted(
-        parameters,
-        key=lambda name: 0 if isinstance(parameters[name], click.Argument) else 1 + (name in shared),
+    parameters = sorted(
+        map(_parameter, options.values()),
+        key=lambda each: 0 if isinstance(each, click.Argument) else 1 + (each.name in shared),
     )
     return Command(
         function.__name__.replace("_", "-"),
         callback=run,
-        params=[parameters[name] for name in names],
+        params=parameters,
         help=inspect.getdoc(function),
         context_settings=_CONTEXT,
     )
@@ -145,13 +139,13 @@ def _type(parameter: Parameter) -> click.ParamType[Any] | None:
     bounds: dict[str, Any] = {"min": low and low.ge, "max": high and high.le}
     if get_origin(item) is Literal:
         return click.Choice(get_args(item))
-    if item is int:
-        return click.IntRange(**bounds) if low or high else click.INT
-    if item is float:
-        return click.FloatRange(**bounds) if low or high else click.FLOAT
+    if item in (int, float) and (low or high):
+        return click.IntRange(**bounds) if item is int else click.FloatRange(**bounds)
     plain: dict[Any, click.ParamType[Any]] = {
         str: click.STRING,
         bool: click.BOOL,
+        int: click.INT,
+        float: click.FLOAT,
         Path: click.Path(path_type=Path, readable=False),
     }
     return plain.get(item)
@@ -163,12 +157,11 @@ def _parameter(parameter: Parameter) -> click.Parameter:
     flags: Sequence[str] = getattr(parameter.fact(Flags), "names", ())
     metavar = next((flag for flag in flags if not flag.startswith("-")), None)
     checks = [fact.function for fact in parameter.facts if isinstance(fact, Check)]
-    checks += [_refuse_nan] if item is float else []
     help_text = _plain(doc.text) if doc else None
     facts: dict[str, Any] = {
         "type": _type(parameter),
         "metavar": metavar,
-        "callback": partial(_check, checks),
+        "callback": partial(_check, [*checks, *([_refuse_nan] if item is float else [])]),
         **({} if is_required else {"default": parameter.default}),
     }
     spelled = [flag for flag in flags if flag.startswith("-")]
@@ -243,9 +236,10 @@ Command ``a-b`` is ``a_b`` of the module ``telerank.cli.a_b``.
 """
 _MODULES = {
     "demo": "experiment",
-    "rerank": "runs.rerank",
+    "answer": "search",
+    "pipeline": "index",
     **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
-    **dict.fromkeys(("fuse", "tune", "tune-fusion", "combine"), "runs.fuse"),
+    **dict.fromkeys(("rerank", "fuse", "tune", "tune-fusion", "combine"), "runs.fuse"),
 }
 """The modules of other names."""
 
@@ -262,6 +256,7 @@ class Commands(CommandGroup):
         if cmd_name not in SHORT_HELPS:
             return None
         function = cmd_name.replace("-", "_")
-        module = import_module(f"telerank.cli.{_MODULES.get(cmd_name, function)}")
-        command: click.Command = getattr(module, function)
+        command: click.Command = getattr(
+            import_module(f"telerank.cli.{_MODULES.get(cmd_name, function)}"), function
+        )
         return command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size
@@ -16,10 +16,8 @@ from telerank.errors import shorten_message
 from telerank.show.tables import escape_controls, plain
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.console import Console
 
-    from telerank.show.report import Report
     from telerank.show.tables import Table
     from telerank.types import Location
 
@@ -86,19 +84,6 @@ def say(text: str) -> None:
     err().print(shown(text), soft_wrap=True)
 
 
-def write_report(report: Report, output: str, form: str | None, *, as_json: bool = False) -> None:
-    """Write a report as tables or JSON; its remarks go to standard error."""
-    from telerank.show.report import form_of
-
-    for remark in report.remarks:
-        say(remark)
-    chosen = "json" if as_json else form or form_of(output)
-    if chosen == "json":
-        write_text(report.render(chosen), output)
-    else:
-        write_tables(report.tables(), output, chosen, report.title)
-
-
 def write_tables(tables: Sequence[Table], output: str, form: str | None, title: str) -> None:
     """Write tables in ``form`` (default: by the suffix of the output), fitted to a terminal."""
     from telerank.show.report import form_of, render_tables
@@ -110,15 +95,6 @@ def write_tables(tables: Sequence[Table], output: str, form: str | None, title: 
             out().print(*[""] * bool(i), render_terminal(table), sep="\n")
     else:
         write_text(render_tables(tables, chosen, title), output)
-
-
-def write_plot(draw: Callable[[], Figure], path: str | None) -> None:
-    """Draw and save a plot if a file is named, and say where."""
-    if path is not None:
-        from telerank.show.plots import save_plot
-
-        save_plot(draw(), path)
-        say(f"plot in {path}")
 
 
 def write_text(text: str, output: str) -> None:

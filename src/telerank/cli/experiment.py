@@ -54,10 +54,8 @@ def ls(*, data: _Data = None) -> None:
 
 
 def _small_time(small: Experiment | None) -> str:
-    if small is None:
-        return "no"
-    if small.minutes is None:
-        return "yes"
+    if small is None or small.minutes is None:
+        return "no" if small is None else "yes"
     return "1 minute" if small.minutes <= 1 else f"{small.minutes:,.0f} minutes"
 
 
@@ -173,8 +171,7 @@ def demo(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a model that is not here is not fetched
     (outcome,) = run_experiment("demo", output=output)
     print_outcome(outcome)
-    report = outcome.folder / "report.html"
-    console.out().print(f"\nThe report: {report}\n", markup=False, soft_wrap=True)
+    console.out().print(f"\nThe report: {outcome.folder / 'report.html'}\n", markup=False, soft_wrap=True)
     console.out().print("Next, in the index that is there now, and on files of your own:")
     for line in (
         f'telerank search {output / "piaf" / "index-french"} --query "{_QUESTION}" -k 3',

@@ -1,4 +1,4 @@
-"""``telerank index``: build an index, add to it, update it, delete from it, merge, check and describe it."""
+"""``telerank index``, ``pipeline``: build, change, check, describe an index, and save pipelines with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
-    from telerank.sparse.manifest import has_index
+    from telerank.sparse.index import has_index
 
     opened = data.open()
     is_new = overwrite or not has_index(Path(index))
@@ -171,4 +171,75 @@ def index() -> None:
     those of `build`.
 
     Example: `telerank index scifact idx --analyzer english`
+    """
+
+
+_Name = Annotated[str, Flags("NAME"), Help("Name of the pipeline.")]
+
+
+@derive
+def save(
+    index: options.IndexName,
+    name: _Name,
+    text: Annotated[str, Flags("PIPELINE"), Help("Text of the pipeline.")],
+) -> None:
+    """Save a pipeline with an index; a pipeline of that name is replaced.
+
+    Example: `telerank pipeline save idx best "bm25 % 100 >> rerank(my-reranker) % 10"`
+    """
+    import telerank as tr
+    from telerank.pipelines.functions import save_pipeline
+
+    console.say(f"saved {name}: {save_pipeline(tr.open(index), name, text)}")
+
+
+@derive
+def ls(index: options.IndexName, *, as_json: options.PrintJson = False) -> None:
+    """List the pipelines that are saved with an index.
+
+    Example: `telerank pipeline ls idx`
+    """
+    import telerank as tr
+
+    saved = tr.open(index).pipelines
+    if as_json:
+        console.print_json(saved)
+    elif saved:
+        console.write_columns(list(saved.items()))
+    else:
+        console.say(f"{index} has no saved pipelines")
+
+
+@derive
+def show(index: options.IndexName, name: _Name) -> None:
+    """Print the text of a saved pipeline.
+
+    Example: `telerank pipeline show idx best`
+    """
+    import telerank as tr
+    from telerank.pipelines.functions import saved_pipeline
+
+    print(saved_pipeline(tr.open(index), name))
+
+
+@derive
+def rm(index: options.IndexName, name: _Name) -> None:
+    """Remove a saved pipeline.
+
+    Example: `telerank pipeline rm idx best`
+    """
+    import telerank as tr
+    from telerank.pipelines.functions import remove_pipeline
+
+    remove_pipeline(tr.open(index), name)
+    console.say(f"removed {name}")
+
+
+@group(save, ls, show, rm)
+def pipeline() -> None:
+    """Save pipelines with an index by name, list, show and remove them.
+
+    The name of a saved pipeline stands for it in `--model` and in other pipelines.
+
+    Example: `telerank pipeline save idx best "bm25(k1=0.9, b=0.4) % 100"`
     """

@@ -37,29 +37,22 @@ def main() -> None:
     atexit.register(gc.freeze)  # skips the last collection, which takes another tenth
     _open_streams()
     try:
-        _run()
-    except KeyboardInterrupt:
+        try:
+            status = app.main(prog_name="telerank", standalone_mode=False) or 0
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            status = error.exit_code
+        except click.ClickException as error:  # a wrong command is told how to be
+            message = shorten_message(error.format_message())  # which repeats what was typed
+            click.UsageError(message, getattr(error, "ctx", None)).show()
+            status = error.exit_code
+        sys.stdout.flush()
+        sys.exit(status)
+    except (KeyboardInterrupt, click.Abort):
         sys.exit(130)
     except (TelerankError, OSError, UnicodeError) as error:
         _report(error)
         sys.exit(2)
-
-
-def _run() -> None:
-    """Run the command, and write what is left to write to standard output; a wrong one is told how to be."""
-    try:
-        status = app.main(prog_name="telerank", standalone_mode=False) or 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        status = error.exit_code
-    except click.ClickException as error:
-        message = shorten_message(error.format_message())  # which repeats what was typed
-        click.UsageError(message, getattr(error, "ctx", None)).show()
-        status = error.exit_code
-    except click.Abort as error:
-        raise KeyboardInterrupt from error
-    sys.stdout.flush()
-    sys.exit(status)
 
 
 class _StandardStream(io.FileIO):
@@ -100,17 +93,16 @@ def _open_streams() -> None:
             os.open(os.devnull, os.O_RDONLY if number else os.O_WRONLY)
         elif stream is not getattr(sys, f"__{name}__"):
             continue
-        raw = _StandardStream(number, name)
-        buffer = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
-        own: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
+        buffer = (io.BufferedWriter if number else io.BufferedReader)(_StandardStream(number, name))
+        how: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
         if stream is not None:
-            own = {
+            how = {
                 "encoding": stream.encoding,
                 "errors": "backslashreplace" if number else stream.errors,
                 "line_buffering": stream.line_buffering,
                 "write_through": stream.write_through,
             }
-        setattr(sys, name, io.TextIOWrapper(buffer, **own))
+        setattr(sys, name, io.TextIOWrapper(buffer, **how))
 
 
 def _report(error: BaseException) -> None:

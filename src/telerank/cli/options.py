@@ -143,9 +143,15 @@ class ReportOptions:
 
     def write(self, report: Report) -> None:
         """Write a report as tables or JSON; its remarks go to standard error."""
-        from telerank.cli.console import write_report
+        from telerank.show.report import form_of
 
-        write_report(report, self.output, self.form, as_json=self.as_json)
+        for remark in report.remarks:
+            console.say(remark)
+        form = "json" if self.as_json else self.form or form_of(self.output)
+        if form == "json":
+            console.write_text(report.render(form), self.output)
+        else:
+            console.write_tables(report.tables(), self.output, form, report.title)
 
 
 @dataclass
@@ -155,9 +161,11 @@ class PlottedReportOptions(ReportOptions):
     plot: Annotated[str | None, Check(check_plot), Help("File for a plot: .png, .svg or .pdf.")] = None
 
     def write(self, report: Any) -> None:
-        from telerank.cli.console import write_plot
+        if self.plot is not None:
+            from telerank.show.plots import save_plot
 
-        write_plot(report.plot, self.plot)
+            save_plot(report.plot(), self.plot)
+            console.say(f"plot in {self.plot}")
         super().write(report)
 
 
@@ -197,24 +205,22 @@ def parse_depths(text: str) -> list[int]:
     wrong = MeasureError(f"expected rising depths such as 1,5,10 or 1,3,…,15, got {shown}")
     many = MeasureError(f"expected at most {_DEPTHS:,} depths of at most {_DIGITS} digits, got {shown}")
     depths: list[int] = []
-    going = False
-    for piece in text.replace("...", "…").split(","):
-        if piece.strip() == "…" and len(depths) > 1:
-            going = True
+    pieces = [piece.strip() for piece in text.replace("...", "…").split(",")]
+    for before, piece in zip(["", *pieces], pieces, strict=False):
+        if piece == "…" and len(depths) > 1:
             continue
-        if not piece.strip().isdecimal():
+        if not piece.isdecimal():
             raise wrong
-        if len(piece.strip()) > _DIGITS:
+        if len(piece) > _DIGITS:
             raise many
-        last = int(piece)
-        step = depths[-1] - depths[-2] if going else 0
-        if going and (last - depths[-1]) // max(step, 1) + len(depths) > _DEPTHS:
-            raise many
-        depths += range(depths[-1] + step, last, step) if going else ()
-        if going and last != depths[-1] + step:
-            raise wrong
-        depths.append(last)
-        going = False
-    if going or depths[0] < 1 or sorted(set(depths)) != depths:
+        if before == "…":
+            last, step = depths[-1], max(depths[-1] - depths[-2], 1)
+            if (int(piece) - last) // step + len(depths) > _DEPTHS:
+                raise many
+            if int(piece) <= last or (int(piece) - last) % step:
+                raise wrong
+            depths += range(last + step, int(piece), step)
+        depths.append(int(piece))
+    if pieces[-1] == "…" or depths[0] < 1 or sorted(set(depths)) != depths:
         raise wrong
     return depths

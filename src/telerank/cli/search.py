@@ -1,27 +1,32 @@
-"""``telerank search``: write a run over the queries of a collection, or answer one query."""
+"""``telerank search``, ``answer``: rank or answer the queries of a collection, or a single one."""
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.console import say_run
+from telerank.computing import Computing
 from telerank.errors import CollectionError, FormatError
-from telerank.parameters import Flags, Help, Split
+from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.show.tables import plain
 
 if TYPE_CHECKING:
-    from telerank import Doc, Index, Ranking, Stage
-    from telerank.segments.stage import SegmentMatch, SegmentReranker
+    from telerank import Answer, Answers, Index, Ranking, Stage
+    from telerank.answers.stage import ReadAnswers
+    from telerank.segments.stage import SegmentReranker
 
-_FIRST, _ALL = 10, 1000  # documents kept by default: for a reader, for a run
+_FIRST, _ALL = 10, 1000  # documents kept by default: to be shown, in a run
 _SNIPPET = 200  # characters of a document that are shown
+_FIRST_ANSWERS, _SOURCES = 3, 5  # answers shown for a question; sources named of one
 
 
 @derive
@@ -68,29 +73,36 @@ def search(
     """
     import telerank as tr
 
-    if (collection is not None) + (query is not None) + (topics is not None) != 1:
-        raise CollectionError("search: give one of a COLLECTION, --query or --topics")
-    if query is not None and not query.strip():
-        raise CollectionError("search: --query is empty")
+    _check_asked("search", collection, query, topics)
     opened = tr.open(index)
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None:
-        explained = {"explain": explain, "show_segment": show_segment}
-        _answer(opened, model, query, keep or _FIRST, as_json=as_json, **explained)
+        shown = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
+        _answer(opened, model, query, keep or _FIRST, **shown)
         return
-    from telerank.corpus.readers.plain import open_topics
-
-    queries = (
-        open_topics(topics, format=format, encoding=encoding)
-        if topics is not None
-        else options.open_collection(collection or "", format, encoding)
-    )
+    queries = _open_queries(collection, topics, format, encoding)
     run = tr.search(opened, queries, model, split=split, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
     say_run(f"{run.queries:,} queries searched", output)
     for remark in run.remarks:
         console.say(remark)
+
+
+def _check_asked(command: str, collection: str | None, query: str | None, topics: str | None) -> None:
+    """Raise CollectionError unless there is either a collection, a query that is not empty, or topics."""
+    if (collection is not None) + (query is not None) + (topics is not None) != 1:
+        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --topics")
+    if query is not None and not query.strip():
+        raise CollectionError(f"{command}: --query is empty")
+
+
+def _open_queries(collection: str | None, topics: str | None, form: str | None, encoding: str) -> Any:
+    from telerank.corpus.readers.plain import open_topics
+
+    if topics is not None:
+        return open_topics(topics, format=form, encoding=encoding)
+    return options.open_collection(collection or "", form, encoding)
 
 
 def _answer(
@@ -127,13 +139,6 @@ def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> No
         print(plain(head), plain(match.text), sep="\n")
 
 
-def _segment_record(doc: Doc, match: SegmentMatch) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    location = doc.locate(*match.span)
-    return {**asdict(match), **(asdict(location) if location else {})}
-
-
 def _read_lines() -> Iterator[str]:
     """The lines of standard input as UTF-8, whatever the locale says."""
     for number, line in enumerate(sys.stdin.buffer, 1):
@@ -160,8 +165,6 @@ def _show(index: Index, ranking: Ranking) -> None:
 def _record(
     index: Index, stage: Stage | None, by_segments: SegmentReranker | None, ranking: Ranking
 ) -> dict[str, Any]:
-    from dataclasses import asdict
-
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)
@@ -171,7 +174,9 @@ def _record(
         if stage is not None:
             record["explanation"] = asdict(stage.explain(ranking.query, docno))
         if by_segments is not None:
-            record["segment"] = _segment_record(doc, by_segments.match(ranking.query, docno)[0])
+            match = by_segments.match(ranking.query, docno)[0]
+            location = doc.locate(*match.span)
+            record["segment"] = {**asdict(match), **(asdict(location) if location else {})}
         documents.append(record)
     return {"query": ranking.query.text, "ranking": documents}
 
@@ -179,3 +184,170 @@ def _record(
 def _snippet(text: str) -> str:
     words = " ".join(chain.from_iterable(line.split() for line in text[: 4 * _SNIPPET].splitlines()))
     return words if len(words) <= _SNIPPET else f"{words[:_SNIPPET]}…"
+
+
+@derive
+def answer(
+    index: options.IndexName,
+    collection: Annotated[
+        str | None,
+        Flags("COLLECTION"),
+        Help("Collection with the questions: a folder, a file or an ir_datasets id."),
+    ] = None,
+    *,
+    query: Annotated[str | None, Flags("-q"), Help("Show the answers to this question.")] = None,
+    topics: Annotated[str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    split: Split = None,
+    model: options.Pipeline = None,
+    reader: Annotated[
+        str | None, Help("The folder OUTPUT/model of `telerank train reader`, or a reader on the hub.")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        Ge(1),
+        Help("Documents of each ranking that are read, with `--reader`. Default: 20."),
+    ] = None,
+    mu: Annotated[
+        float | None,
+        Ge(0.0),
+        Le(1.0),
+        Help(
+            "Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. 1: the reader's "
+            "alone. Default: 0.8."
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None, Ge(1), Flags("-k"), Help("Answers to each question. Default: 3, all.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        Flags("-o"),
+        Help("File for the predictions, JSON as SQuAD's script reads it; `-`: standard output."),
+    ] = None,
+    lines: Annotated[str | None, Help("File for all answers, a line of JSON for each question.")] = None,
+    no_answers: Annotated[
+        str | None, Help("File for the scores of no answer, JSON as SQuAD's script reads null odds.")
+    ] = None,
+    always: Annotated[bool, Help("Always give an answer, whatever the reader's threshold.")] = False,
+    explain: Annotated[bool, Help("With --query: explain the score of each answer.")] = False,
+    format: options.Format = None,  # noqa: A002
+    encoding: options.Texts = "utf-8",
+    as_json: options.PrintJson = False,
+    **computing: Annotated[Any, FieldsOf(Computing, ("tokens",))],
+) -> None:
+    """Answer questions from the documents of an index: rank them, read the first ones, mark the answers.
+
+    Each answer is shown in its sentence, with the title, the document and its confidence. With a collection
+    the answers are written, as SQuAD's script reads them (`--output`) or with everything (`--lines`).
+
+    Example: `telerank answer idx --query "does aspirin prevent cancer" --reader my-reader -k 3`
+
+    Example: `telerank answer idx scifact --split test --reader my-reader --depth 2 -o predictions.json`
+    """
+    _check_asked("answer", collection, query, topics)
+    files = [name for name in (output, lines, no_answers) if name is not None]
+    _check_files(files, one_question=query is not None, shown=explain or as_json)
+    import telerank as tr
+    from telerank.verbs.answer import open_answers
+
+    opened = tr.open(index)
+    settings = {name: value for name, value in computing.items() if value != getattr(Computing(), name)}
+    if always:
+        settings["threshold"] = math.inf
+    stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    if query is not None:
+        _answer_one(
+            opened,
+            stage if keep is None and stage.k else stage % (keep or _FIRST_ANSWERS),
+            query,
+            explain=explain,
+            as_json=as_json,
+        )
+        return
+    queries = _open_queries(collection, topics, format, encoding)
+    run = tr.answer(opened, queries, stage, split=split, k=keep)
+    run.save("-" if not files else output, lines=lines, no_answers=no_answers)
+    for name in files:
+        if name != "-":  # which has no record
+            console.say(f"{run.queries:,} questions answered; in {name}, how in {name}.json")
+    for remark in run.remarks:
+        console.say(remark)
+
+
+def _check_files(files: Sequence[str], *, one_question: bool, shown: bool) -> None:
+    """Raise CollectionError for files of one question, a form to show of many, or one file for two things."""
+    if one_question and files:
+        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --topics")
+    if shown and not one_question:
+        raise CollectionError("answer: --explain and --json go with --query; --lines has everything")
+    if len(set(files)) < len(files):
+        raise CollectionError("answer: --output, --lines and --no-answers need different files")
+
+
+def _answer_one(index: Index, stage: ReadAnswers, query: str, *, explain: bool, as_json: bool) -> None:
+    answers = stage.answer(query.strip())
+    if as_json:
+        console.print_json(_answers_record(index, stage, answers, explain=explain))
+    else:
+        _show_answers(index, stage, answers)
+        for number, each in enumerate(answers if explain else (), 1):
+            print(plain(f"\n{number}. {stage.explain(answers.query, each)}"))
+    for remark in (*stage.remarks, *_explain_order(stage, answers)):
+        console.say(remark)
+
+
+def _explain_order(stage: ReadAnswers, answers: Answers) -> list[str]:
+    """Why a later answer has a higher confidence than an earlier one, if one has."""
+    confidences = [round(each.confidence, 2) for each in answers]
+    if confidences == sorted(confidences, reverse=True):
+        return []
+    parts = f", {stage.weight:g} of the reader's and {1 - stage.weight:g} of the ranking's"
+    order = f"answers are in the order of their scores{parts if stage.weight < 1 else ''}"
+    return [f"{order}; a confidence is the reader's alone, summed over equal answers"]
+
+
+def _show_answers(index: Index, stage: ReadAnswers, answers: Answers) -> None:
+    print(plain(answers.query.text))
+    if not answers.documents:
+        print("no document was found, so that nothing was read")
+    elif not len(answers):
+        threshold = stage.rules.threshold
+        limit = "" if threshold is None else f" (threshold: {_difference(threshold)})"
+        margin = f": it scores {_difference(answers.no_answer)} the best span{limit}"
+        # no answer is better than the best span, unless there is none
+        print("no answer in the documents that were read" + (margin if answers.no_answer < math.inf else ""))
+    for number, each in enumerate(answers, 1):
+        print(plain(f"\n{number}. {' '.join(each.text.split())}  (confidence {each.confidence:.2f})"))
+        sentence = _sentence(index, stage, each)
+        marked = f"{sentence.before}[{sentence.text}]{sentence.after}"
+        print(plain(f"   {' '.join(marked.split())}"))
+        title = f"{sentence.title}, " if sentence.title else ""
+        where = console.name_location(index.locate(each.docno, each.start, each.end), each.docno)
+        others = list(dict.fromkeys(docno for docno, _ in each.sources if docno != each.docno))
+        more = ", …" if len(others) > _SOURCES else ""
+        also = f"; also in {', '.join(others[:_SOURCES])}{more}" if others else ""
+        print(plain(f"   {title}document {each.docno}{where}{also}"))
+
+
+def _sentence(index: Index, stage: ReadAnswers, answer: Answer) -> Any:
+    from telerank.verbs.answer import in_sentence
+
+    return in_sentence(index, answer, stage.reader.reader.settings.language)
+
+
+def _difference(value: float) -> str:
+    return f"{abs(value):.2f} {'above' if value >= 0 else 'below'}"
+
+
+def _answers_record(index: Index, stage: ReadAnswers, answers: Answers, *, explain: bool) -> dict[str, Any]:
+    from telerank.answers.stage import answers_record
+
+    record = answers_record(answers)
+    for each, own in zip(answers, record["answers"], strict=True):
+        sentence = _sentence(index, stage, each)
+        own |= {"title": sentence.title, "sentence": f"{sentence.before}{sentence.text}{sentence.after}"}
+        if location := index.locate(each.docno, each.start, each.end):
+            own |= asdict(location)
+        if explain:
+            own["explanation"] = asdict(stage.explain(answers.query, each))
+    return record

@@ -50,7 +50,7 @@ from telerank.corpus.reading import (
     read_beginning,
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
-from telerank.trec.files import (
+from telerank.trec import (
     Conditions,
     Format,
     check_id,

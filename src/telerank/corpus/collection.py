@@ -6,7 +6,7 @@ What a collection contains: its counts, and documents and queries by id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -178,8 +178,9 @@ class Collection:
     @property
     def provenance(self) -> dict[str, Any]:
         """What a manifest says of a collection that something is made of."""
-        names = ("name", "format", "licence")
-        return {name: getattr(self, name) for name in names} | {"notes": dict(self.notes())}
+        return {name: getattr(self, name) for name in ("name", "format", "licence")} | {
+            "notes": dict(self.notes())
+        }
 
     @property
     def search_notice(self) -> str:
@@ -214,52 +215,28 @@ def rank_in_order(query: Query, docnos: Iterable[str]) -> Ranking:
     return Ranking(query, names, np.arange(len(names), 0, -1.0))
 
 
-@dataclass(frozen=True)
-class CollectionContents:
-    """The counts of a collection; ``splits[split]`` has those of its queries, qrels and answers."""
+def count_contents(collection: Collection, *, progress: Progress = silent) -> dict[str, Any]:
+    """What a collection says of itself, and its counts, ready for JSON.
 
-    name: str
-    format: str
-    licence: str
-    source: str
-    documents: int
-    splits: Mapping[str, Mapping[str, int]]
-    pools: Sequence[str]
-    notes: Mapping[str, int]
-    unread: Sequence[str]
-
-
-@dataclass(frozen=True)
-class JudgedQuery:
-    """A query of a split, with the grades and answers that the collection has for it."""
-
-    split: str
-    query: Query
-    grades: Mapping[str, int]
-    answers: tuple[Answer, ...]
-
-
-def count_contents(collection: Collection, *, progress: Progress = silent) -> CollectionContents:
-    """Count the records of a collection; reads the documents only if their number is not known."""
+    ``splits[split]`` has those of its queries, qrels and answers. The documents are read only if their number
+    is not known.
+    """
     documents = collection.size
     if documents is None:
         documents = sum(1 for _ in collection.read_docs("counting documents", progress))
     kinds = ("queries", "qrels", "answers")
     streams: dict[str, Mapping[str, Stream[Any]]] = {kind: getattr(collection, kind) for kind in kinds}
-    return CollectionContents(
-        collection.name,
-        collection.format,
-        collection.licence,
-        collection.source,
-        documents,
-        {
+    return {
+        **{name: getattr(collection, name) for name in ("name", "format", "licence", "source")},
+        "documents": documents,
+        "splits": {
             split: {kind: sum(1 for _ in own[split]()) for kind, own in streams.items() if split in own}
             for split in collection.splits
         },
-        list(collection.pools),
-        dict(collection.notes()),
-        list(collection.unread),
-    )
+        "pools": list(collection.pools),
+        "notes": dict(collection.notes()),
+        "unread": list(collection.unread),
+    }
 
 
 def find_docs(collection: Collection, docnos: Sequence[str]) -> list[Doc]:
@@ -275,14 +252,18 @@ def find_docs(collection: Collection, docnos: Sequence[str]) -> list[Doc]:
     return [doc for doc in docs.values() if doc]
 
 
-def find_query(collection: Collection, qid: str, split: str | None = None) -> JudgedQuery:
-    """Find a query by qid, in a split or in the first split that has it, or raise CollectionError."""
+def find_query(collection: Collection, qid: str, split: str | None = None) -> dict[str, Any]:
+    """A query by qid with its grades and answers, ready for JSON, or CollectionError.
+
+    Without a ``split`` it is that of the first split that has it.
+    """
     splits = collection.splits if split is None else (collection.resolve_split(split),)
     for name in splits:
         for query in collection.queries.get(name, tuple)():
             if query.qid == qid:
                 qrels = (qrel for qrel in collection.qrels.get(name, tuple)() if qrel.qid == qid)
                 answers = (answer for answer in collection.answers.get(name, tuple)() if answer.qid == qid)
-                return JudgedQuery(name, query, {qrel.docno: qrel.grade for qrel in qrels}, tuple(answers))
+                grades = {qrel.docno: qrel.grade for qrel in qrels}
+                return {"split": name, **asdict(query), "qrels": grades, "answers": [*map(asdict, answers)]}
     searched = f"in {', '.join(splits)}" if splits else "(it has no queries)"
     raise CollectionError(f"{collection.name} has no query {qid!r} {searched}")

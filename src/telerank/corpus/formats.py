@@ -1,16 +1,13 @@
-"""Collections by the ids of ``ir_datasets`` (an extra): ``beir/scifact/test``, ``msmarco-passage/dev/small``.
+"""The formats of collections, opening one in any of them, and the collection in the package.
 
-An id with qrels is one split, named by the end of the id (``test``). An id without qrels has a split for each
-id below it that has the same documents and qrels or queries (``beir/scifact`` has ``train`` and ``test``,
+Of the ids of ``ir_datasets`` (an extra), such as ``beir/scifact/test`` and ``msmarco-passage/dev/small``, an
+id with qrels is one split, named by the end of the id (``test``). An id without qrels has a split for each id
+below it that has the same documents and qrels or queries (``beir/scifact`` has ``train`` and ``test``,
 ``msmarco-passage`` has ``dev/small``). ``ir_datasets`` downloads files when their first record is read, and
 reports it. Scored documents are the pool ``SPLIT/scoreddocs``.
 
 Source and licence are those stated by ``ir_datasets`` for each id (MacAvaney et al., Simplified Data
 Wrangling with ir_datasets, SIGIR 2021).
-
-The formats that telerank reads, and opening a collection in any of them.
-
-The collection that is installed with telerank, for trying things out.
 """
 
 from __future__ import annotations
@@ -28,30 +25,27 @@ from typing import Any
 from telerank.corpus.answers import JUDGMENTS
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.ranking_set import RANKING_SET
-from telerank.corpus.readers.answer_selection import PARALLEL, TRECQA, WIKIQA
+from telerank.corpus.readers.answer_selection import PARALLEL, SELQA, TRECQA, WIKIQA
 from telerank.corpus.readers.by_split import ANTIQUE, BEIR, MSMARCO
 from telerank.corpus.readers.car import TREC_CAR
 from telerank.corpus.readers.files.formats import DOCUMENTS, FOLDER, WHOLE_DOCUMENTS
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.corpus.readers.plain import CSV, JSONL, PASSAGES, TOPICS
-from telerank.corpus.readers.selqa import SELQA
 from telerank.corpus.readers.smart import LISA, SMART
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.readers.trec_sgml import CRANFIELD, ROBUST04, TREC
 from telerank.corpus.reading import (
     Record,
+    bind_files,
     check_encoding,
     find_backups,
     list_entries,
     list_files,
-    read_first_lines,
+    read_first_line,
 )
-from telerank.corpus.reading import bind as bind_files
 from telerank.errors import CollectionError, MissingExtra, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
-from telerank.trec.columns import QRELS_FORMATS
-from telerank.trec.files import Format, add_nearest, open_bytes
-from telerank.trec.topics import TOPICS_FORMATS
+from telerank.trec import QRELS_FORMATS, TOPICS_FORMATS, Format, add_nearest, open_bytes
 from telerank.types import Doc, Qrel, Query, Ranking
 
 # The format's name for collections that are opened by id.
@@ -261,8 +255,9 @@ def recognise_formats(path: Path) -> list[Format[Path, Collection]]:
 
 def list_formats() -> dict[str, str]:
     """The description of each format of collections, topics and qrels that can be read, by name."""
-    ids = "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"
-    collections = {form.name: form.description for form in FORMATS} | {IR_DATASETS: ids}
+    collections = {form.name: form.description for form in FORMATS} | {
+        IR_DATASETS: "ids such as beir/scifact/test (an extra: pip install 'telerank[ir-datasets]')"
+    }
     topics = {f"topics: {name}": form.description for name, form in TOPICS_FORMATS.items()}
     qrels = {f"qrels: {name}": form.description for name, form in QRELS_FORMATS.items()}
     return dict(sorted(collections.items())) | topics | qrels
@@ -291,7 +286,7 @@ def _recognise(path: Path) -> Format[Path, Collection]:
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
     if path.is_file():
-        seen = f"its first line is {shorten(next(iter(read_first_lines(path)), ''))}"
+        seen = f"its first line is {shorten(read_first_line(path))}"
     else:
         entries = [shorten(file.name) for file in list_files(path)]
         seen = f"it has {', '.join(entries[:_NAMED])}{' …' if len(entries) > _NAMED else ''}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -13,9 +13,8 @@ from typing import TypeAlias, TypeVar
 from telerank.drafts import is_device
 from telerank.errors import CollectionError, FormatError
 from telerank.expressions import call_text
-from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import BOM, Conditions, decode, numbered_lines, open_bytes
-from telerank.types import Query
+from telerank.trec import BOM, Conditions, decode, numbered_lines, open_bytes, read_topics
+from telerank.types import Qrel, Query
 
 Record = TypeVar("Record")
 Loaded = TypeVar("Loaded")
@@ -117,7 +116,7 @@ def match_splits(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
     return {next(filter(None, match.groups()), WHOLE): file for match, file in matches if match}
 
 
-def bind(
+def bind_files(
     read: Callable[..., Iterator[Record]], files: Mapping[str, object], **settings: object
 ) -> dict[str, Stream[Record]]:
     """The stream of each split that has a file, or whatever ``read`` takes."""
@@ -136,6 +135,23 @@ def read_all(
 ) -> Iterator[Record]:
     """The records of all files, one file after the other."""
     return (record for file in files for record in read(file, *settings))
+
+
+def load_splits(
+    path: Path,
+    files: Mapping[str, Path],
+    read: Callable[[Path, str, str], Loaded],
+    encoding: str,
+    missing: str,
+) -> dict[str, Callable[[], Loaded]]:
+    """What each split's file is read into, once, with the prefix of ids that the files do not state.
+
+    It is the split if there are several. Without files it raises CollectionError, which says ``missing``.
+    """
+    if not files:
+        raise CollectionError(f"{path}: {missing}")
+    prefixes = {split: f"{split}-" if len(files) > 1 else "" for split in files}
+    return {split: cache(partial(read, file, encoding, prefixes[split])) for split, file in files.items()}
 
 
 def group_by_split(topics: list[Path], qrels: list[Path]) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -174,16 +190,19 @@ def name_splits(files: list[Path]) -> dict[str, Path]:
     }
 
 
-def judged_queries(qrels: Path, queries: Path, encoding: str) -> Iterator[Query]:
-    """The queries that a file of qrels judges, in the order of a file that has those of all splits."""
-    missing = {qrel.qid for qrel in read_qrels(qrels)}
+def judged_queries(qrels: Stream[Qrel], queries: Path, encoding: str, judge: str = "") -> Iterator[Query]:
+    """The queries that qrels judge, in the order of a file that has those of all splits.
+
+    One that the file lacks is a FormatError, which names the qrels as ``judge``.
+    """
+    missing = {qrel.qid for qrel in qrels()}
     for query in read_topics(queries, encoding=encoding):
         if query.qid in missing:
             missing.remove(query.qid)
             yield query
     if missing:
         some = ", ".join(sorted(missing)[:3])
-        raise FormatError(queries, None, f"every query of {qrels.name}; {len(missing)} are missing ({some})")
+        raise FormatError(queries, None, f"every query of {judge}; {len(missing)} are missing ({some})")
 
 
 def unread_files(path: Path, used: Iterable[Path | None]) -> tuple[str, ...]:
@@ -218,11 +237,26 @@ def is_note(file: Path) -> bool:
 
 def has_file(path: Path, name: str) -> Conditions:
     """The conditions of a folder with the file ``name``, plain or compressed."""
-    is_folder = path.is_dir()
-    yield (
-        is_folder and find_file(path, name),
-        f"no {name} (or .gz, .xz) in it" if is_folder else "a file, not a folder",
-    )
+    if path.is_dir():
+        yield find_file(path, name), f"no {name} (or .gz, .xz) in it"
+    else:
+        yield False, "a file, not a folder"
+
+
+def has_files(
+    find: Callable[[Path], object], in_folder: str, alone: str, named: str = ""
+) -> Callable[[Path], Conditions]:
+    """The conditions of a path in which ``find`` finds something; it is nearer with ``named`` in a name.
+
+    ``in_folder`` is said of a folder without it, ``alone`` of a file.
+    """
+
+    def conditions(path: Path) -> Conditions:
+        if named:
+            yield any(named in file.name.lower() for file in list_few(path)), ""
+        yield find(path), in_folder if path.is_dir() else alone
+
+    return conditions
 
 
 def read_beginning(path: Path, size: int = 4096) -> str:
@@ -242,6 +276,11 @@ def read_beginning(path: Path, size: int = 4096) -> str:
 def read_first_lines(path: Path) -> list[str]:
     """The lines within the first 4 KiB that are not blank; the last may be cut."""
     return [line for line in read_beginning(path).split("\n") if line.strip()]
+
+
+def read_first_line(path: Path) -> str:
+    """The first line that is not blank, within the first 4 KiB; empty if there is none."""
+    return next(iter(read_first_lines(path)), "")
 
 
 def read_first_keys(path: Path) -> set[str]:

@@ -113,28 +113,33 @@ class CollectionStatistics(Report):
         if repaired := [f"{what.replace('_', ' ')} {n:,}" for what, n in self.notes.items() if n]:
             notes.append(f"notes of the reader: {', '.join(repaired)}")
         caption = f"{self.name}  splits: {', '.join(self.splits) or 'none'}"
-        columns = ("lengths in tokens", "count", "mean", *QUANTILES)
-        return Table.of(columns, rows, caption=caption, notes=notes[not self.questions.total :])
+        return Table.of(
+            ("lengths in tokens", "count", "mean", *QUANTILES),
+            rows,
+            caption=caption,
+            notes=notes[not self.questions.total :],
+        )
 
     def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
         """Save every plot with data as png, svg or pdf; the files. The same data give the same bytes."""
         from telerank.show.plots import save_plot
 
         Path(folder).mkdir(parents=True, exist_ok=True)
-        files = []
-        for name, figure in draw_plots(self).items():
-            files.append(Path(folder, f"{name}.{format}"))
-            save_plot(figure, files[-1])
-        return files
+        plots = {Path(folder, f"{name}.{format}"): figure for name, figure in draw_plots(self).items()}
+        for file, figure in plots.items():
+            save_plot(figure, file)
+        return [*plots]
 
     def record(self) -> dict[str, Any]:
-        words = [asdict(word) for word in self.question_words]
         return {
             "name": self.name,
             "splits": self.splits,
             "documents": self.documents.record(),
             "questions": self.questions.record() | {"different": self.unique_questions},
-            "question_words": {"language": self.language, "kinds": words},
+            "question_words": {
+                "language": self.language,
+                "kinds": [asdict(word) for word in self.question_words],
+            },
             "inputs": self.inputs.record() | {"bins": [asdict(column) for column in bin_inputs(self.inputs)]},
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),

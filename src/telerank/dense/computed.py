@@ -17,8 +17,8 @@ from telerank.models.precision import Precision, device_of, resolve_precision
 from telerank.models.precision import precision as open_precision
 from telerank.types import Progress, silent
 
+# ``input_ids`` and ``attention_mask``, both (B, L) -> vectors, (B, D).
 Encode: TypeAlias = Callable[[Mapping[str, Tensor]], Tensor]
-"""``input_ids`` and ``attention_mask``, both (B, L) -> vectors, (B, D)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +59,9 @@ class ComputedEncoder:
             return np.empty((0, self.model.width), np.float32)
 
         def compute(rows: Sequence[int], width: int) -> Tensor:
-            padded = side.pad([tokens[row] for row in rows], width)
             batch = {
                 name: pin(tensor, self.device).to(self.device, non_blocking=True)
-                for name, tensor in padded.items()
+                for name, tensor in side.pad([tokens[row] for row in rows], width).items()
             }
             with torch.inference_mode(), self.context():
                 return encode(batch).float()

@@ -8,13 +8,13 @@ use: then the next writer removes it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import filelock
 import numpy as np
@@ -26,8 +26,8 @@ from telerank.dense.kinds import Floats, check_kind, check_vectors, narrow, pad_
 from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
 from telerank.dense.vectors import Vectors, shard_files
 from telerank.drafts import DRAFT, remove, replace_folder, sweep, sweep_replaced, sync_folder
-from telerank.errors import DocumentError, IndexFault, IndexLocked, ModelError
-from telerank.stored import MANIFEST, StoredFile, verify_files
+from telerank.errors import DocumentError, IndexFault, ModelError
+from telerank.stored import MANIFEST, StoredFile, becoming_writer, verify_files
 from telerank.types import Doc, Progress, silent
 
 
@@ -45,23 +45,20 @@ class VectorWriter:
         self.folder = Path(folder).resolve()
         self._draft = _draft(self.folder)
         self._lock = _lock(self.folder)
-        try:
+        with becoming_writer(self.folder, "another process encodes into it", self._release):
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-            self._check_target(overwrite=overwrite)
+            if self.folder.exists() and not is_vectors(self.folder):
+                raise IndexFault(f"{self.folder}: holds other things; vectors need a folder of their own")
+            _sweep(self.folder)
+            if self.folder.exists() and not overwrite:
+                raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (--overwrite)")
             self._draft.mkdir(exist_ok=True)
             self.manifest = self._resume(manifest, overwrite=overwrite)
             shards = self.manifest.shards  # other files are those of a killed writer
             named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
             sweep(self._draft.iterdir(), named)
             self._docnos = DocnosWriter(self._draft)
-        except BaseException as error:
-            self._release()
-            if isinstance(error, filelock.Timeout):
-                raise IndexLocked(f"{self.folder}: another process encodes into it") from None
-            if isinstance(error, OSError):
-                raise IndexFault(f"{self.folder}: cannot be written to: {error}") from error
-            raise
         self._kept = self.manifest.shards
         self._number = 0  # of the next shard
 
@@ -70,36 +67,34 @@ class VectorWriter:
         """The finished shards that are still to be skipped."""
         return self._kept[self._number :]
 
-    def skip(self, docnos: Sequence[str], texts: Iterable[str]) -> None:
+    def skip(self, docs: Sequence[Doc]) -> None:
         """Skip a finished shard; raises IndexFault if it was made from other documents."""
         entry = self._kept[self._number]
-        if len(docnos) != entry.rows or compute_texts_checksum(docnos, texts) != entry.texts:
+        if len(docs) != entry.rows or compute_texts_checksum(docs) != entry.texts:
             raise IndexFault(
                 f"{self._draft}: its shard {self._number} was made from other documents; "
                 "begin anew (--overwrite)"
             )
-        self._add(docnos)
+        self._add(docs)
 
-    def add(self, docnos: Sequence[str], texts: Iterable[str], vectors: Floats, *, cut: int = 0) -> None:
-        """Write a shard of float32 vectors (rows, D); ``cut`` of their documents were cut."""
-        if vectors.shape != (len(docnos), self.manifest.dimension):
+    def add(self, docs: Sequence[Doc], vectors: Floats, *, cut: int = 0) -> None:
+        """Write a shard of the float32 vectors (rows, D) of documents, ``cut`` of which were cut."""
+        if vectors.shape != (len(docs), self.manifest.dimension):
             raise DocumentError(
-                f"expected {len(docnos)} vectors of {self.manifest.dimension} dimensions, "
+                f"expected {len(docs)} vectors of {self.manifest.dimension} dimensions, "
                 f"got an array of shape {vectors.shape}"
             )
         check_vectors(vectors, f"shard {self._number}: document")
-        arrays = _arrays(vectors, self.manifest.dtype)
-        names = shard_files(self._number, self.manifest.dtype)
-        files = {}
-        for name, array in zip(names, arrays, strict=True):
+        dtype, files = self.manifest.dtype, {}
+        for name, array in zip(shard_files(self._number, dtype), _arrays(vectors, dtype), strict=True):
             with (self._draft / name).open("wb") as file:
                 np.save(file, array)
             files[name] = StoredFile.record(self._draft / name)
-        entry = VectorShardEntry(len(docnos), compute_texts_checksum(docnos, texts), files)
+        entry = VectorShardEntry(len(docs), compute_texts_checksum(docs), files)
         sync_folder(self._draft)
-        self._add(docnos)
-        kept = (*self.manifest.shards, entry)
-        self.manifest = replace(self.manifest, shards=kept, cut=self.manifest.cut + cut)
+        self._add(docs)
+        shards = (*self.manifest.shards, entry)
+        self.manifest = replace(self.manifest, shards=shards, cut=self.manifest.cut + cut)
         self.manifest.write(self._draft)
 
     def finish(self) -> None:
@@ -123,23 +118,15 @@ class VectorWriter:
             self._docnos.discard()
             self._release()
 
-    def _add(self, docnos: Sequence[str]) -> None:
-        for docno in docnos:
-            self._docnos.add(docno)
+    def _add(self, docs: Sequence[Doc]) -> None:
+        for doc in docs:
+            self._docnos.add(doc.docno)
         self._number += 1
 
     def _release(self) -> None:
         if self._lock.is_locked:
             remove(Path(self._lock.lock_file))
             self._lock.release()
-
-    def _check_target(self, *, overwrite: bool) -> None:
-        """Refuse to replace other things, or vectors unless that is intended."""
-        if self.folder.exists() and not is_vectors(self.folder):
-            raise IndexFault(f"{self.folder}: holds other things; vectors need a folder of their own")
-        _sweep(self.folder)
-        if self.folder.exists() and not overwrite:
-            raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (--overwrite)")
 
     def _resume(self, manifest: VectorManifest, *, overwrite: bool) -> VectorManifest:
         """The manifest of the unfinished folder, or one without shards."""
@@ -167,10 +154,10 @@ def sweep_vectors(folder: Path) -> None:
         remove(Path(lock.lock_file))
 
 
-def compute_texts_checksum(docnos: Iterable[str], texts: Iterable[str]) -> int:
-    """The crc32 of docnos and texts."""
+def compute_texts_checksum(docs: Sequence[Doc]) -> int:
+    """The crc32 of the documents' docnos and texts."""
     value = 0
-    for text in (*docnos, *texts):
+    for text in (*(doc.docno for doc in docs), *(doc.full_text for doc in docs)):
         value = zlib.crc32(text.encode("utf-8", "surrogatepass") + b"\0", value)
     return value
 
@@ -246,20 +233,33 @@ def encode_documents(
     if not overwrite and (complete := find_vectors(docs, folder, encoder, how)) is not None:
         return complete
     with VectorWriter(folder, describe_vectors(encoder, how), overwrite=overwrite) as writer:
-        stream = iter(docs)
-        done = _skip(writer, stream, how.shard, progress)
+        stream, done = iter(docs), 0
+        while writer.kept and (part := list(islice(stream, how.shard))):
+            writer.skip(part)
+            done += len(part)
+            progress("encoding", done, None)
+
+        def read() -> tuple[list[Doc], list[list[int]], int]:
+            """The next shard, its tokens, and how many of its documents were cut."""
+            docs = list(islice(stream, how.shard))
+            return docs, *(encoder.tokenize([doc.full_text for doc in docs]) if docs else ([], 0))
+
+        def count_on(label: str, more: int, total: int | None) -> None:
+            progress(label, done + more, total)
+
         with ThreadPoolExecutor(1, "tokenising") as reading, ThreadPoolExecutor(1, "writing") as writing:
-            waiting, written = reading.submit(_read, encoder, stream, how.shard), None
-            while (read := waiting.result()) is not None:
-                waiting = reading.submit(_read, encoder, stream, how.shard)
-                vectors = encoder.encode_tokens(read.tokens, how.batch_tokens, _behind(progress, done))
-                if written is not None:
-                    written.result()
-                written = writing.submit(writer.add, read.docnos, read.texts, vectors, cut=read.cut)
-                done += len(read.docnos)
+            waiting, written = reading.submit(read), list[Future[None]]()
+            while (shard := waiting.result())[0]:
+                waiting = reading.submit(read)
+                part, tokens, cut = shard
+                vectors = encoder.encode_tokens(tokens, how.batch_tokens, count_on)
+                for future in written:
+                    future.result()
+                written = [writing.submit(writer.add, part, vectors, cut=cut)]
+                done += len(part)
                 progress("encoding", done, None)
-            if written is not None:
-                written.result()
+            for future in written:
+                future.result()
         if not done:
             raise DocumentError("there is no document to encode")
     return Vectors(folder)
@@ -267,10 +267,15 @@ def encode_documents(
 
 def describe_vectors(encoder: Encoder, encoding: Encoding) -> VectorManifest:
     """The description of vectors that are to be made."""
-    settings = {**encoder.settings, "shard": encoding.shard, "batch_tokens": encoding.batch_tokens}
-    made_by = encoder.name, encoder.fingerprint
-    recorded = encoding.collection, encoding.source
-    return VectorManifest(encoder.dimension, encoding.dtype, *made_by, settings, *recorded)
+    return VectorManifest(
+        encoder.dimension,
+        encoding.dtype,
+        encoder.name,
+        encoder.fingerprint,
+        {**encoder.settings, "shard": encoding.shard, "batch_tokens": encoding.batch_tokens},
+        encoding.collection,
+        encoding.source,
+    )
 
 
 def find_vectors(
@@ -289,54 +294,15 @@ def find_vectors(
             f"{folder}: holds other vectors already ({manifest.dtype} by {manifest.model}): "
             "overwrite them (--overwrite)"
         )
-    if manifest.source != encoding.source or not (encoding.source or _are_of(vectors, docs)):
+    is_same = manifest.source == encoding.source
+    if is_same and not encoding.source:
+        stream = iter(docs)
+        parts = ((shard, list(islice(stream, shard.rows))) for shard in manifest.shards)
+        is_same = all(compute_texts_checksum(part) == shard.texts for shard, part in parts)
+        is_same = is_same and next(stream, None) is None
+    if not is_same:
         changed = (
             "index has changed since: encode it" if encoding.source else "documents are others: encode them"
         )
         raise IndexFault(f"{folder}: the {changed} again (--overwrite)")
     return vectors
-
-
-def _are_of(vectors: Vectors, docs: Iterable[Doc]) -> bool:
-    """Whether these are the vectors of the documents, by the checksums of the texts of each shard."""
-    stream = iter(docs)
-    for shard in vectors.manifest.shards:
-        part = list(islice(stream, shard.rows))
-        if (
-            compute_texts_checksum([doc.docno for doc in part], [doc.full_text for doc in part])
-            != shard.texts
-        ):
-            return False
-    return next(stream, None) is None
-
-
-def _skip(writer: VectorWriter, stream: Iterator[Doc], shard: int, progress: Progress) -> int:
-    """Skip the documents of finished shards; return their number."""
-    done = 0
-    while writer.kept and (part := list(islice(stream, shard))):
-        writer.skip([doc.docno for doc in part], [doc.full_text for doc in part])
-        done += len(part)
-        progress("encoding", done, None)
-    return done
-
-
-class _Read(NamedTuple):
-    """The documents of a shard, and the tokens of each; ``cut`` of them were cut."""
-
-    docnos: list[str]
-    texts: list[str]
-    tokens: list[list[int]]
-    cut: int
-
-
-def _read(encoder: Encoder, stream: Iterator[Doc], shard: int) -> _Read | None:
-    """Read and tokenise the next shard; None if there is none."""
-    if not (part := list(islice(stream, shard))):
-        return None
-    texts = [doc.full_text for doc in part]
-    return _Read([doc.docno for doc in part], texts, *encoder.tokenize(texts))
-
-
-def _behind(progress: Progress, done: int) -> Progress:
-    """Progress that counts from ``done`` on."""
-    return lambda label, more, total: progress(label, done + more, total)

@@ -39,7 +39,7 @@ class Encoder(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """A description of the model for readers of the vectors, as JSON."""
+        """A description of the model, which is stored beside the vectors, as JSON."""
 
     @property
     def batch_tokens(self) -> int:
@@ -109,9 +109,8 @@ class TorchEncoder:
         return _BATCH if self._computed.device.type == "cpu" else _BATCH_OF_GPU
 
     def encode_queries(self, texts: Sequence[str]) -> Encoded:
-        side, computed = self._loaded[1].queries, self._computed
-        vectors = computed.encode(side, side.ids(list(texts)), computed.model.encode_queries)
-        return Encoded(vectors, self.fingerprint)
+        tokens = self._loaded[1].queries.ids(list(texts))
+        return Encoded(self.encode_batch(tokens, queries=True), self.fingerprint)
 
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         side = self._loaded[1].documents
@@ -124,9 +123,9 @@ class TorchEncoder:
     def encode_tokens(
         self, tokens: Sequence[Sequence[int]], budget: int | None = None, progress: Progress = silent
     ) -> Floats:
-        side, computed = self._loaded[1].documents, self._computed
-        most = self.batch_tokens if budget is None else budget
-        return computed.encode(side, tokens, computed.model.encode_documents, most, progress)
+        computed, budget = self._computed, self.batch_tokens if budget is None else budget
+        encode = computed.model.encode_documents
+        return computed.encode(self._loaded[1].documents, tokens, encode, budget, progress)
 
     def copy_tokenizers(self) -> Tokenizers:
         """Its tokenizers, for another thread: two threads cannot use one at a time."""
@@ -139,12 +138,10 @@ class TorchEncoder:
 
         Without ``normalise`` they keep their lengths, if the model divides by them.
         """
-        _, tokenizers = self._loaded
-        computed = self._computed
+        tokenizers, computed = self._loaded[1], self._computed
         model = computed.model if normalise else computed.model.without_normalising()
-        if queries:
-            return computed.encode(tokenizers.queries, tokens, model.encode_queries)
-        return computed.encode(tokenizers.documents, tokens, model.encode_documents)
+        side = tokenizers.queries if queries else tokenizers.documents
+        return computed.encode(side, tokens, model.encode_queries if queries else model.encode_documents)
 
     @property
     def room(self) -> Room:

@@ -6,7 +6,7 @@ A row x is about s c (see :mod:`.vectors`), a query q about t b, with b of 16 bi
 
 which gives a least and a greatest possible score of each row. A row stays a candidate as long as its greatest
 score is not below the k-th largest of all least scores, so that no row of the best k is ever dropped. The
-candidates' scores are then computed from the vectors (:func:`exact_float32`).
+candidates' scores are then computed from the vectors (:func:`exact`).
 
 Legend: N rows, D dimensions (of codes: rounded up to a multiple of 4), Q queries, C room for candidates;
 bounds (N, 4): scale s, |x - s c|, |s c| and the sum of c.
@@ -178,13 +178,13 @@ def quantise(vectors: Array, codes: Array, bounds: Array) -> None:
 
 
 @_reordered
-def exact_float32(vectors: Array, rows: Array, query: Array, scores: Array) -> None:
-    """Inner products of rows of float32 vectors with a float64 query: exact products, summed in float64."""
+def exact(vectors: Array, bounds: Array, rows: Array, query: Array, scores: Array, is_int8: bool) -> None:
+    """Inner products of rows of float32 or int8 vectors with a float64 query: exact, summed in float64."""
     for n in range(len(rows)):
         total = 0.0
         for i in range(len(query)):
             total += query[i] * np.float64(vectors[rows[n], i])
-        scores[n] = np.float32(total)
+        scores[n] = np.float32(total * np.float64(bounds[rows[n], 0]) if is_int8 else total)
 
 
 @_reordered
@@ -208,16 +208,6 @@ def exact_half(vectors: Array, rows: Array, query: Array, scores: Array, is_floa
         for i in range(len(query)):
             total += query[i] * np.float64(wide[i])
         scores[n] = np.float32(total * factor)
-
-
-@_reordered
-def exact_codes(codes: Array, bounds: Array, rows: Array, query: Array, scores: Array) -> None:
-    """The same for codes that are the vectors."""
-    for n in range(len(rows)):
-        total = 0.0
-        for i in range(len(query)):
-            total += query[i] * np.float64(codes[rows[n], i])
-        scores[n] = np.float32(total * np.float64(bounds[rows[n], 0]))
 
 
 @compiled

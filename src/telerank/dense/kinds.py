@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from telerank.errors import DocumentError, ModelError
 
+# The numpy type of each in a file.
 KINDS = {"float32": np.float32, "float16": np.float16, "bfloat16": np.uint16, "int8": np.int8}
-"""The numpy type of each in a file."""
 LARGEST_NORM = 1e18  # the inner product of two such vectors is still a finite float32
 
 Floats = npt.NDArray[np.float32]
@@ -68,8 +68,8 @@ def widen(stored: npt.NDArray[Any], kind: str) -> Floats:
 
 
 _LARGEST = 256
+# Bound of float32's error as a share of a vector's length (256 products, each rounded by at most 2^-24).
 ERROR = 2e-5
-"""Bound of float32's error as a share of a vector's length (256 products, each rounded by at most 2^-24)."""
 
 
 def pad_width(width: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from telerank.errors import IndexFault
-from telerank.stored import MANIFEST, Manifest, StoredFile, parse_entries, parse_files
+from telerank.stored import MANIFEST, Manifest, StoredFile
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ class VectorManifest(Manifest):
     finished: bool = False
     kind: str = "vectors"
     format: int = 1
-    parsers: ClassVar = {"shards": partial(parse_entries, VectorShardEntry), "docnos": parse_files}
 
     @property
     def rows(self) -> int:
@@ -53,8 +52,7 @@ class VectorManifest(Manifest):
     @property
     def files(self) -> dict[str, StoredFile]:
         """The files of all shards and of the docnos."""
-        parts = (*(shard.files for shard in self.shards), self.docnos)
-        return {name: file for files in parts for name, file in files.items()}
+        return dict(chain(*(shard.files.items() for shard in self.shards), self.docnos.items()))
 
     @property
     def cut_note(self) -> str:

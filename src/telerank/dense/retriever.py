@@ -9,7 +9,7 @@ best rows the index finds. The rows found are scored exactly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +38,30 @@ from telerank.stage import Retriever, check_depth
 from telerank.stored import StoredFile, compute_checksum, compute_crc32
 from telerank.types import Explanation, Phrase, Progress, Query, Ranking, silent
 
+# Rows that an approximate index finds for a query, by default.
+CANDIDATES = 1000
+# Kinds and parameters; 0 for ``ivfpq``: 4 times the square root of the rows, an eighth of the dimensions.
+DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "hnsw": {"links": 32, "construction": 200, "search": 256},
+    "ivfpq": {"lists": 0, "bytes": 0, "probes": 64},
+}
+CUTOFFS = (10, 100, 1000)
+_SAMPLED = 200  # queries for which recall is measured
+_TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
+
+
+@dataclass(frozen=True)
+class RecallReport:
+    """How an approximate index was built, and the share of the exact best k that it finds, by k."""
+
+    kind: str
+    parameters: Mapping[str, int]
+    recall: Mapping[int, float]
+    queries: int
+    sampled: str
+    vectors: int = 0
+    crc32: int = 0
+
 
 @dataclass(frozen=True, repr=False)
 class DenseRetriever(Retriever):
@@ -45,8 +69,13 @@ class DenseRetriever(Retriever):
 
     ``batch`` queries are read, encoded and searched together. A query's ranking does not depend on the batch,
     but the model's arithmetic may differ in the last digits. ``threads`` divide the rows among themselves;
-    with a ``device`` such as ``cuda:1`` torch searches on a GPU. Rankings are the same. Raises ModelError if
-    the encoder is not the one that made the vectors.
+    with a ``device`` such as ``cuda:1`` torch searches on a GPU. Rankings are the same.
+
+    With ``approximate``, the kind of an index beside the vectors, the ``candidates`` that it finds are ranked
+    by their exact scores; :attr:`report` is of that index.
+
+    Raises ModelError if the encoder is not the one that made the vectors, IndexFault if there is no such
+    approximate index of them.
     """
 
     vectors: Vectors
@@ -56,17 +85,27 @@ class DenseRetriever(Retriever):
     threads: int = field(default=1, compare=False)
     device: str = field(default="cpu", compare=False)
     name: str = field(default="", compare=False)
+    approximate: str | None = None
+    candidates: int = CANDIDATES
+    report: RecallReport | None = field(default=None, init=False, compare=False)
     role = "dense"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_depth(self.threads)
+        check_depth(self.candidates)
         mine, other = self.vectors.manifest, self.encoder
         if mine.fingerprint != other.fingerprint:
             raise ModelError(
                 f"{self.vectors.folder}: its vectors were made by {mine.model} "
                 f"({mine.fingerprint[:12]}), not by {other.name} ({other.fingerprint[:12]})"
             )
+        if self.approximate is not None:
+            object.__setattr__(self, "report", read_report(self.vectors, self.approximate))
+
+    def approximately(self, kind: str, candidates: int = CANDIDATES) -> DenseRetriever:
+        """The same by an approximate index, which a processor searches."""
+        return replace(self, approximate=kind, candidates=candidates, device="cpu")
 
     def in_batches(self, batch: int, threads: int = 1) -> DenseRetriever:
         """On a GPU batches are at least as large as it searches together, unless queries come one by one."""
@@ -75,11 +114,15 @@ class DenseRetriever(Retriever):
 
     @property
     def call(self) -> str:
-        return f"dense({quote(self.name or self.encoder.name)})"
+        values: dict[str, object] = {} if self.approximate is None else {"approximate": self.approximate}
+        if self.candidates != CANDIDATES:
+            values["candidates"] = self.candidates
+        return call_text("dense", quote(self.name or self.encoder.name), **values)
 
     @property
     def sources(self) -> Mapping[str, object]:
-        return {f"dense({self.name or self.encoder.name})": self.vectors.identity}
+        report = {} if self.report is None else asdict(self.report)
+        return {f"dense({self.name or self.encoder.name})": {**self.vectors.identity, **report}}
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -107,11 +150,16 @@ class DenseRetriever(Retriever):
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
         encoded = self.encoder.encode_queries([query.text for query in queries])
-        depth = len(self.vectors) if self.depth is None else min(self.depth, len(self.vectors))
-        for query, hits in zip(queries, self._search(encoded, depth), strict=True):
-            yield Ranking.presorted(query, tuple(self.vectors.docnos.take(hits.rows)), hits.scores)
+        most = len(self.vectors) if self.report is None else self.candidates
+        depth = most if self.depth is None else min(self.depth, most)
+        for query, (rows, scores) in zip(queries, self._search(encoded, depth), strict=True):
+            docnos = self.vectors.docnos.take(rows[:depth])
+            yield Ranking.presorted(query, tuple(docnos), scores[:depth])
 
-    def _search(self, queries: Encoded, depth: int) -> list[Hits]:
+    def _search(self, queries: Encoded, depth: int) -> Iterable[Hits]:
+        if self.report is not None:
+            index = _open_index(self.vectors, self.report.kind, self.report.crc32)
+            return _search_index(self.vectors, index, self.report, queries, self.candidates)
         if self.device == "cpu":
             return search(self.vectors, queries, depth, threads=self.threads)
         from telerank.dense.torch_search import load_on_device
@@ -128,38 +176,12 @@ def open_retriever(
     and :class:`TorchEncoder` do.
     """
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
-    named = opened.manifest.model if model is None else model
-    precision = opened.manifest.settings.get("precision", "float32")
-    encoder = TorchEncoder(named, precision=precision) if isinstance(named, str) else named
-    if isinstance(encoder, TorchEncoder):
-        device = encoder.device_name
-        batch = 64 if device == "cpu" else TOGETHER
-        return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
-    return DenseRetriever(opened, encoder, name=name)
-
-
-DEFAULTS: Mapping[str, Mapping[str, int]] = {
-    "hnsw": {"links": 32, "construction": 200, "search": 256},
-    "ivfpq": {"lists": 0, "bytes": 0, "probes": 64},
-}
-"""Kinds and parameters; 0 for ``ivfpq``: 4 times the square root of the rows, an eighth of the dimensions."""
-CUTOFFS = (10, 100, 1000)
-_CANDIDATES = 1000
-_SAMPLED = 200  # queries for which recall is measured
-_TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
-
-
-@dataclass(frozen=True)
-class RecallReport:
-    """How an approximate index was built, and the share of the exact best k that it finds, by k."""
-
-    kind: str
-    parameters: Mapping[str, int]
-    recall: Mapping[int, float]
-    queries: int
-    sampled: str
-    vectors: int = 0
-    crc32: int = 0
+    encoder = model or opened.manifest.model
+    if isinstance(encoder, str):
+        encoder = TorchEncoder(encoder, precision=opened.manifest.settings.get("precision", "float32"))
+    device = encoder.device_name if isinstance(encoder, TorchEncoder) else "cpu"
+    batch = 64 if device == "cpu" else TOGETHER
+    return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
 
 
 def build_approximate(
@@ -174,11 +196,11 @@ def build_approximate(
     name, parameters = parse_kind(kind, vectors)
     inner = faiss.METRIC_INNER_PRODUCT
     if name == "ivfpq":
-        described = f"IVF{parameters['lists']},PQ{parameters['bytes']}x8"
-        index = faiss.index_factory(vectors.dimension, described, inner)
+        codes = f"IVF{parameters['lists']},PQ{parameters['bytes']}x8"
+        index = faiss.index_factory(vectors.dimension, codes, inner)
     else:
-        half = faiss.ScalarQuantizer.QT_fp16
-        index = faiss.IndexHNSWSQ(vectors.dimension, half, parameters["links"], inner)
+        half, links = faiss.ScalarQuantizer.QT_fp16, parameters["links"]
+        index = faiss.IndexHNSWSQ(vectors.dimension, half, links, inner)
         index.hnsw.efConstruction = parameters["construction"]
     if not index.is_trained:
         progress("learning lists and codes", 0, None)
@@ -190,64 +212,15 @@ def build_approximate(
     draft = record.with_suffix(f".faiss{DRAFT}")
     faiss.write_index(index, str(draft))
     searched = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
-    recall = _recall(vectors, index, _search_parameters(faiss, name, parameters), searched)
     sampled = "documents as queries" if queries is None else "queries"
-    crc32 = StoredFile.record(draft).crc32
-    report = RecallReport(name, parameters, recall, len(searched.vectors), sampled, _identity(vectors), crc32)
-    file = _index_file(vectors, name, crc32)
+    facts = len(searched.vectors), sampled, _identity(vectors), StoredFile.record(draft).crc32
+    report = RecallReport(name, parameters, {}, *facts)
+    report = replace(report, recall=_recall(vectors, index, report, searched))
+    file = _index_file(vectors, name, report.crc32)
     draft.replace(file)
     replace_file(record, f"{json.dumps(report.__dict__, indent=1)}\n".encode())
     sweep(vectors.folder.glob(f"approximate.{name}.*"), (file.name, record.name))
     return report
-
-
-@dataclass(frozen=True, repr=False)
-class ApproximateRetriever(Retriever):
-    """Ranks the ``candidates`` that an approximate index finds by their exact scores.
-
-    Raises IndexFault if there is no such index of these vectors, and as :class:`DenseRetriever`.
-    """
-
-    vectors: Vectors
-    encoder: Encoder
-    kind: str = "hnsw"
-    candidates: int = _CANDIDATES
-    depth: int | None = None
-    batch: int = field(default=64, compare=False)
-    name: str = field(default="", compare=False)
-    report: RecallReport = field(init=False, repr=False, compare=False)
-    role = "dense"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_depth(self.candidates)
-        DenseRetriever(self.vectors, self.encoder)  # refuses vectors of another encoder
-        object.__setattr__(self, "report", read_report(self.vectors, self.kind))
-
-    def in_batches(self, batch: int, threads: int = 1) -> ApproximateRetriever:  # noqa: ARG002
-        return replace(self, batch=batch)
-
-    @property
-    def call(self) -> str:
-        more = {} if self.candidates == _CANDIDATES else {"candidates": self.candidates}
-        return call_text("dense", quote(self.name or self.encoder.name), approximate=self.kind, **more)
-
-    @property
-    def sources(self) -> Mapping[str, object]:
-        return {f"dense({self.name or self.encoder.name})": {**self.vectors.identity, **asdict(self.report)}}
-
-    def explanation(self, query: Query, docno: str) -> Explanation:
-        return DenseRetriever(self.vectors, self.encoder, name=self.name).explain(query, docno)
-
-    def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
-        targets = self.vectors.require(self.encoder.encode_queries([query.text for query in queries]))
-        index = _open_index(self.vectors, self.kind, self.report.crc32)
-        how = _search_parameters(_faiss(), self.kind, self.report.parameters)
-        depth = self.candidates if self.depth is None else min(self.depth, self.candidates)
-        results = _search(self.vectors, index, how, targets, self.candidates)
-        for query, hits in zip(queries, results, strict=True):
-            docnos = self.vectors.docnos.take(hits.rows[:depth])
-            yield Ranking.presorted(query, tuple(docnos), hits.scores[:depth])
 
 
 def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
@@ -294,31 +267,31 @@ def _open_index(vectors: Vectors, kind: str, crc32: int) -> Any:
     return _faiss().read_index(str(file))
 
 
-def _search(vectors: Vectors, index: Any, how: Any, queries: Floats, k: int) -> Iterator[Hits]:
-    depth = min(k, len(vectors))
-    _, numbers = index.search(np.ascontiguousarray(queries, np.float32), depth, params=how(depth))
-    for query, row in zip(queries, numbers, strict=True):
+def _search_index(
+    vectors: Vectors, index: Any, report: RecallReport, queries: Encoded, k: int
+) -> Iterator[Hits]:
+    """The rows that an approximate index finds, by their exact scores."""
+    faiss, depth, parameters = _faiss(), min(k, len(vectors)), report.parameters
+    if report.kind == "ivfpq":
+        how = faiss.SearchParametersIVF(nprobe=min(parameters["probes"], parameters["lists"]))
+    else:
+        how = faiss.SearchParametersHNSW(efSearch=max(parameters["search"], depth))
+    targets = vectors.require(queries)
+    _, numbers = index.search(targets, depth, params=how)
+    for query, row in zip(targets, numbers, strict=True):
         # FAISS fills up with -1
         yield rank_rows(vectors, np.unique(row[row >= 0]).astype(np.int64), query, depth)
 
 
-def _recall(vectors: Vectors, index: Any, how: Any, queries: Encoded) -> dict[int, float]:
+def _recall(vectors: Vectors, index: Any, report: RecallReport, queries: Encoded) -> dict[int, float]:
     cutoffs = [k for k in CUTOFFS if k <= len(vectors)] or [len(vectors)]
     exact = search(vectors, queries, max(cutoffs))
     recall = {}
     for k in cutoffs:
-        near = list(_search(vectors, index, how, queries.vectors, k))
         # rows that tie with the last of the exact list count
-        shares = [(a.scores >= b.scores[k - 1]).sum() / k for a, b in zip(near, exact, strict=True)]
-        recall[k] = round(float(np.mean(shares)), 4)
+        pairs = zip(_search_index(vectors, index, report, queries, k), exact, strict=True)
+        recall[k] = round(float(np.mean([(a.scores >= b.scores[k - 1]).sum() / k for a, b in pairs])), 4)
     return recall
-
-
-def _search_parameters(faiss: Any, kind: str, parameters: Mapping[str, int]) -> Any:
-    """A function from k to FAISS's parameters of a search."""
-    if kind == "ivfpq":
-        return lambda _: faiss.SearchParametersIVF(nprobe=min(parameters["probes"], parameters["lists"]))
-    return lambda k: faiss.SearchParametersHNSW(efSearch=max(parameters["search"], k))
 
 
 def _sample(vectors: Vectors, count: int) -> Floats:

@@ -7,7 +7,6 @@ that cannot be among the best (see :mod:`.kernel`).
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,10 +18,11 @@ from telerank.dense.kinds import ERROR, Floats, pad_width, rotate
 from telerank.dense.vectors import Encoded, Vectors, VectorShard
 
 Rows = npt.NDArray[np.int64]
+_Arrays = tuple[npt.NDArray[Any], ...]
+# Queries that a GPU searches together: vectors that do not fit there are copied once for all of them.
 TOGETHER = 1024
-"""Queries that a GPU searches together: vectors that do not fit there are copied once for all of them."""
+# Every row is scored if k is more than this fraction of all rows.
 WHOLE = 8
-"""Every row is scored if k is more than this fraction of all rows."""
 _SLACK = 2 * ERROR + 2e-6  # bound of float32's error in both rotations and a bound, as a share of |q| |x|
 _LEAST_ROOM = 1 << 14  # candidates of a query
 _ROOM = 1 << 21  # candidates of all queries that are searched together, 12 bytes each
@@ -64,24 +64,25 @@ def rank_rows(vectors: Vectors, rows: Rows, query: Floats, k: int) -> Hits:
     return Hits(rows[order], scores[order])
 
 
-@dataclass(frozen=True)
-class _Coded:
-    """Queries in the form that the kernels read."""
+def _code(queries: Floats, vectors: Vectors) -> tuple[_Arrays, _Arrays | None]:
+    """Queries as the kernels read them, and for tiles, if these are faster."""
+    width = pad_width(queries.shape[1])
+    queries = queries if vectors.dtype == "int8" else rotate(queries)
+    norms = np.sqrt(np.einsum("qd,qd->q", queries, queries, dtype=np.float64))
+    codes, scales, rests = _round(queries, width, norms, min(32767, (2**31 - 1) // (127 * width)))
+    lengths = (norms * (1 + _SLACK)).astype(np.float32)
+    wide = (codes.astype(np.int16), np.stack([scales, lengths, rests], axis=1))
+    if len(queries) < _MANY or width > 1 << 16 or not tile.is_available():
+        return wide, None
 
-    vectors: Floats
-    wide: tuple[npt.NDArray[Any], ...]
-    groups: tuple[npt.NDArray[Any], ...] | None
-
-    @classmethod
-    def of(cls, queries: Floats, vectors: Vectors) -> _Coded:
-        width = pad_width(queries.shape[1])
-        given, queries = queries, queries if vectors.dtype == "int8" else rotate(queries)
-        norms = np.sqrt(np.einsum("qd,qd->q", queries, queries, dtype=np.float64))
-        codes, scales, rests = _round(queries, width, norms, min(32767, (2**31 - 1) // (127 * width)))
-        lengths = (norms * (1 + _SLACK)).astype(np.float32)
-        wide = (codes.astype(np.int16), np.stack([scales, lengths, rests], axis=1))
-        many = len(queries) >= _MANY and width <= 1 << 16 and tile.is_available()
-        return cls(given, wide, _group(queries, width, norms, lengths) if many else None)
+    # in groups of 64: packed bytes, and scale, length and rounding error of each lane
+    codes, scales, rests = _round(queries, width, norms, 127)
+    starts = range(0, len(queries), tile.LANES)
+    packed = np.stack([tile.pack(codes[s : s + tile.LANES].astype(np.int8)) for s in starts])
+    lanes = np.zeros((3, len(starts) * tile.LANES), np.float32)
+    lanes[:, : len(queries)] = scales, lengths, rests
+    by_group = lanes.reshape(3, len(starts), tile.LANES).transpose(1, 0, 2)
+    return wide, (packed, np.ascontiguousarray(by_group))
 
 
 def _round(
@@ -98,73 +99,49 @@ def _round(
     return codes, scales, rests.astype(np.float32)
 
 
-def _group(
-    queries: Floats, width: int, norms: npt.NDArray[np.float64], lengths: Floats
-) -> tuple[npt.NDArray[Any], ...]:
-    """Queries in groups of 64: packed bytes, and scale, length and rounding error of each lane."""
-    codes, scales, rests = _round(queries, width, norms, 127)
-    starts = range(0, len(queries), tile.LANES)
-    packed = np.stack([tile.pack(codes[s : s + tile.LANES].astype(np.int8)) for s in starts])
-    lanes = np.zeros((3, len(starts) * tile.LANES), np.float32)
-    lanes[:, : len(queries)] = scales, lengths, rests
-    return packed, np.ascontiguousarray(lanes.reshape(3, len(starts), tile.LANES).transpose(1, 0, 2))
+def _candidates(state: _Arrays, number: int) -> Rows:
+    """The rows that may be among the best of a query (see :func:`kernel.scan`)."""
+    rows, _, counts, _ = state
+    return rows[number, : counts[number, 0]].astype(np.int64)
 
 
-class _State:
-    """The candidates of several queries (see :func:`kernel.scan`)."""
-
-    def __init__(self, queries: int, room: int, k: int) -> None:
-        self.k = k
-        self.rows = np.empty((queries, room), np.uint32)
-        self.spans = np.empty((queries, room, 2), np.float32)
-        self.counts = np.zeros((queries, 2), np.int64)
-        self.counts[:, 1] = min(2 * k + 256, room - kernel.BLOCK)
-        self.thresholds = np.full(queries, -np.inf, np.float32)
-
-    @property
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        return self.rows, self.spans, self.counts, self.thresholds
-
-    def candidates(self, number: int) -> Rows:
-        return self.rows[number, : self.counts[number, 0]].astype(np.int64)
-
-    def resolve(self, vectors: Vectors, queries: Floats) -> None:
-        """Score the candidates of queries that have too many, and keep the best."""
-        for number in map(int, np.flatnonzero(self.counts[:, 0] > self.rows.shape[1] // 2)):
-            hits = rank_rows(vectors, np.sort(self.candidates(number)), queries[number], self.k)
-            count = len(hits.rows)
-            self.rows[number, :count] = hits.rows
-            self.spans[number, :count] = hits.scores[:, None]
-            self.counts[number] = count, count + max(self.k, 256)
-            self.thresholds[number] = max(self.thresholds[number], hits.scores[-1])
+def _resolve(state: _Arrays, vectors: Vectors, queries: Floats, k: int) -> None:
+    """Score the candidates of queries that have too many, and keep the best."""
+    rows, spans, counts, thresholds = state
+    for number in map(int, np.flatnonzero(counts[:, 0] > rows.shape[1] // 2)):
+        hits = rank_rows(vectors, np.sort(_candidates(state, number)), queries[number], k)
+        count = len(hits.rows)
+        rows[number, :count] = hits.rows
+        spans[number, :count] = hits.scores[:, None]
+        counts[number] = count, count + max(k, 256)
+        thresholds[number] = max(thresholds[number], hits.scores[-1])
 
 
 def _search_together(vectors: Vectors, queries: Floats, k: int, room: int, threads: int) -> list[Hits]:
-    coded = _Coded.of(queries, vectors)
+    wide, groups = _code(queries, vectors)
 
-    def scan_shards(shards: list[VectorShard]) -> _State:
-        state = _State(len(queries), room, k)
+    def scan_shards(shards: list[VectorShard]) -> _Arrays:
+        counts = np.zeros((len(queries), 2), np.int64)
+        counts[:, 1] = min(2 * k + 256, room - kernel.BLOCK)
+        rows, spans = np.empty((len(queries), room), np.uint32), np.empty((len(queries), room, 2), np.float32)
+        state = rows, spans, counts, np.full(len(queries), -np.inf, np.float32)
         for shard in shards:
             row, scanned = 0, (shard.codes, shard.bounds, shard.first)
             while row < len(shard):
-                if coded.groups is None:
-                    row = kernel.scan(scanned, row, coded.wide, state.arrays, k)
+                if groups is None:
+                    row = kernel.scan(scanned, row, wide, state, k)
                 else:
-                    row = kernel.scan_many(scanned, row, coded.wide, coded.groups, state.arrays, k)
-                state.resolve(vectors, coded.vectors)
+                    row = kernel.scan_many(scanned, row, wide, groups, state, k)
+                _resolve(state, vectors, queries, k)
         for number in range(len(queries)):
-            kernel.compact(state.arrays, number, k)
+            kernel.compact(state, number, k)
         return state
 
-    parts = _divide(vectors.shards, threads)
-    if len(parts) == 1:
-        states = [scan_shards(parts[0])]
-    else:
-        with ThreadPoolExecutor(len(parts)) as pool:
-            states = list(pool.map(scan_shards, parts))
+    with ThreadPoolExecutor(threads) as pool:
+        states = list((map if threads == 1 else pool.map)(scan_shards, _divide(vectors.shards, threads)))
     answers = []
     for number, query in enumerate(queries):
-        rows = np.sort(np.concatenate([state.candidates(number) for state in states]))
+        rows = np.sort(np.concatenate([_candidates(state, number) for state in states]))
         answers.append(rank_rows(vectors, rows, query, k))
     return answers
 

@@ -21,10 +21,10 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
+# Queries of a group.
 LANES = 64
-"""Queries of a group."""
+# Rows of a tile: 6 times 4 registers of sums, 4 of queries and one of the row, of 32.
 ROWS = 6
-"""Rows of a tile: 6 times 4 registers of sums, 4 of queries and one of the row, of 32."""
 _WIDE = 16  # sums of a register
 _VECTORS = LANES // _WIDE
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from telerank.dense.kinds import Floats
 from telerank.dense.search import TOGETHER, WHOLE, Hits, rank_exhaustively, rank_rows
-from telerank.dense.vectors import Encoded, Vectors, VectorShard
+from telerank.dense.vectors import Encoded, Vectors
 from telerank.errors import ModelError
 from telerank.models.inference import pin
 from telerank.models.precision import multiplies_exactly
@@ -89,7 +89,9 @@ class DeviceVectors:
         self.vectors, self.device = vectors, torch.device(device)
         self.kept = _Kept() if kept is None else kept
         size = len(vectors) * vectors.dimension * (4 if vectors.dtype in ("float32", "int8") else 2)
-        if kept is None and size <= _SHARE * (_free_memory(self.device) if memory is None else memory):
+        if kept is None and memory is None:
+            memory = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else 0
+        if kept is None and size <= _SHARE * (memory or 0):
             try:
                 self.kept.blocks = list(self._copy())
             except torch.OutOfMemoryError:  # another program has taken it
@@ -136,8 +138,8 @@ class DeviceVectors:
                 torch.cuda.empty_cache()
         order = np.argsort(best_rows[0], kind="stable")
         ends = np.searchsorted(best_rows[0][order], np.arange(1, len(queries)))
-        parts = np.split(best_rows[1][order], ends)
-        return [rank_rows(self.vectors, part, query, k) for part, query in zip(parts, queries, strict=True)]
+        parts = zip(np.split(best_rows[1][order], ends), queries, strict=True)
+        return [rank_rows(self.vectors, part, query, k) for part, query in parts]
 
     def _select(self, queries: Floats, k: int, step: int) -> npt.NDArray[np.int64]:
         """The numbers of queries (Q, D), and rows that may be among their best: (2, n), in blocks of rows.
@@ -172,24 +174,18 @@ class DeviceVectors:
         return (block.to(self.device) for block in _ahead(self._read()))
 
     def _read(self) -> Iterator[_Block]:
-        size = min(_BLOCK, self.kept.rows or _BLOCK)
+        size, half = min(_BLOCK, self.kept.rows or _BLOCK), _HALVES.get(self.vectors.dtype)
         for shard in self.vectors.shards:
             lengths = torch.from_numpy((shard.bounds[:, 1] + shard.bounds[:, 2]) * np.float32(1.0001))
             for begin in range(0, len(shard), size):
                 rows = slice(begin, min(begin + size, len(shard)))
-                vectors = pin(self._stored(shard, rows), self.device)
-                yield _Block(shard.first + begin, vectors, pin(lengths[rows], self.device))
-
-    def _stored(self, shard: VectorShard, rows: slice) -> Tensor:
-        """Rows of a shard in a type that holds the stored numbers exactly: halves as they are stored."""
-        half = _HALVES.get(self.vectors.dtype)
-        if half is None:
-            return torch.from_numpy(self.vectors.widen(shard, rows))
-        return torch.from_numpy(np.array(shard.vectors[rows]).view(np.int16)).view(half)
-
-
-def _free_memory(device: torch.device) -> int:
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+                # in a type that holds the stored numbers exactly: halves as they are stored
+                if half is None:
+                    vectors = torch.from_numpy(self.vectors.widen(shard, rows))
+                else:
+                    vectors = torch.from_numpy(np.array(shard.vectors[rows]).view(np.int16)).view(half)
+                pinned = pin(vectors, self.device), pin(lengths[rows], self.device)
+                yield _Block(shard.first + begin, *pinned)
 
 
 def load_on_device(vectors: Vectors, device: str, *, memory: int | None = None) -> DeviceVectors:
@@ -209,8 +205,8 @@ def describe_memory(vectors: Vectors, device: str) -> str:
     return "" if kept is None else kept.describe()
 
 
+# What is kept by device.
 _LOADED: WeakKeyDictionary[Vectors, dict[str, _Kept]] = WeakKeyDictionary()
-"""What is kept by device."""
 
 
 def _ahead(items: Iterable[T]) -> Iterator[T]:

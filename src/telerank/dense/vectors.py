@@ -14,7 +14,7 @@ with the shard and recorded in the manifest with their checksums, so that they a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,18 +59,13 @@ class Vectors(FolderReader):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest, self.shards, self.docnos = _open(self.folder)
+        self.manifest, parts = VectorManifest.open(self.folder, partial(_open_parts, self.folder))
+        self.shards, self.docnos = parts
         self._contents = self.manifest
+        self.dimension, self.dtype = self.manifest.dimension, self.manifest.dtype
+        self._firsts = np.array([shard.first for shard in self.shards], np.int64)
         if len(self.docnos) != self.manifest.rows:
             raise IndexDamaged(f"{self.folder}: {self.manifest.rows} vectors but {len(self.docnos)} docnos")
-
-    @property
-    def dimension(self) -> int:
-        return self.manifest.dimension
-
-    @property
-    def dtype(self) -> str:
-        return self.manifest.dtype
 
     @property
     def identity(self) -> dict[str, object]:
@@ -104,8 +99,14 @@ class Vectors(FolderReader):
         wide = query.astype(np.float64)
         cuts = np.searchsorted(rows, self._firsts)
         for shard, begin, end in zip(self.shards, cuts, [*cuts[1:], len(rows)], strict=True):
-            if begin < end:
-                self._score(shard, rows[begin:end] - shard.first, wide, scores[begin:end])
+            if begin == end:
+                continue
+            where, out = rows[begin:end] - shard.first, scores[begin:end]
+            if self.dtype in ("float16", "bfloat16"):
+                bits = shard.vectors.view(np.uint16)
+                kernel.exact_half(bits, where, wide, out, self.dtype == "float16")
+            else:
+                kernel.exact(shard.vectors, shard.bounds, where, wide, out, self.dtype == "int8")
         return scores
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
@@ -130,20 +131,6 @@ class Vectors(FolderReader):
     def __len__(self) -> int:
         return self.manifest.rows
 
-    @cached_property
-    def _firsts(self) -> npt.NDArray[np.int64]:
-        return np.array([shard.first for shard in self.shards], np.int64)
-
-    def _score(
-        self, shard: VectorShard, rows: npt.NDArray[np.int64], query: npt.NDArray[np.float64], scores: Floats
-    ) -> None:
-        if self.dtype == "int8":
-            kernel.exact_codes(shard.codes, shard.bounds, rows, query, scores)
-        elif self.dtype == "float32":
-            kernel.exact_float32(shard.vectors, rows, query, scores)
-        else:
-            kernel.exact_half(shard.vectors.view(np.uint16), rows, query, scores, self.dtype == "float16")
-
     def widen(self, shard: VectorShard, rows: npt.NDArray[np.int64] | slice) -> Floats:
         """Rows of a shard as float32."""
         if self.dtype == "int8":
@@ -157,21 +144,11 @@ def shard_files(number: int, dtype: str) -> tuple[str, ...]:
     return tuple(f"{kind}.{number:04d}.npy" for kind in kinds)
 
 
-def _open(folder: Path) -> tuple[VectorManifest, tuple[VectorShard, ...], Docnos]:
-    """The manifest and its files, read again if a writer has replaced the folder meanwhile."""
-    while True:
-        manifest = VectorManifest.read(folder)
-        if not manifest.finished:
-            raise IndexFault(f"{folder}: is not finished: encode again to resume")
-        try:
-            check_files(folder, manifest.files)
-            shards, docnos = tuple(_open_shards(folder, manifest)), Docnos(folder)
-        except (IndexDamaged, FileNotFoundError):
-            if VectorManifest.read(folder) == manifest:
-                raise
-        else:
-            if VectorManifest.read(folder) == manifest:
-                return manifest, shards, docnos
+def _open_parts(folder: Path, manifest: VectorManifest) -> tuple[tuple[VectorShard, ...], Docnos]:
+    if not manifest.finished:
+        raise IndexFault(f"{folder}: is not finished: encode again to resume")
+    check_files(folder, manifest.files)
+    return tuple(_open_shards(folder, manifest)), Docnos(folder)
 
 
 def _open_shards(folder: Path, manifest: VectorManifest) -> Iterator[VectorShard]:

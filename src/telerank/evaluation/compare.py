@@ -1,16 +1,15 @@
-"""Compare systems with baselines: differences and their significance."""
+"""Evaluations as tables, and compared with baselines: differences and their significance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
-from telerank.evaluation.measures import Evaluation, parse_measures, require_means
-from telerank.evaluation.report import describe_gaps, means_table
+from telerank.evaluation.measures import Evaluation, aggregate_name, parse_measures, require_means
 from telerank.evaluation.statistics import (
     Differences,
     bootstrap_intervals,
@@ -20,10 +19,12 @@ from telerank.evaluation.statistics import (
     zero_noise,
 )
 from telerank.show.report import Report
-from telerank.show.tables import Cell, Table, show_p, show_value
+from telerank.show.tables import Cell, Table, show_change, show_p, show_value
 
 _CHANGED = 10  # queries reported with the largest changes
 _MARKS = "†‡§¶"
+_BY_RECALL = ("IPrec", "iprec_at_recall", "11pt_avg")
+_COLUMNS = 10  # measures that a table has in columns; more are rows
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,6 @@ class Comparison(Report):
     measures: tuple[str, ...]
     differences: tuple[Difference, ...]
     level: float
-    confidence: float
 
     @property
     def queries(self) -> int:
@@ -93,8 +93,9 @@ class Comparison(Report):
 
     def with_changes(self, queries: int) -> Comparison:
         """The comparison with at most ``queries`` of the queries that changed most."""
-        kept = tuple(replace(row, changed=row.changed[:queries]) for row in self.differences)
-        return replace(self, differences=kept)
+        return replace(
+            self, differences=tuple(replace(row, changed=row.changed[:queries]) for row in self.differences)
+        )
 
     def tables(self) -> list[Table]:
         differences = [difference_table(self, baseline) for baseline in self.baselines]
@@ -121,7 +122,6 @@ def compare_evaluations(
     *,
     measures: Sequence[str] | None = None,
     level: float = 0.05,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
     """Compare each system with each baseline by each measure (default: all that were computed).
@@ -152,48 +152,45 @@ def compare_evaluations(
         zero_noise(evaluations[system].values[name] - evaluations[baseline].values[name])
         for system, baseline, name in pairs
     ]
-    intervals = bootstrap_intervals(rows, confidence=confidence, seed=seed)
-    differences = [
-        _difference(evaluations, pair, row, interval)
-        for pair, row, interval in zip(pairs, rows, intervals, strict=True)
-    ]
+    intervals = bootstrap_intervals(rows, seed=seed)
+    p_values = list(map(paired_t, rows))
     corrected: list[float] = []
     for baseline in baselines:  # one family of tests after another, in the order of the pairs
-        corrected += holm([row.p for row in differences if row.baseline == baseline])
-    final = tuple(replace(row, p_holm=p) for row, p in zip(differences, corrected, strict=True))
-    return Comparison(evaluations, tuple(baselines), names, final, level, confidence)
+        corrected += holm([p for p, pair in zip(p_values, pairs, strict=True) if pair[1] == baseline])
+    tests = zip(p_values, corrected, strict=True)
+    differences = [
+        _difference(evaluations, *each) for each in zip(pairs, rows, intervals, tests, strict=True)
+    ]
+    return Comparison(evaluations, tuple(baselines), names, tuple(differences), level)
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """The means of all systems, with marks of significant differences."""
-    marks = [
+    marks = ", ".join(
         f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
         for baseline in comparison.baselines
-    ]
+    )
     test = f"Paired t-test over {comparison.queries} queries"
     family = "Holm's correction over all systems and measures of a baseline"
-    notes = [f"{', '.join(marks)}. {test}, {family}."] if marks else []
-    return means_table(
-        comparison.evaluations, comparison.measures, marks=comparison.marks, caption="Means", notes=notes
-    )
+    notes = [f"{marks}. {test}, {family}."] * bool(marks)
+    evaluations, names = comparison.evaluations, comparison.measures
+    return means_table(evaluations, names, marks=comparison.marks, caption="Means", notes=notes)
 
 
 def difference_table(comparison: Comparison, baseline: str) -> Table:
     """The differences from one baseline with their statistics."""
-    share = f"{100 * comparison.confidence:g}%"
-    columns = ("system", "measure", "mean", "delta", "delta %", "p", "d", f"{share} interval", "+/=/-")
     rows = [
-        (
-            row.system,
-            row.measure,
-            row.mean,
-            Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
-            show_value(row.percent, "+.1f"),
-            show_p(row.p_holm),
-            show_value(row.effect, "+.2f"),
-            f"[{row.low:+.4f}, {row.high:+.4f}]",
-            f"{row.wins}/{row.ties}/{row.losses}",
-        )
+        {
+            "system": row.system,
+            "measure": row.measure,
+            "mean": row.mean,
+            "delta": Cell(f"{row.delta:+.4f}", strong=row.p_holm < comparison.level),
+            "delta %": show_value(row.percent, "+.1f"),
+            "p": show_p(row.p_holm),
+            "d": show_value(row.effect, "+.2f"),
+            "95% interval": f"[{row.low:+.4f}, {row.high:+.4f}]",
+            "+/=/-": f"{row.wins}/{row.ties}/{row.losses}",
+        }
         for row in comparison.differences
         if row.baseline == baseline
     ]
@@ -202,24 +199,19 @@ def difference_table(comparison: Comparison, baseline: str) -> Table:
         "differences; interval of delta by bootstrap over the queries; +/=/-: queries that gain, stay, lose; "
         f"strong: p < {comparison.level:g}."
     )
-    caption = f"Differences from {baseline}"
-    return Table.of(columns, rows, caption=caption, notes=[note], left=2, form=".4f")
+    return Table.of_rows(rows, caption=f"Differences from {baseline}", notes=[note], left=2, form=".4f")
 
 
 def changes_table(comparison: Comparison, baseline: str) -> Table:
     """The queries that changed most from one baseline, for each system and measure."""
     rows = []
     for difference in comparison.differences:
-        if difference.baseline != baseline:
-            continue
         system, name = difference.system, difference.measure
         new, old = (comparison.evaluations[run].of(name) for run in (system, baseline))
-        rows += [
-            (system, name, qid, old[qid], new[qid], f"{delta:+.4f}") for qid, delta in difference.changed
-        ]
+        for qid, delta in difference.changed if difference.baseline == baseline else ():
+            rows.append((system, name, qid, old[qid], new[qid], f"{delta:+.4f}"))
     columns = ("system", "measure", "query", baseline, "system's", "delta")
-    caption = f"Queries that changed most from {baseline}"
-    return Table.of(columns, rows, caption=caption, left=3, form=".4f")
+    return Table.of(columns, rows, caption=f"Queries that changed most from {baseline}", left=3, form=".4f")
 
 
 def _check(evaluations: Mapping[str, Evaluation], baselines: Sequence[str], measures: Sequence[str]) -> None:
@@ -242,13 +234,13 @@ def _difference(
     pair: tuple[str, str, str],
     row: Differences,
     interval: tuple[float, float],
+    test: tuple[float, float],
 ) -> Difference:
-    """The difference of a pair, its p not yet corrected."""
+    """The difference of a pair; the test has its p and the same corrected."""
     system, baseline, name = pair
     mean, base = (float(evaluations[run].values[name].mean()) for run in (system, baseline))
-    delta, p = float(row.mean()), paired_t(row)
+    delta, qids = float(row.mean()), evaluations[system].qids
     order = np.argsort(-np.abs(row), kind="stable")[:_CHANGED]
-    qids = evaluations[system].qids
     return Difference(
         system=system,
         baseline=baseline,
@@ -257,8 +249,8 @@ def _difference(
         baseline_mean=base,
         delta=delta,
         percent=100.0 * delta / base if base else float("nan"),
-        p=p,
-        p_holm=p,
+        p=test[0],
+        p_holm=test[1],
         effect=effect_size(row),
         low=interval[0],
         high=interval[1],
@@ -267,3 +259,110 @@ def _difference(
         losses=int((row < 0).sum()),
         changed=tuple((qids[i], float(row[i])) for i in order if row[i]),
     )
+
+
+def means_table(
+    evaluations: Mapping[str, Evaluation],
+    measures: Sequence[str] = (),
+    *,
+    marks: Callable[[str, str], str] = lambda _system, _measure: "",
+    caption: str = "",
+    notes: Sequence[str] = (),
+) -> Table:
+    """The means: a row per system, a column per measure (default: all), the best of each measure strong.
+
+    More than ten measures are rows, and the systems columns.
+    """
+    names = measures or next(iter(evaluations.values())).measures
+    overall = {system: evaluation.mean for system, evaluation in evaluations.items()}
+    rows: dict[str, dict[str, object]] = {}
+    for name in names:
+        means = {system: round(values[name], 4) for system, values in overall.items()}
+        # of means as printed: those that look equal are equally best
+        best = max(means.values()) if len(means) > 1 else None
+        rows[name] = {
+            system: Cell(format_value(name, mean), strong=mean == best, marks=marks(system, name))
+            for system, mean in means.items()
+        }
+    if len(names) > _COLUMNS:
+        return Table.pivot(rows, corner="measure", caption=caption, notes=notes)
+    columns = {system: {name: rows[name][system] for name in names} for system in overall}
+    return Table.pivot(columns, caption=caption, notes=notes)
+
+
+def format_value(name: str, value: float) -> str:
+    """The value of a measure in a table: four decimals, none for a count."""
+    return f"{value:.0f}" if aggregate_name(name) == "sum" else f"{value:.4f}"
+
+
+def depth_table(
+    curves: Mapping[str, Mapping[str, Sequence[float]]], depths: Sequence[int], *, caption: str = ""
+) -> Table:
+    """``curves[system][measure]`` holds a mean per depth: a row per system and measure."""
+    rows = [
+        (system, name, *values)  # with three digits eight depths fit into 80 columns
+        for system, measured in curves.items()
+        for name, values in measured.items()
+    ]
+    return Table.of(("system", "measure", *(f"@{depth}" for depth in depths)), rows, caption=caption, left=2)
+
+
+def columns_table(
+    curves: Mapping[str, Sequence[float]], depths: Sequence[int], *, caption: str = ""
+) -> Table:
+    """A row per depth, a column per system, the best of each row strong.
+
+    The other systems' cells show the change from the first, as in table 2 of RepBERT.
+    """
+    rows: dict[str, dict[str, object]] = {}
+    base = next(iter(curves))
+    for depth, *values in zip(depths, *curves.values(), strict=True):
+        row, best = dict(zip(curves, values, strict=True)), round(max(values), 3)
+        rows[str(depth)] = {
+            system: Cell(
+                f"{value:.3f}" if system == base else f"{value:.3f} {show_change(value, row[base]):>6}",
+                strong=len(row) > 1 and round(value, 3) == best,
+            )
+            for system, value in row.items()
+        }
+    notes = [f"In brackets the change from {base}."] if len(curves) > 1 else []
+    return Table.pivot(rows, corner="depth", caption=caption, notes=notes)
+
+
+def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
+    """A row per query and system, a column per measure; more than ten measures are rows."""
+    first = next(iter(evaluations.values()))
+    values = {system: evaluation.by_query() for system, evaluation in evaluations.items()}
+    rows: list[dict[str, object]] = []
+    for qid in first.qids:
+        texts = {
+            system: {name: format_value(name, value) for name, value in own[qid].items()}
+            for system, own in values.items()
+        }
+        if len(first.measures) > _COLUMNS:
+            for name in first.measures:
+                by_system = {system: own[name] for system, own in texts.items()}
+                rows.append({"query": qid, "measure": name, **by_system})
+        else:
+            rows += [{"query": qid, "system": system, **own} for system, own in texts.items()]
+    return Table.of_rows(rows, left=2)
+
+
+def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """A line for each kind of query that counts 0 or does not count, by system; which version is computed."""
+    first = next(iter(evaluations.values()))
+    of_answers = all(name in ANSWER_MEASURES for name in first.measures)
+    queries, lines = len(first.qids), []
+    if any(name.startswith(_BY_RECALL) and "trec_eval=10" not in name for name in first.measures):
+        lines.append("interpolated precision: as trec_eval 9 rounds recall levels; (trec_eval=10) is 10's")
+    if count := len(first.unanswerable):
+        lines.append(f"{count} of {queries} queries of the qrels have no relevant document: they count 0")
+    lack = "questions have no prediction" if of_answers else "queries of the qrels have no document"
+    others = "predictions are of other questions" if of_answers else "queries are not in the qrels"
+    for system, evaluation in evaluations.items():
+        if count := len(evaluation.missing):
+            lines.append(f"{system}: {count} of {len(evaluation.qids)} {lack}: they count 0")
+        if count := len(evaluation.unjudged):
+            lines.append(f"{system}: {count} {others}: they do not count")
+        lines += [f"{system}: {line}" for line in evaluation.relevant.describe()]
+    return lines

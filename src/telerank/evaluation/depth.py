@@ -12,10 +12,10 @@ import numpy as np
 from telerank.evaluation.measures import Evaluation, MeasureNames, measure
 from telerank.types import Progress, Qrels, Ranking, silent
 
+# A re-ranker stage, or any other function that re-scores the documents of rankings.
 Reranker: TypeAlias = Callable[[Iterable[Ranking]], Iterable[Ranking]]
-"""A re-ranker stage, or any other function that re-scores the documents of rankings."""
+# The documents of each query that other systems' lists are compared with, by qid.
 Candidates: TypeAlias = Mapping[str, frozenset[str]]
-"""The documents of each query that other systems' lists are compared with, by qid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,7 @@ def reorder(ranking: Ranking, scores: Mapping[str, float]) -> Ranking:
 
     The new scores are 1 / rank.
     """
-    best_first = _select(ranking, scores).docnos
-    docnos = (*best_first, *(docno for docno in ranking.docnos if docno not in scores))
+    docnos = (*_select(ranking, scores).docnos, *(docno for docno in ranking.docnos if docno not in scores))
     return Ranking(ranking.query, docnos, 1.0 / np.arange(1, len(docnos) + 1))
 
 
@@ -139,9 +138,12 @@ def measure_consistency(
             unknown.append(qid)
     if not answered:
         raise ValueError("the run has no document")
-    unanswered = tuple(qid for qid in reference if qid not in answered)
-    means = tuple((sums / len(answered)).tolist())
-    return Consistency(means, len(answered), tuple(unknown), unanswered)
+    return Consistency(
+        tuple((sums / len(answered)).tolist()),
+        len(answered),
+        tuple(unknown),
+        tuple(qid for qid in reference if qid not in answered),
+    )
 
 
 def _check_depths(depths: Sequence[int]) -> None:

@@ -34,8 +34,9 @@ class RelevantDocuments:
             passages = {whole_docno(docno): docno for docno in scores if PASSAGE in docno} if lacking else {}
             cut = lacking & passages.keys()
             passage = passages[min(cut)] if cut else ""
-            first = min(relevant, default="")
-            counts += cls(len(relevant), len(relevant) - len(lacking), len(cut), first, passage)
+            counts += cls(
+                len(relevant), len(relevant) - len(lacking), len(cut), min(relevant, default=""), passage
+            )
         return counts
 
     def __add__(self, other: RelevantDocuments) -> RelevantDocuments:

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from ir_measures import Measure
 
 Values: TypeAlias = npt.NDArray[np.float64]
+# Names of measures, separated by blanks, or measures of ir_measures; one or several.
 MeasureNames: TypeAlias = "str | Measure | Sequence[str | Measure]"
-"""Names of measures, separated by blanks, or measures of ir_measures; one or several."""
 
+# What computes the measures of each kind; ir_measures computes all others.
 _PROGRAMS: Mapping[type, Callable[..., Iterator[tuple[Any, str, float]]]] = {
     TrecMeasure: trec_values,
     OwnMeasure: own_values,
 }
-"""What computes the measures of each kind; ir_measures computes all others."""
 _CUTOFF = re.compile(NUMBER + r"(?=[\s,(]|$)")
 _LONGEST_NAME = 1000  # characters: far more than a name has, and few for the parsers of names
 _BATCH = 512  # queries per call of ir_measures: the run need not fit in memory
@@ -84,10 +84,9 @@ class Evaluation:
 
     def by_query(self) -> dict[str, dict[str, float]]:
         """The values by qid and measure."""
-        columns = [values.tolist() for values in self.values.values()]
+        rows = zip(*(values.tolist() for values in self.values.values()), strict=True)
         return {
-            qid: dict(zip(self.values, row, strict=True))
-            for qid, row in zip(self.qids, zip(*columns, strict=True), strict=True)
+            qid: dict(zip(self.values, row, strict=True)) for qid, row in zip(self.qids, rows, strict=True)
         }
 
     def select(self, qids: Iterable[str]) -> Evaluation:
@@ -107,8 +106,12 @@ class Evaluation:
 def average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
     """The mean of evaluations of the same queries, query by query: those of several seeds."""
     first = evaluations[0]
-    values = {name: np.mean([each.values[name] for each in evaluations], axis=0) for name in first.measures}
-    return replace(first, values=values)
+    return replace(
+        first,
+        values={
+            name: np.mean([each.values[name] for each in evaluations], axis=0) for name in first.measures
+        },
+    )
 
 
 def measure(
@@ -261,22 +264,40 @@ def _parse(name: str, level: int = 1) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def _parse_known_name(name: str, level: int) -> tuple[Any, ...]:
-    return tuple(parse_trec_name(name, level)) or (_parse_ir_name(name, level),)
+    if measures := parse_trec_name(name, level):
+        return tuple(measures)
+    import ir_measures
+
+    family, settings = _read_ir_name(name)
+    if getattr(family.SUPPORTED_PARAMS.get("rel"), "default", None) == 1:
+        settings.setdefault("rel", level)
+    if family.NAME in SYNONYMS:
+        version = settings.pop("trec_eval", 9)
+        if "recall" in settings and isinstance(settings["recall"], int):
+            settings["recall"] = float(settings["recall"])
+        _check_settings(name, family, settings)
+        if not isinstance(version, int):
+            raise MeasureError(f"{name!r}: trec_eval is 9 or 10")
+        return (TrecMeasure(family.NAME, settings.pop("recall", None), trec_eval=version, **settings),)
+    _check_settings(name, family, settings)
+    measure = family(**settings)
+    if not ir_measures.DefaultPipeline.supports(measure):
+        raise MeasureError(f"{name!r}: no installed program computes this measure{_programs(family)}")
+    return (measure,)
 
 
-def _parse_ir_name(name: str, level: int) -> Any:
-    """The measure with this name of ir_measures, whose own parser needs what Python has removed."""
+def _read_ir_name(name: str) -> tuple[Any, dict[str, Any]]:
+    """The family of ir_measures and the settings in a name; its own parser needs what Python has removed."""
     import ir_measures
 
     message = (
         f"{shorten(name)} is not a measure: expected a name such as nDCG@10, AP(rel=2) or trec_eval's map"
     )
+    settings, cutoff = dict[str, Any](), None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", SyntaxWarning)  # "5else" and the like
             node = ast.parse(name, mode="eval").body
-        settings: dict[str, Any] = {}
-        cutoff = None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             cutoff, node = ast.literal_eval(node.right), node.left
         if isinstance(node, ast.Call) and not node.args:
@@ -288,38 +309,10 @@ def _parse_ir_name(name: str, level: int) -> Any:
         raise MeasureError(message)
     known = ir_measures.measures.registry
     if node.id not in known:
-        raise MeasureError(
-            f"there is no measure {node.id!r}; known: {', '.join(sorted(known, key=str.lower))}"
-        )
+        names = ", ".join(sorted(known, key=str.lower))
+        raise MeasureError(f"there is no measure {node.id!r}; known: {names}")
     family = known[node.id]
-    if cutoff is not None:
-        settings[family.AT_PARAM] = cutoff
-    if getattr(family.SUPPORTED_PARAMS.get("rel"), "default", None) == 1:
-        settings.setdefault("rel", level)
-    if family.NAME in SYNONYMS:
-        return _make_trec_measure(name, family, settings)
-    return _make_measure(name, family, settings)
-
-
-def _make_trec_measure(name: str, family: Any, settings: dict[str, Any]) -> TrecMeasure:
-    version = settings.pop("trec_eval", 9)
-    if "recall" in settings and isinstance(settings["recall"], int):
-        settings["recall"] = float(settings["recall"])
-    _check_settings(name, family, settings)
-    if not isinstance(version, int):
-        raise MeasureError(f"{name!r}: trec_eval is 9 or 10")
-    rel, judged_only = settings.get("rel", 1), settings.get("judged_only", False)
-    return TrecMeasure(family.NAME, settings.get("recall"), rel, version, judged_only)
-
-
-def _make_measure(name: str, family: Any, settings: dict[str, Any]) -> Any:
-    import ir_measures
-
-    _check_settings(name, family, settings)
-    measure = family(**settings)
-    if not ir_measures.DefaultPipeline.supports(measure):
-        raise MeasureError(f"{name!r}: no installed program computes this measure{_programs(family)}")
-    return measure
+    return family, settings if cutoff is None else {**settings, family.AT_PARAM: cutoff}
 
 
 def _programs(family: Any) -> str:

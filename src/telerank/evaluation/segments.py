@@ -18,17 +18,15 @@ Of several spans of a pair (annotators mark the same answer differently) any one
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from telerank.evaluation.statistics import bootstrap_intervals
-from telerank.show.report import Report
-from telerank.show.tables import Table, show_interval
 
+# The first character, and the one after the last.
 TextSpan: TypeAlias = tuple[int, int]
-"""The first character, and the one after the last."""
 HoldRule: TypeAlias = Literal["most", "whole"]
 
 
@@ -48,14 +46,13 @@ class SegmentChoice:
 
 
 @dataclass(frozen=True)
-class SegmentPrecision(Report):
+class SegmentPrecision:
     """P@1 over pairs of a query and a relevant document, with the confidence interval of its mean.
 
     ``chance`` is the expected P@1 of a random choice, ``first`` that of the first segment, ``reachable`` the
     share of pairs in which any segment holds the relevant text.
     """
 
-    title: ClassVar[str] = "Segment P@1"
     pairs: int
     queries: int
     precision: float
@@ -66,16 +63,6 @@ class SegmentPrecision(Report):
     reachable: float
     confidence: float = 0.95
 
-    def tables(self) -> list[Table]:
-        share = f"{100 * self.confidence:g}% interval"
-        columns = ("pairs", "P@1", share, "random", "first segment", "reachable")
-        interval = show_interval(self.low, self.high)
-        row = (self.pairs, self.precision, interval, self.chance, self.first, self.reachable)
-        return [Table.of(columns, [row], left=0)]
-
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def held_by(gold: Sequence[TextSpan], segments: Sequence[TextSpan], rule: HoldRule = "whole") -> list[bool]:
     """For each segment of a document whether it holds any of the gold spans; see the module for the rules.
@@ -85,13 +72,11 @@ def held_by(gold: Sequence[TextSpan], segments: Sequence[TextSpan], rule: HoldRu
     for begin, end in gold:
         if begin >= end:
             raise ValueError(f"a gold span from {begin} to {end} has no text")
-    return [any(_holds(segment, span, rule) for span in gold) for segment in segments]
-
-
-def _holds(segment: TextSpan, span: TextSpan, rule: HoldRule) -> bool:
-    inside = min(segment[1], span[1]) - max(segment[0], span[0])
-    needed = span[1] - span[0]
-    return inside >= needed if rule == "whole" else 2 * inside >= needed
+    parts = 1 if rule == "whole" else 2
+    return [
+        any(parts * (min(end, last) - max(start, begin)) >= end - start for start, end in gold)
+        for begin, last in segments
+    ]
 
 
 def choose_segment(
@@ -119,9 +104,7 @@ def top_segment(scores: Sequence[float] | np.ndarray[Any, Any]) -> int:
     return int(np.argmax(np.asarray(scores)))
 
 
-def measure_segments(
-    choices: Iterable[SegmentChoice], *, confidence: float = 0.95, seed: int = 0
-) -> SegmentPrecision:
+def measure_segments(choices: Iterable[SegmentChoice], *, seed: int = 0) -> SegmentPrecision:
     """P@1 of choices, with a percentile interval from 10,000 bootstrap samples of the queries.
 
     Queries are drawn with all of their pairs. Raises ValueError without choices.
@@ -132,7 +115,7 @@ def measure_segments(
     numbers: dict[str, int] = {}
     query = np.array([numbers.setdefault(choice.qid, len(numbers)) for choice in judged])
     right = np.bincount(query, [choice.right for choice in judged])
-    ((low, high),) = bootstrap_intervals([right], np.bincount(query), confidence=confidence, seed=seed)
+    ((low, high),) = bootstrap_intervals([right], np.bincount(query), seed=seed)
     return SegmentPrecision(
         pairs=len(judged),
         queries=len(numbers),
@@ -142,5 +125,4 @@ def measure_segments(
         chance=float(np.mean([choice.chance for choice in judged])),
         first=float(np.mean([choice.first for choice in judged])),
         reachable=float(np.mean([choice.chance > 0 for choice in judged])),
-        confidence=confidence,
     )

@@ -21,6 +21,7 @@ _DEPTHS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 _TENTHS = tuple(i / 10 for i in range(11))
 _COUNTS = ("num_q", "num_ret", "num_rel", "num_rel_ret")
 _SETS = ("set_P", "set_relative_P", "set_recall", "set_map", "set_F")
+# The numbers that trec_eval 9 prints, in its order, with their default cutoffs or levels of recall.
 _FAMILIES: Mapping[str, tuple[float, ...]] = {
     **dict.fromkeys((*_COUNTS, "map", "gm_map", "Rprec", "bpref", "recip_rank"), ()),
     "iprec_at_recall": _TENTHS,
@@ -33,12 +34,12 @@ _FAMILIES: Mapping[str, tuple[float, ...]] = {
     "success": (1, 5, 10),
     **dict.fromkeys((*_SETS, "num_nonrel_judged_ret"), ()),
 }
-"""The numbers that trec_eval 9 prints, in its order, with their default cutoffs or levels of recall."""
 _NICKNAMES = {
     "official": tuple(_FAMILIES)[:11],
     "all_trec": tuple(_FAMILIES),
     "set": (*_COUNTS, "utility", *_SETS),
 }
+# Names of trec_eval without a value here, and the reason.
 _REFUSED = (
     ("runid|relstring", "is a text of trec_eval, not a number"),
     ("(all_)?prefs", "needs trec_eval's preference judgments, which are not read"),
@@ -46,23 +47,22 @@ _REFUSED = (
     ("unj|Runj|num_nonjudged_ret", "is not computed: Judged@10 is the share of documents with a judgment"),
     ("dcg|ideal_dcg|rbp|rbp_resid|yaap", "of trec_eval is not computed"),
 )
-"""Names of trec_eval without a value here, and the reason."""
 _GRADED = {"num_q", "num_ret", "ndcg", "ndcg_cut", "ndcg_rel", "G"}
+# Names of ir_measures, whose values are computed or completed here, with those of trec_eval.
 SYNONYMS = {"IPrec": "iprec_at_recall", "NumQ": "num_q", "NumRel": "num_rel", "Bpref": "bpref"}
-"""Names of ir_measures, whose values are computed or completed here, with those of trec_eval."""
 _BY_RECALL = ("iprec_at_recall", "11pt_avg")
+# A cutoff or another parameter of a name: ``5``, ``.25``, ``-1``, ``1=3``.
 NUMBER = r"(?:\d+=)?-?(?:\d*\.)?\d+"
-"""A cutoff or another parameter of a name: ``5``, ``.25``, ``-1``, ``1=3``."""
 _NAME = re.compile(
     rf"([A-Za-z_]+?|11pt_avg)(?:[._]({NUMBER}(?:,{NUMBER})*))?(?:\((\w+=\w+(?:, *\w+=\w+)*)\))?"
 )
+# What the measures with parameters take; a cutoff makes several measures, parameters make one.
 _PARAMETERS = {
     "11pt_avg": "levels of recall from 0 to 1, as in 11pt_avg..25,.5,.75",
     "utility": "four coefficients, the last 0, as in utility.2,-1,0,0",
     "set_F": "the weight of recall, as in set_F.2",
     "ndcg": "gains of grades, as in ndcg.1=3,2=9",
 }
-"""What the measures with parameters take; a cutoff makes several measures, parameters make one."""
 _FLOOR = 1e-5  # trec_eval's least value in a geometric mean
 
 
@@ -120,12 +120,6 @@ class TrecMeasure:
         """The parameters; of gains, the gains."""
         pieces = self.parameters.split(",") if self.parameters else []
         return tuple(float(piece.rpartition("=")[2]) for piece in pieces)
-
-    @property
-    def gains(self) -> dict[int, float]:
-        """The gains by grade."""
-        grades = [int(piece.partition("=")[0]) for piece in self.parameters.split(",")]
-        return dict(zip(grades, self.numbers, strict=True))
 
     @property
     def family(self) -> str:
@@ -245,8 +239,11 @@ def trec_values(
     for level, same in by_level.items():
         names = {measure.column for measure in same}
         for lowered, part in _split_by_level(level, qrels).items():
-            evaluator = pytrec_eval.RelevanceEvaluator(part, names, relevance_level=lowered)
-            for qid, values in evaluator.evaluate({qid: run[qid] for qid in part}).items():
+            for qid, values in (
+                pytrec_eval.RelevanceEvaluator(part, names, relevance_level=lowered)
+                .evaluate({qid: run[qid] for qid in part})
+                .items()
+            ):
                 for measure in same:
                     yield measure, qid, measure.at_least(values[measure.column])
 
@@ -271,8 +268,10 @@ def _interpolated_precision(measure: TrecMeasure, docnos: Sequence[str], grades:
     best = list(accumulate(reversed(precisions), max))[::-1]  # best[n - 1]: with n relevant documents or more
     relevant = sum(grade >= measure.rel for grade in grades.values())
     levels = (measure.numbers or _TENTHS)[::-1] if measure.cutoff is None else (measure.cutoff,)
-    counts = [_count_at(level * relevant, measure.trec_eval) for level in levels]
-    values = [best[max(count, 1) - 1] if max(count, 1) <= len(best) else 0.0 for count in counts]
+    values = [
+        best[max(count, 1) - 1] if max(count, 1) <= len(best) else 0.0
+        for count in (_count_at(level * relevant, measure.trec_eval) for level in levels)
+    ]
     return sum(values) / len(values)
 
 
@@ -284,25 +283,32 @@ def _count_at(exact: float, version: int) -> int:
 
 def _utility(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
     """The sum over documents, retrieved and relevant, retrieved alone, relevant alone, by coefficients."""
-    relevant = sum(grade >= measure.rel for grade in grades.values())
-    both = sum(grades.get(docno, 0) >= measure.rel for docno in docnos)
+    both, relevant = _count_relevant(measure, docnos, grades)
     counts = (both, len(docnos) - both, relevant - both)
     return sum(weight * count for weight, count in zip(measure.numbers, counts, strict=False))
 
 
 def _set_f(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
     """(x + 1) P R / (x P + R), of precision and recall of all retrieved documents."""
-    relevant = sum(grade >= measure.rel for grade in grades.values())
-    both = sum(grades.get(docno, 0) >= measure.rel for docno in docnos)
+    both, relevant = _count_relevant(measure, docnos, grades)
     if both == 0:
         return 0.0
     precision, recall, weight = both / len(docnos), both / relevant, measure.numbers[0]
     return (weight + 1) * precision * recall / (weight * precision + recall)
 
 
+def _count_relevant(
+    measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]
+) -> tuple[int, int]:
+    """The relevant documents that are retrieved, and all that are relevant."""
+    both = sum(grades.get(docno, 0) >= measure.rel for docno in docnos)
+    return both, sum(grade >= measure.rel for grade in grades.values())
+
+
 def _ndcg(measure: TrecMeasure, docnos: Sequence[str], grades: Mapping[str, int]) -> float:
     """Graded documents gain what their grade does, by default the grade itself; others gain nothing."""
-    gains = measure.gains
+    graded = (int(piece.partition("=")[0]) for piece in measure.parameters.split(","))
+    gains = dict(zip(graded, measure.numbers, strict=True))
     gain_of = {docno: gains.get(grade, grade) for docno, grade in grades.items() if grade >= 0}
     ideal = _discounted(sorted((gain for gain in gain_of.values() if gain > 0), reverse=True))
     return _discounted([gain_of.get(docno, 0.0) for docno in docnos]) / ideal if ideal > 0 else 0.0
@@ -312,10 +318,10 @@ def _discounted(gains: Iterable[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
+# What pytrec_eval does not compute, or not as both versions of trec_eval.
 _FORMULAS = {
     **dict.fromkeys(_BY_RECALL, _interpolated_precision),
     "utility": _utility,
     "set_F": _set_f,
     "ndcg": _ndcg,
 }
-"""What pytrec_eval does not compute, or not as both versions of trec_eval."""

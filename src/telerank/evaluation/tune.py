@@ -105,38 +105,43 @@ class TuneResult(Report, Generic[S]):
     @property
     def remarks(self) -> list[str]:
         unjudged = len(self.unjudged)
-        left_out = [f"{unjudged} queries have no judgment and were left out"] if unjudged else []
-        return [*left_out, *self.notes]
+        return [*[f"{unjudged} queries have no judgment and were left out"] * bool(unjudged), *self.notes]
 
     def tables(self) -> list[Table]:
         """The best settings, and those that a fold chose."""
         order = sorted(range(len(self.settings)), key=lambda i: -self.dev[i])
         shown = [i for rank, i in enumerate(order) if rank < _SHOWN or i in self.chosen]
-        columns = ["setting", f"{self.measure} in dev", "folds"]
-        rows = [[str(self.settings[i]), f"{self.dev[i]:.4f}", str(self.chosen.count(i))] for i in shown]
-        held_out = f"{len(self.folds)} folds"
-        if len(self.folds) == 1:
-            held_out = "test split"
-            columns, rows = columns[:2], [row[:2] for row in rows]
-        caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
+        several = len(self.folds) > 1
+        rows = [
+            {
+                "setting": str(self.settings[i]),
+                f"{self.measure} in dev": f"{self.dev[i]:.4f}",
+                **({"folds": str(self.chosen.count(i))} if several else {}),
+            }
+            for i in shown
+        ]
+        held_out = f"{len(self.folds)} folds" if several else "test split"
         notes = (
             f"tuned: {self.best}",
             f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
             f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
         )
-        return [Table.of(columns, rows, caption=caption, notes=notes)]
+        caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
+        return [Table.of_rows(rows, caption=caption, notes=notes)]
 
     def record(self) -> dict[str, Any]:
         settings = [
             {**_setting_record(setting), "dev": value}
             for setting, value in zip(self.settings, self.dev, strict=True)
         ]
-        choices = zip(self.folds, self.choices, strict=True)
         return {
             "measure": self.measure,
             "tuned": settings[self.settings.index(self.best)],
             "held_out": self.held_out,
-            "choices": [{"queries": len(fold), **_setting_record(setting)} for fold, setting in choices],
+            "choices": [
+                {"queries": len(fold), **_setting_record(setting)}
+                for fold, setting in zip(self.folds, self.choices, strict=True)
+            ],
             "settings": settings,
             "unjudged": list(self.unjudged),
         }

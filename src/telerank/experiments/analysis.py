@@ -23,8 +23,8 @@ from telerank.sparse.similarities.families import parse_similarity
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Values by column, row and qid.
 Items: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
-"""Values by column, row and qid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,14 @@ class PooledValues:
     @cached_property
     def items(self) -> Items:
         """The values of all folds; a query may be in several."""
-        return join_items(list(self.by_fold.values()))
+        joined: dict[str, dict[str, dict[str, list[float]]]] = {}
+        for items in self.by_fold.values():
+            for column, rows in items.items():
+                for row, by_qid in rows.items():
+                    queries = joined.setdefault(column, {}).setdefault(row, {})
+                    for qid, values in by_qid.items():
+                        queries.setdefault(qid, []).extend(values)
+        return joined
 
     @cached_property
     def columns(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -72,30 +79,37 @@ class PooledValues:
 
         With ``marks`` (row, column) the pooled values are marked, and the best of them is strong.
         """
-        return tuple(self._table(column, rows, marks, notes) for column, rows in self.columns.items())
-
-    def _table(
-        self,
-        column: str,
-        rows: Mapping[str, Mapping[str, Any]],
-        marks: Callable[[str, str], str] | None,
-        notes: Sequence[str],
-    ) -> Table:
-        best = max(round(values["pooled"], 3) for values in rows.values())
-        lines = []
-        for row, values in rows.items():
-            folds = (values["folds"].get(name) for name in self.by_fold)
-            spread = "" if values["deviation"] is None else f" ± {values['deviation']:.3f}"
-            is_best = marks is not None and round(values["pooled"], 3) == best
-            pooled = Cell(f"{values['pooled']:.3f}", is_best, marks(row, column) if marks else "")
-            interval = show_interval(values["low"], values["high"])
-            lines.append((row, *folds, f"{values['mean']:.3f}{spread}", pooled, interval))
-        counts = sorted({values["queries"] for values in rows.values()})
-        over = f"{counts[-1]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-        spread = "mean ± deviation of the folds"
-        note = f"Pooled over {over} queries or folds, with the 95% bootstrap interval; {spread}."
-        heads = ("system", *self.by_fold, "mean", "pooled", "95% interval")
-        return Table.of(heads, lines, caption=f"{column} by fold", notes=[note, *notes])
+        tables = []
+        for column, rows in self.columns.items():
+            best, lines = max(round(values["pooled"], 3) for values in rows.values()), []
+            for row, values in rows.items():
+                spread = "" if values["deviation"] is None else f" ± {values['deviation']:.3f}"
+                is_best = marks is not None and round(values["pooled"], 3) == best
+                lines.append(
+                    {
+                        "system": row,
+                        **{name: values["folds"].get(name) for name in self.by_fold},
+                        "mean": f"{values['mean']:.3f}{spread}",
+                        "pooled": Cell(
+                            f"{values['pooled']:.3f}", is_best, marks(row, column) if marks else ""
+                        ),
+                        "95% interval": show_interval(values["low"], values["high"]),
+                    }
+                )
+            counts = sorted({values["queries"] for values in rows.values()})
+            over = f"{counts[-1]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+            spread = "mean ± deviation of the folds"
+            tables.append(
+                Table.of_rows(
+                    lines,
+                    caption=f"{column} by fold",
+                    notes=[
+                        f"Pooled over {over} queries or folds, with the 95% bootstrap interval; {spread}.",
+                        *notes,
+                    ],
+                )
+            )
+        return tuple(tables)
 
 
 def query_items(
@@ -111,20 +125,8 @@ def query_items(
     }
 
 
-def join_items(parts: Sequence[Items]) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """The values of all parts by column, row and qid; a query may be in several parts."""
-    joined: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for items in parts:
-        for column, rows in items.items():
-            for row, by_qid in rows.items():
-                own = joined.setdefault(column, {}).setdefault(row, {})
-                for qid, values in by_qid.items():
-                    own.setdefault(qid, []).extend(values)
-    return joined
-
-
+# ``published[row][column]``: the values that a paper prints; null if a value cannot be read.
 Published: TypeAlias = dict[str, dict[str, float | None]]
-"""``published[row][column]``: the values that a paper prints; null if a value cannot be read."""
 Depths: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
 
@@ -138,8 +140,8 @@ def _parse_measure(text: str) -> str:
     return names[0]
 
 
+# The name of one measure, as ir_measures writes it.
 Measure: TypeAlias = Annotated[str, AfterValidator(_parse_measure)]
-"""The name of one measure, as ir_measures writes it."""
 Measures: TypeAlias = Annotated[tuple[Measure, ...], Field(min_length=1)]
 
 
@@ -151,8 +153,8 @@ def _check_similarity(text: str) -> str:
     return text
 
 
+# The text of a sparse model: ``bm25``, ``bm25(k1=0.9, b=0.4)``.
 SimilarityText: TypeAlias = Annotated[str, AfterValidator(_check_similarity)]
-"""The text of a sparse model: ``bm25``, ``bm25(k1=0.9, b=0.4)``."""
 
 
 class Unavailable(TelerankError):  # noqa: N818
@@ -182,7 +184,7 @@ class Analysis(Section):
     title
         The caption of its first table, and its heading in the report.
     about
-        What a reader must know of it, in the report.
+        Its notes in the report.
     systems
         The systems that are analysed; None: all.
     published
@@ -232,6 +234,7 @@ class Analysis(Section):
         return AnalysisResult(folds.tables(), {"columns": folds.columns})
 
 
+# The class of each kind, in a module of :mod:`telerank.experiments.analyses`; a line adds one.
 ANALYSES = {
     "quality": "quality.QualityAnalysis",
     "recall": "first_stages.RecallAnalysis",
@@ -255,7 +258,6 @@ ANALYSES = {
     "answer-sizes": "answers.AnswerSizesAnalysis",
     "end-to-end": "answers.EndToEndAnalysis",
 }
-"""The class of each kind, in a module of :mod:`telerank.experiments.analyses`; a line adds one."""
 
 
 def _read_analysis(record: object) -> object:
@@ -269,8 +271,8 @@ def _read_analysis(record: object) -> object:
     return analysis.model_validate(record)
 
 
+# An analysis as a file has it: its ``kind`` says which class reads it.
 AnalysisSettings: TypeAlias = Annotated[SerializeAsAny[Analysis], BeforeValidator(_read_analysis)]
-"""An analysis as a file has it: its ``kind`` says which class reads it."""
 
 
 def select_published(published: Mapping[str, Published], data: str) -> Published:

@@ -74,48 +74,33 @@ class JudgedQueries:
 
 _BATCH = 256  # queries whose rankings are held at a time
 
+# A pipeline, or a run in memory.
 System: TypeAlias = Stage | Iterable[Ranking]
-"""A pipeline, or a run in memory."""
+# A stage and the stages of the chain before it: together they decide its rankings.
 Node: TypeAlias = tuple[tuple[Stage, ...], Stage]
-"""A stage and the stages of the chain before it: together they decide its rankings."""
 
 
-@dataclass(frozen=True)
-class SystemTimes:
-    """Seconds that the stages of each system took together, shared ones counted for each system."""
-
-    seconds: Mapping[str, float]
-    queries: int
-
-    def milliseconds(self, system: str) -> float:
-        """Wall time per query, queries being answered in batches."""
-        return 1000.0 * self.seconds[system] / max(1, self.queries)
-
-
-@dataclass(frozen=True, eq=False)
-class SystemRun:
+class SystemRun(tuple[Ranking, ...]):
     """The rankings of one system, in the order of the queries."""
 
-    rankings: tuple[Ranking, ...]
+    __slots__ = ()
 
     def save(self, path: str | Path) -> None:
         """Write them as a TREC run file; ``.gz`` packs it."""
-        write_run(path, self.rankings)
-
-    def __iter__(self) -> Iterator[Ranking]:
-        return iter(self.rankings)
-
-    def __len__(self) -> int:
-        return len(self.rankings)
+        write_run(path, self)
 
 
 @dataclass(frozen=True, eq=False)
 class ExperimentResult(Report):
-    """Measures of several systems on the same queries, and which differences are significant."""
+    """Measures of several systems on the same queries, and which differences are significant.
+
+    ``milliseconds`` are the wall time per query of the stages of each system, queries being answered in
+    batches; those of a stage that systems share count for each.
+    """
 
     comparison: Comparison
     runs: Mapping[str, SystemRun]
-    times: SystemTimes
+    milliseconds: Mapping[str, float]
     title: str = ""
 
     @property
@@ -132,12 +117,12 @@ class ExperimentResult(Report):
     def tables(self) -> list[Table]:
         """A row for each system: means with the marks of significant differences, milliseconds per query."""
         means = comparison_table(self.comparison)
-        times = map(self.times.milliseconds, self.evaluations)
-        rows = [(*row, milliseconds) for row, milliseconds in zip(means.rows, times, strict=True)]
+        rows = [
+            (*row, self.milliseconds[name]) for row, name in zip(means.rows, self.evaluations, strict=True)
+        ]
         how = "ms/query: wall time, queries in batches; a stage that systems share counts for each."
-        notes = (*means.notes, how)
-        columns, caption = (*means.columns, "ms/query"), self.title or means.caption
-        return [Table.of(columns, rows, caption=caption, notes=notes, form=".2f")]
+        caption, notes = self.title or means.caption, (*means.notes, how)
+        return [Table.of((*means.columns, "ms/query"), rows, caption=caption, notes=notes, form=".2f")]
 
     def record(self) -> dict[str, Any]:
         """Every value, for JSON."""
@@ -147,7 +132,7 @@ class ExperimentResult(Report):
             "systems": {
                 name: {
                     "mean": evaluation.mean,
-                    "milliseconds_per_query": self.times.milliseconds(name),
+                    "milliseconds_per_query": self.milliseconds[name],
                     "per_query": {measure: evaluation.of(measure) for measure in evaluation.measures},
                 }
                 for name, evaluation in self.evaluations.items()
@@ -162,12 +147,13 @@ class ExperimentResult(Report):
         except ModuleNotFoundError as error:
             raise MissingExtra("pandas", "pandas") from error
         names = self.comparison.measures
-        rows = [
-            {"system": name, "qid": qid, **{measure: evaluation.of(measure)[qid] for measure in names}}
-            for name, evaluation in self.evaluations.items()
-            for qid in evaluation.qids
-        ]
-        return pd.DataFrame(rows)
+        return pd.DataFrame(
+            [
+                {"system": name, "qid": qid, **{measure: evaluation.of(measure)[qid] for measure in names}}
+                for name, evaluation in self.evaluations.items()
+                for qid in evaluation.qids
+            ]
+        )
 
     def __repr__(self) -> str:
         return f"ExperimentResult({', '.join(self.evaluations)}: {', '.join(self.comparison.measures)})"
@@ -195,8 +181,7 @@ def compare_systems(
         if baseline not in systems:
             raise CollectionError(f"the baseline {baseline!r} is none of the systems: {', '.join(systems)}")
     kept = None if folder is None else _KeptRuns(Path(folder), judged.queries)
-    runs, seconds = dict[str, list[Ranking]](), dict[str, float]()
-    stages: dict[str, Stage] = {}
+    runs, seconds, stages = dict[str, list[Ranking]](), dict[str, float](), dict[str, Stage]()
     for name, system in systems.items():
         if not isinstance(system, Stage):
             runs[name], seconds[name] = _align(system, judged.queries), 0.0
@@ -205,14 +190,19 @@ def compare_systems(
         else:
             stages[name] = system
     rankings, times = run_systems(stages, judged.queries, progress=progress)
-    if kept:
-        for name, stage in stages.items():
-            kept.write(name, stage, rankings[name], times.seconds[name])
-    runs, seconds = runs | rankings, {**seconds, **times.seconds}
-    evaluations = {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems}
-    comparison = compare_evaluations(evaluations, list(baselines))
-    by_name = {name: SystemRun(tuple(runs[name])) for name in systems}
-    return ExperimentResult(comparison, by_name, SystemTimes(seconds, len(judged.queries)))
+    for name, stage in stages.items():
+        if kept:
+            kept.write(name, stage, rankings[name], times[name])
+    runs, seconds = runs | rankings, {**seconds, **times}
+    comparison = compare_evaluations(
+        {name: measure(runs[name], judged.qrels, names, progress=progress) for name in systems},
+        list(baselines),
+    )
+    return ExperimentResult(
+        comparison,
+        {name: SystemRun(runs[name]) for name in systems},
+        {name: 1000.0 * seconds[name] / max(1, len(judged.queries)) for name in systems},
+    )
 
 
 def _align(run: Iterable[Ranking], queries: Sequence[Query]) -> list[Ranking]:
@@ -245,8 +235,9 @@ class _KeptRuns:
 
     def _identity(self, stage: Stage) -> list[object]:
         """The stage as a text, the content of what it reads (indexes, models, files), the queries."""
-        sources = [part.sources for part in walk_stages(stage)]
-        text = json.dumps([stage.text, sources], ensure_ascii=False, default=repr)
+        text = json.dumps(
+            [stage.text, [part.sources for part in walk_stages(stage)]], ensure_ascii=False, default=repr
+        )
         return [text, [[query.qid, query.text] for query in self.queries]]
 
     def _file(self, name: str) -> Path:
@@ -255,11 +246,11 @@ class _KeptRuns:
 
 def run_systems(
     systems: Mapping[str, Stage], queries: Sequence[Query], *, progress: Progress = silent
-) -> tuple[dict[str, list[Ranking]], SystemTimes]:
-    """The rankings of every system in the order of the queries, and the times.
+) -> tuple[dict[str, list[Ranking]], dict[str, float]]:
+    """The rankings of every system in the order of the queries, and the seconds that its stages took.
 
     A stage that stands behind the same stages in several systems is run once for all of them, and so is a
-    stage inside of a sum or a fusion.
+    stage inside of a sum or a fusion; its seconds count for each system.
     """
     seconds: defaultdict[Node, float] = defaultdict(float)
     nodes: dict[str, set[Node]] = {name: set() for name in systems}
@@ -270,8 +261,7 @@ def run_systems(
         for name, stage in systems.items():
             rankings[name] += shared.run(stage, (), nodes[name])
             progress(f"running {name}", len(rankings[name]), len(queries))
-    times = {name: sum(seconds[node] for node in nodes[name]) for name in systems}
-    return rankings, SystemTimes(times, len(queries))
+    return rankings, {name: sum(seconds[node] for node in nodes[name]) for name in systems}
 
 
 @dataclass
@@ -289,8 +279,16 @@ class _Batch:
                 rankings = self.run(part, before, nodes)
                 before = (*before, part)
             return rankings
-        node = before, stage
-        runnable = self._with_answers(stage, before, nodes)
+        node, runnable = (before, stage), stage
+        # what overrides ``after`` gives what it is fed to each of the stages that it is made of
+        if type(stage).after is not Stage.after and dataclasses.is_dataclass(stage):
+            answers = {
+                name: ListedRankings.of("a stage", self.run(inner, before, nodes))
+                if isinstance(inner, Stage)
+                else tuple(ListedRankings.of("a stage", self.run(part, before, nodes)) for part in inner)
+                for name, inner in inner_stages(stage).items()
+            }
+            runnable = dataclasses.replace(stage, **answers)
         nodes.add(node)
         if node not in self.known:
             rankings = self.known[before[:-1], before[-1]] if before else self.bare
@@ -298,21 +296,6 @@ class _Batch:
             self.known[node] = list(runnable(rankings))
             self.seconds[node] += time.perf_counter() - began
         return self.known[node]
-
-    def _with_answers(self, stage: Stage, before: tuple[Stage, ...], nodes: set[Node]) -> Stage:
-        """The stage with the rankings of the stages that it is made of in their places.
-
-        Stages that override ``after`` give what they are fed to each of their stages.
-        """
-        if type(stage).after is Stage.after or not dataclasses.is_dataclass(stage):
-            return stage
-        answers = {
-            name: ListedRankings.of("a stage", self.run(inner, before, nodes))
-            if isinstance(inner, Stage)
-            else tuple(ListedRankings.of("a stage", self.run(part, before, nodes)) for part in inner)
-            for name, inner in inner_stages(stage).items()
-        }
-        return dataclasses.replace(stage, **answers)
 
 
 def plain_name(name: str) -> str:

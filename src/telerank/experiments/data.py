@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from telerank import model_names
+from telerank.corpus import writing as long_documents
 from telerank.corpus.collection import Collection
-from telerank.corpus.derived import writing as long_documents
 from telerank.corpus.derived.articles import (
     ArticleParts,
     ArticleSettings,
@@ -44,8 +44,8 @@ from telerank.sparse.writer import build_index
 from telerank.stage import Stage
 from telerank.types import Doc, Progress, silent
 
+# The option and the environment variable that say where collections are, and models.
 DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", model_names.VARIABLE)
-"""The option and the environment variable that say where collections are, and models."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,11 @@ class ExperimentData:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of things by name: documents, queries."""
-        documents = self.collection.size or len(self.index())
-        choosing = {} if self.dev is None else {"queries that choose": len(self.dev.queries)}
-        return {"documents": documents, "judged queries": len(self.judged.queries), **choosing}
+        return {
+            "documents": self.collection.size or len(self.index()),
+            "judged queries": len(self.judged.queries),
+            **({} if self.dev is None else {"queries that choose": len(self.dev.queries)}),
+        }
 
     def index(self, analyzer: str | None = None) -> Index:
         """The index with an analyzer, by default that of the data.
@@ -129,8 +131,7 @@ class ExperimentData:
         if analyzer not in self._indexes:
             folder = self.folder / f"index-{plain_name(analyzer)}"
             docs = SparseIndex(folder).docs if (folder / "manifest.json").is_file() else ()
-            pairs = zip_longest(docs, self.collection.docs())
-            if not docs or any(present != doc for present, doc in pairs):
+            if not docs or any(present != doc for present, doc in zip_longest(docs, self.collection.docs())):
                 build_index(
                     self.collection.docs(), folder, analyzer=analyzer, overwrite=True, progress=self.progress
                 )
@@ -140,45 +141,46 @@ class ExperimentData:
     @cached_property
     def content(self) -> str:
         """A hash of the documents, queries and qrels."""
-        digest = hashlib.sha256()
         collection = self.collection
-        streams = [collection.docs, *collection.queries.values(), *collection.qrels.values()]
-        for record in chain.from_iterable(stream() for stream in streams):
-            digest.update(repr(record).encode())
-        return digest.hexdigest()
+        return _hash_records([collection.docs, *collection.queries.values(), *collection.qrels.values()])
 
     @cached_property
     def known_text(self) -> str | None:
         """A hash of the known relevant text, which may change without the documents; None without any."""
-        digest = hashlib.sha256()
-        of_nothing = digest.digest()
-        for answer in chain.from_iterable(stream() for stream in self.collection.answers.values()):
-            digest.update(repr(answer).encode())
-        return None if digest.digest() == of_nothing else digest.hexdigest()
+        known = _hash_records(self.collection.answers.values())
+        return None if known == _hash_records([]) else known
 
 
-def choose_data(spec: Experiment, sources: Sources, only: Sequence[str], folder: Path) -> dict[str, DataSpec]:
-    """The data to run on: those named in ``only``, also by their pool; or those of the paper that are here.
+def _hash_records(streams: Iterable[Callable[[], Iterable[object]]]) -> str:
+    digest = hashlib.sha256()
+    for record in chain.from_iterable(stream() for stream in streams):
+        digest.update(repr(record).encode())
+    return digest.hexdigest()
 
-    Without any it is the first that is, with the others of its pool.
+
+def choose_data(
+    spec: Experiment, sources: Sources, only: Sequence[str], folder: Path
+) -> dict[str, Experiment]:
+    """The experiment on each of the data to run on, by name.
+
+    They are those named in ``only``, also by their pool; or those of the paper that are here. Without any it
+    is the first that is, with the others of its pool.
 
     Raises CollectionError if a name is none of the experiment's, or no data is here.
     """
     spec.require_data(*sources.named)
+    chosen, alone = spec.expand(*only), {name: spec.on(name) for name in spec.data}
     here = {name: data for name, data in spec.data.items() if is_here(name, data, sources, folder)}
-    if only:
-        chosen = {name: spec.data[name] for name in spec.expand(*only)}
-    else:
-        first = [data.pool or name for name, data in list(here.items())[:1]]
-        chosen = {name: data for name, data in here.items() if data.paper} or {
-            name: here[name] for name in spec.expand(*first) if name in here
-        }
+    pools = {name: data.pool or name for name, data in here.items()}
+    if not only:
+        chosen = [name for name, data in here.items() if data.paper]
+        chosen = chosen or [name for name in here if pools[name] == next(iter(pools.values()))]
     missing = [name for name in chosen if name not in here]
     if not chosen or missing:
         names = ", ".join(missing or spec.data)
         how = f"give {DATA[0]} NAME=PATH, or set {DATA[1]} to a folder of them"
         raise CollectionError(f"no data here for this experiment ({names}): {how}")
-    return chosen
+    return {name: alone[name] for name in chosen}
 
 
 def open_data(
@@ -188,17 +190,16 @@ def open_data(
 
     Raises CollectionError if it cannot be opened, or has too few judged queries in the split.
     """
-    data = spec.data[name]
+    data, own = spec.data[name], folder / plain_name(name)
     source = sources.find(name) or ""
     if data.bundled and not source:
         collection, source = piaf(), str(PIAF)
     else:
         if not source:
-            target = folder / plain_name(name) / data.made_as
-            if not is_made(data, target):
+            source = str(own / data.made_as)
+            if not is_made(data, Path(source)):
                 parts = [open_collection(sources.find(part) or part) for part in data.made_of]
-                make_set(data, parts, target, progress)
-            source = str(target)
+                make_set(data, parts, Path(source), progress)
         collection = open_collection(source)
     dev, judged = None, JudgedQueries.of(collection, data.split)
     if spec.dev is not None:
@@ -206,7 +207,6 @@ def open_data(
     elif spec.queries is not None and spec.queries < len(judged.queries):
         positions = random.Random(spec.seed).sample(range(len(judged.queries)), spec.queries)
         judged = judged.select(judged.queries[i].qid for i in positions)
-    own = folder / plain_name(name)
     return ExperimentData(name, data, source, collection, own, judged, dev, progress, sources)
 
 
@@ -233,8 +233,7 @@ def recognise_folder(folder: Path) -> str:
     if any((folder / name).is_file() for name in ("bi_encoder.json", "modules.json")):
         return "a bi-encoder"
     try:
-        architectures = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
-        first = str(architectures[0])
+        first = str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0])
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise ModelError(f"{folder}: holds no model that is known (expected a config.json)") from error
     return "a re-ranker" if first.endswith("ForSequenceClassification") else "a bi-encoder"
@@ -266,12 +265,20 @@ def make_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress
 
             @contextmanager
             def first_stage(docs: Iterable[Doc]) -> Iterator[Stage]:
-                index = target.with_name("ranking-set-index")
-                built = build_index(docs, index, analyzer=data.analyzer, overwrite=True, progress=progress)
+                built = build_index(
+                    docs,
+                    target.with_name("ranking-set-index"),
+                    analyzer=data.analyzer,
+                    overwrite=True,
+                    progress=progress,
+                )
                 yield SparseRetriever(built, BM25())
 
-            ranking_set = make_ranking_set(parts, settings, first_stage=first_stage, progress=progress)
-            write_ranking_set(target, ranking_set, overwrite=True)
+            write_ranking_set(
+                target,
+                make_ranking_set(parts, settings, first_stage=first_stage, progress=progress),
+                overwrite=True,
+            )
         case ArticleParts():
             progress("parting articles", 0, None)
             write_parts(parts, settings, target)

@@ -30,13 +30,12 @@ from telerank.experiments.data import ExperimentData
 from telerank.expressions import number_text
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
-from telerank.fusion.tuning import GRIDS, WeightGrid, choose_weights
+from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.parameters import Check
 from telerank.pipelines.functions import FUNCTIONS
-from telerank.pipelines.models import Models
-from telerank.pipelines.reader import Names
+from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import ListedRankings
-from telerank.sparse.manifest import VECTORS
+from telerank.sparse.index import VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import make_grid
@@ -45,11 +44,6 @@ from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries answered at a time
 S = TypeVar("S")
-
-
-def _check_grid(name: str) -> None:
-    if name not in GRIDS:
-        raise ValueError(f"there is no grid {name!r}; known: {', '.join(GRIDS)}")
 
 
 @dataclass(frozen=True)
@@ -74,14 +68,19 @@ class ExperimentModels(Models):
         encoder = TorchEncoder(self.locate(model))
         name = f"{plain_name(Path(model).name)}-{encoder.fingerprint[:12]}"
         folder = self.index.folder / VECTORS / name
-        stale = is_vectors(folder) and Vectors(folder).manifest.source != self.index.sparse.state
-        vectors = self.index.encode(encoder, name=name, overwrite=stale, progress=self.progress)
+        vectors = self.index.encode(
+            encoder,
+            name=name,
+            overwrite=is_vectors(folder) and Vectors(folder).manifest.source != self.index.sparse.state,
+            progress=self.progress,
+        )
         if note := vectors.manifest.cut_note:
             self.notes.append(note)
         if approximate is not None:
             build_approximate(vectors, approximate, progress=self.progress)
-        models = {name: encoder.model}
-        return self.index.dense(name, approximate=approximate, candidates=candidates, models=models)
+        return self.index.dense(
+            name, approximate=approximate, candidates=candidates, models={name: encoder.model}
+        )
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,15 @@ class ExperimentFunctions:
     split: str
     notes: list[str] = field(default_factory=list)
 
-    def all(self) -> Mapping[str, Callable[..., Any]]:
+    def all(self) -> Mapping[str, Callable[..., Any] | str]:
         """The functions by name, those of every pipeline among them."""
-        own = (self.pool, self.judged, self.relevant, self.given, self.best, self.tuned)
-        return {**FUNCTIONS, **{function.__name__: function for function in own}}
+        return {
+            **FUNCTIONS,
+            **{
+                function.__name__: function
+                for function in (self.pool, self.judged, self.relevant, self.given, self.best, self.tuned)
+            },
+        }
 
     def pool(self, name: str) -> Stage:
         """As in every pipeline; a system of lists that the collection lacks is left out."""
@@ -112,8 +116,10 @@ class ExperimentFunctions:
         """The documents that are judged for each query, docnos descending."""
         qrels = self.queries.qrels
         judged = ((query, tuple(qrels[query.qid])) for query in self.queries.queries if query.qid in qrels)
-        rankings = (Ranking.ranked(query, docnos, [0.0] * len(docnos)) for query, docnos in judged)
-        return ListedRankings.of("the judged documents", rankings)
+        return ListedRankings.of(
+            "the judged documents",
+            (Ranking.ranked(query, docnos, [0.0] * len(docnos)) for query, docnos in judged),
+        )
 
     def relevant(self, stage: Stage) -> Stage:
         return WithRelevant(stage, self.queries, self.data.collection.relevant_from)
@@ -132,9 +138,13 @@ class ExperimentFunctions:
             return (stage if depth is None else stage.limit(depth)).run(queries)
 
         choosing = self.data.dev or self.queries
-        objective = Objective(choosing.queries, choosing.qrels, by)
-        held_out = self._folds(folds)
-        result = tune(settings, run, objective, held_out=held_out, progress=self.data.progress)
+        result = tune(
+            settings,
+            run,
+            Objective(choosing.queries, choosing.qrels, by),
+            held_out=self._folds(folds),
+            progress=self.data.progress,
+        )
         self.notes.append(f"{result.best!r}, the best of {len(settings)} settings by {by}")
         return self._choose_stage(result, lambda setting: replace(setting, batch=1))
 
@@ -143,7 +153,7 @@ class ExperimentFunctions:
         *stages: Stage,
         by: str,
         folds: int = 5,
-        grid: Annotated[str, Check(_check_grid)] = "simplex",
+        grid: Annotated[str, Check(WeightGrid)] = "simplex",
     ) -> Stage:
         """The weighted sum, with the weights that are best on ``dev``, or for each fold on the others.
 
@@ -155,18 +165,21 @@ class ExperimentFunctions:
             for rankings in run_stages(stages, (Ranking(query) for query in choosing.queries))
         }
         points, held_out = WeightGrid(grid).points(len(stages)), self._folds(folds)
-        progress = self.data.progress
-        result = choose_weights(points, lists, choosing.qrels, by, folds=held_out, progress=progress)
+        result = choose_weights(
+            points, lists, choosing.qrels, by, folds=held_out, progress=self.data.progress
+        )
         if self.data.dev is not None:
             self.notes.append(f"weights {_join(result.best)}, the best of {len(points)} by {by}")
         else:
-            counts = Counter(result.choices).most_common()
-            chosen = ", ".join(f"{_join(choice)} ({times})" for choice, times in counts)
+            chosen = ", ".join(
+                f"{_join(choice)} ({times})" for choice, times in Counter(result.choices).most_common()
+            )
             self.notes.append(f"weights by {by} of the other {folds - 1} of {folds} folds: {chosen}")
 
         def weigh(weights: Iterable[float]) -> Stage:  # w * a + v * b + …
-            parts = (weight * stage for stage, weight in zip(stages, weights, strict=True))
-            return reduce(operator.add, parts)
+            return reduce(
+                operator.add, (weight * stage for stage, weight in zip(stages, weights, strict=True))
+            )
 
         return self._choose_stage(result, weigh)
 
@@ -174,8 +187,10 @@ class ExperimentFunctions:
         """The stage of the best setting or, without ``dev``, for each fold that of what the others chose."""
         if self.data.dev is not None:
             return make(result.best)
-        positions = {qid: i for i, fold in enumerate(result.folds, 1) for qid in fold}
-        return ByQuery(tuple(map(make, (result.best, *result.choices))), positions)
+        return ByQuery(
+            tuple(map(make, (result.best, *result.choices))),
+            {qid: i for i, fold in enumerate(result.folds, 1) for qid in fold},
+        )
 
     def _folds(self, count: int) -> Folds:
         return Folds(count) if self.data.dev is None else Folds(2)  # of dev, and not looked at

@@ -73,6 +73,9 @@ def list_experiments(options: Sequence[str] = ()) -> list[PackagedExperiment]:
         spec = read_experiment(path)
         here = tuple(data for data, settings in spec.data.items() if is_here(data, settings, sources))
         missing = tuple(data for data in spec.data if data not in here)
-        small = read_experiment(path, small=True) if has_small(path) else None
-        listing.append(PackagedExperiment(name, spec, small, here, missing))
+        listing.append(
+            PackagedExperiment(
+                name, spec, read_experiment(path, small=True) if has_small(path) else None, here, missing
+            )
+        )
     return listing

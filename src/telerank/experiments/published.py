@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 
-from telerank.evaluation.latency import Latency
 from telerank.experiments.analysis import Published
 from telerank.show.tables import Cell, Table, show_change, show_value
 
@@ -14,59 +12,36 @@ PAPER = "paper"
 _PAD = " " * 7  # the width of a change, for cells without one
 
 
-@dataclass(frozen=True)
-class SystemQuality:
-    """The means of a system by measure, their standard deviations over the seeds, its time per query.
-
-    ``marks`` are those of significant differences, by measure.
-    """
-
-    mean: Mapping[str, float]
-    spread: Mapping[str, float] = field(default_factory=dict)
-    latency: Latency | None = None
-    marks: Mapping[str, str] = field(default_factory=dict)
-
-    def cell(self, column: str, best: float | None = None) -> Cell:
-        """The cell of a measure or of the time, strong if it is ``best`` as printed."""
-        if column == MS:
-            return Cell(show_value(self.latency and self.latency.mean, ".2f"))
-        mean = self.mean.get(column)
-        spread = f" ± {self.spread[column]:.3f}" if column in self.spread else ""
-        strong = mean is not None and round(mean, 3) == best
-        return Cell(f"{show_value(mean)}{spread}", strong=strong, marks=self.marks.get(column, ""))
+def show_printed(value: float | None, _column: str = "") -> str:
+    """A whole number of milliseconds, or three digits, as in the papers."""
+    return show_value(value, ",.0f" if value is not None and value >= 2 else ".3f")
 
 
-def quality_table(
-    systems: Mapping[str, SystemQuality],
+def paper_table(
+    rows: Mapping[str, Mapping[str, str | Cell]],
+    columns: Sequence[str],
     published: Published,
-    measures: Sequence[str],
+    show: Callable[[float | None, str], str] = show_printed,
     *,
     caption: str = "",
     notes: Sequence[str] = (),
 ) -> Table:
-    """A row per system, measured or published; for each measure its mean and the published value.
+    """A row for each name, measured or published; beside each of the columns what a paper prints in it.
 
-    Published values of anything else (a hidden test set) are in columns of their own at the end.
+    The first of the columns has the names. Published values of anything else (a hidden test set) are in
+    columns of their own at the end. ``show`` formats the published values of a column.
     """
-    printed = {column for row in published.values() for column in row}
-    timed = MS in printed or any(system.latency for system in systems.values())
-    columns = [*measures, *([MS] if timed else [])]
-    others = sorted(printed - {*columns})
-    best = {
-        name: max((round(system.mean[name], 3) for system in systems.values() if system.mean), default=None)
-        for name in measures
-    }
-    rows: list[list[str | Cell]] = []
-    for name in dict.fromkeys((*systems, *published)):
-        system, values = systems.get(name, SystemQuality({})), published.get(name, {})
-        row: list[str | Cell] = [name]
-        for column in columns:
-            row.append(system.cell(column, best.get(column)))
-            row += [_format_printed(values.get(column))] if column in printed else []
-        rows.append([*row, *(_format_printed(values.get(column)) for column in others)])
-    heads = [head for column in columns for head in (column, *([PAPER] if column in printed else []))]
-    heads += [f"{column}, {PAPER}" for column in others]
-    return Table.of(("system", *heads), rows, caption=caption, notes=notes)
+    names = list(dict.fromkeys((*rows, *published)))
+    texts: dict[str, list[str]] = {}
+    for column in dict.fromkeys(column for row in published.values() for column in row):
+        values = (published.get(name, {}).get(column) for name in names)
+        texts[column] = [show(value, column) for value in values]
+    joined: list[tuple[str, Sequence[object]]] = [(columns[0], names)]
+    for column in columns[1:]:
+        joined.append((column, [rows.get(name, {}).get(column) for name in names]))
+        joined += [(PAPER, texts.pop(column))] if column in texts else []
+    joined += [(f"{column}, {PAPER}", texts[column]) for column in sorted(texts)]
+    return _join_columns(joined, caption, notes)
 
 
 def beside_published(
@@ -132,7 +107,9 @@ def _format_curves(
     }
 
 
-def _join_columns(columns: Sequence[tuple[str, list[str]]], caption: str, notes: Sequence[str] = ()) -> Table:
+def _join_columns(
+    columns: Sequence[tuple[str, Sequence[object]]], caption: str, notes: Sequence[str] = ()
+) -> Table:
     heads, texts = zip(*columns, strict=True)
     return Table.of(heads, zip(*texts, strict=True), caption=caption, notes=notes)
 
@@ -142,22 +119,20 @@ def published_matrix(published: Published, measure: str) -> Table:
     columns = list(dict.fromkeys(second for row in published.values() for second in row))
     rows = []
     for first, values in published.items():
-        base = values.get(first)
-        cells = [
-            _format_with_change(values.get(second), None if second == first else base) for second in columns
-        ]
+        bases = {second: None if second == first else values.get(first) for second in columns}
+        cells = [_format_with_change(values.get(second), base) for second, base in bases.items()]
         rows.append([first, *(cell if cell.endswith(")") else f"{cell}{_PAD}" for cell in cells)])
-    note = "Changes are computed from the printed values; the paper's own are of values before rounding."
-    heads = ("", *(f"+ {name}" for name in columns))
-    return Table.of(heads, rows, caption=f"{measure}, {PAPER}", notes=[note])
+    return Table.of(
+        ("", *(f"+ {name}" for name in columns)),
+        rows,
+        caption=f"{measure}, {PAPER}",
+        notes=[
+            "Changes are computed from the printed values; the paper's own are of values before rounding."
+        ],
+    )
 
 
 def _format_with_change(value: float | None, base: float | None) -> str:
     if value is None or base is None:
         return show_value(value)
     return f"{value:.3f} {show_change(value, base):>6}"
-
-
-def _format_printed(value: float | None) -> str:
-    """A whole number of milliseconds, or three digits, as in the papers."""
-    return show_value(value, ",.0f" if value is not None and value >= 2 else ".3f")

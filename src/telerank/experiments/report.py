@@ -27,16 +27,26 @@ from telerank.sparse.build import count_cores
 from telerank.stored import versions
 
 REPORT, TABLES, RESULTS, EXPERIMENT = "report.html", "tables.md", "results.json", "experiment.yaml"
+# When the experiment was run and how long it took: the other files are the same in each run.
 TIMES = "times.json"
-"""When the experiment was run and how long it took: the other files are the same in each run."""
+
+
+class _Timed:
+    """What took ``seconds``, in which nothing was made that was kept from an earlier run."""
+
+    seconds: float
+
+    @property
+    def time(self) -> str:
+        """How long it took, in minutes or seconds."""
+        return f"{self.seconds / 60:,.1f} minutes" if self.seconds >= 60 else f"{self.seconds:.0f} seconds"
 
 
 @dataclass(frozen=True, eq=False)
-class ExperimentOutcome:
+class ExperimentOutcome(_Timed):
     """What came of an experiment on one collection; ``lacking`` says why systems are missing.
 
-    ``size`` is ``full size`` or ``small copy`` of a file that has both. The files are in ``folder``. It took
-    ``seconds``, in which nothing was made that was kept from an earlier run.
+    ``size`` is ``full size`` or ``small copy`` of a file that has both. The files are in ``folder``.
     """
 
     spec: Experiment
@@ -54,11 +64,6 @@ class ExperimentOutcome:
         return f"{self.spec.title} ({self.size})" if self.size else self.spec.title
 
     @property
-    def time(self) -> str:
-        """How long it took, as text."""
-        return describe_time(self.seconds)
-
-    @property
     def protocol(self) -> tuple[str, ...]:
         """What was measured on which data, and what is missing."""
         data = self.data.spec
@@ -73,15 +78,18 @@ class ExperimentOutcome:
         notes += [f"{name}: {system.about}." for name, system in self.systems.items() if system.about != name]
         notes += [f"{name}: {remark}." for name, system in self.systems.items() for remark in system.remarks]
         for reason in dict.fromkeys(self.lacking.values()):
-            names = [name for name, why in self.lacking.items() if why == reason]
-            notes.append(f"Not measured: {', '.join(names)} ({reason}).")
+            names = ", ".join(name for name, why in self.lacking.items() if why == reason)
+            notes.append(f"Not measured: {names} ({reason}).")
         return tuple(notes)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables must know."""
-        results = [note for result in self.results for note in result.notes]
-        return (*self.protocol, *results, f"Machine: {machine()}.")
+        """Notes on the tables."""
+        return (
+            *self.protocol,
+            *chain.from_iterable(result.notes for result in self.results),
+            f"Machine: {machine()}.",
+        )
 
 
 def write_report(outcome: ExperimentOutcome) -> None:
@@ -149,8 +157,10 @@ def _render_analysis(spec: Analysis, result: AnalysisResult) -> dict[str, Any]:
 
 
 def _record_results(specs: Sequence[Analysis], results: Sequence[AnalysisResult]) -> list[dict[str, Any]]:
-    pairs = zip(specs, results, strict=True)
-    return [{"kind": spec.kind, "title": spec.title, **result.record} for spec, result in pairs]
+    return [
+        {"kind": spec.kind, "title": spec.title, **result.record}
+        for spec, result in zip(specs, results, strict=True)
+    ]
 
 
 def _write(outcome: ExperimentOutcome | PooledOutcome, record: Mapping[str, Any]) -> None:
@@ -166,14 +176,8 @@ def _write(outcome: ExperimentOutcome | PooledOutcome, record: Mapping[str, Any]
     tables = [render_markdown(table) for result in outcome.results for table in result.tables]
     text = "\n".join([f"# {outcome.title}\n", *tables, *(f"- {note}" for note in outcome.notes)])
     times = {"seconds": round(outcome.seconds, 1), "ended": datetime.now(UTC).isoformat(timespec="seconds")}
-    replace_file(outcome.folder / TABLES, f"{text}\n".encode())
-    replace_file(outcome.folder / TIMES, to_json(times).encode())
-    replace_file(outcome.folder / RESULTS, to_json(record).encode())
-
-
-def describe_time(seconds: float) -> str:
-    """A time in minutes, or seconds."""
-    return f"{seconds / 60:,.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
+    for file, content in ((TABLES, f"{text}\n"), (TIMES, to_json(times)), (RESULTS, to_json(record))):
+        replace_file(outcome.folder / file, content.encode())
 
 
 def machine() -> str:
@@ -189,50 +193,41 @@ def machine() -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class PooledOutcome:
-    """What came of an experiment on the folds of ``pool``: pooled ``results``, and files in ``folder``."""
+class PooledOutcome(_Timed):
+    """What came of an experiment on the folds of a pool: pooled ``results``, and files in ``folder``."""
 
     title: str
-    pool: str
     folds: tuple[ExperimentOutcome, ...]
     results: tuple[AnalysisResult, ...]
     folder: Path
+    seconds: float
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the tables must know."""
+        """Notes on the tables."""
         names = ", ".join(fold.data.name for fold in self.folds)
         pooled = f"Pooled over the folds {names}, each measured with models that learned from others."
-        return (pooled, *(note for result in self.results for note in result.notes))
-
-    @property
-    def seconds(self) -> float:
-        """How long the folds took together."""
-        return sum(fold.seconds for fold in self.folds)
-
-    @property
-    def time(self) -> str:
-        """How long the folds took together, as text."""
-        return describe_time(self.seconds)
+        return (pooled, *chain.from_iterable(result.notes for result in self.results))
 
 
 def pool_outcomes(outcomes: Sequence[ExperimentOutcome], folder: Path, pool: str) -> PooledOutcome:
     """Pool the analyses of the folds, and write tables, values and plots into ``folder``."""
-    results = []
-    for number, spec in enumerate(outcomes[0].spec.analyses):
+    results, specs = [], outcomes[0].spec.analyses
+    for number, spec in enumerate(specs):
         by_fold = {outcome.data.name: outcome.results[number].items for outcome in outcomes}
-        folds = {name: items for name, items in by_fold.items() if items}
-        if folds:
+        if folds := {name: items for name, items in by_fold.items() if items}:
             results.append(spec.pool_folds(PooledValues(folds)))
         else:
-            notes = (f"Not pooled: {spec.title or spec.kind}.",)
-            results.append(AnalysisResult((), {"columns": {}}, notes=notes))
-    pooled = PooledOutcome(f"{outcomes[0].title}, {pool}", pool, tuple(outcomes), tuple(results), folder)
+            results.append(
+                AnalysisResult((), {"columns": {}}, notes=(f"Not pooled: {spec.title or spec.kind}.",))
+            )
+    title, seconds = f"{outcomes[0].title}, {pool}", sum(outcome.seconds for outcome in outcomes)
+    pooled = PooledOutcome(title, tuple(outcomes), tuple(results), folder, seconds)
     folder.mkdir(parents=True, exist_ok=True)
     record = {
         "pool": pool,
         "folds": [fold.folder.name for fold in outcomes],
-        "results": _record_results(outcomes[0].spec.analyses, results),
+        "results": _record_results(specs, results),
         "notes": pooled.notes,
         "versions": versions(),
     }

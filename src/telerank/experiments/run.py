@@ -60,33 +60,27 @@ def run_experiment(
     for system in (*options.given, *options.skip):
         if system not in known:
             raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")
-    chosen = choose_data(spec, options.data, options.only, options.folder)
     size = "-small" if options.size == SMALL_COPY else ""
     prefix = f"{plain_name(name.replace('/', '-'))}{size}"
-    outcomes = [
-        _run_on(data, spec, options.folder / f"{prefix}-{plain_name(data)}", options, progress)
-        for data in chosen
+    outcomes = []
+    for data_name, there in choose_data(spec, options.data, options.only, options.folder).items():
+        began, folder = monotonic(), options.folder / f"{prefix}-{plain_name(data_name)}"
+        data = open_data(data_name, there, options.data, options.folder, progress)
+        runner = SystemRunner(there, data, options.models, folder / "runs", options.given, options.skip)
+        runner.run()
+        published = select_published(there.published, data_name)
+        bench = Bench(data, runner.systems, runner, published, there.depth, there.seed)
+        results = analyse_all(bench, there.analyses)
+        seconds, systems, lacking = monotonic() - began, runner.systems, runner.lacking
+        outcome = ExperimentOutcome(there, data, options.size, systems, lacking, results, folder, seconds)
+        write_report(outcome)
+        outcomes.append(outcome)
+    pools: dict[str, list[ExperimentOutcome]] = {}
+    for outcome in outcomes:
+        pools.setdefault(outcome.data.spec.pool or "", []).append(outcome)
+    pooled = [
+        pool_outcomes(folds, options.folder / f"{prefix}-{plain_name(pool)}", pool)
+        for pool, folds in pools.items()
+        if pool and len(folds) > 1
     ]
-    pooled = []
-    for pool in dict.fromkeys(filter(None, (outcome.data.spec.pool for outcome in outcomes))):
-        folds = [outcome for outcome in outcomes if outcome.data.spec.pool == pool]
-        if len(folds) > 1:
-            pooled.append(pool_outcomes(folds, options.folder / f"{prefix}-{plain_name(pool)}", pool))
     return [*outcomes, *pooled]
-
-
-def _run_on(
-    data_name: str, spec: Experiment, folder: Path, options: RunOptions, progress: Progress
-) -> ExperimentOutcome:
-    began = monotonic()
-    spec = spec.on(data_name)
-    data = open_data(data_name, spec, options.data, options.folder, progress)
-    runner = SystemRunner(spec, data, options.models, folder / "runs", options.given, options.skip)
-    lacking = runner.run()
-    published = select_published(spec.published, data.name)
-    bench = Bench(data, runner.systems, runner, published, spec.depth, spec.seed)
-    results = analyse_all(bench, spec.analyses)
-    seconds = monotonic() - began
-    outcome = ExperimentOutcome(spec, data, options.size, runner.systems, lacking, results, folder, seconds)
-    write_report(outcome)
-    return outcome

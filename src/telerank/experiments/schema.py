@@ -20,10 +20,10 @@ from telerank.records import Section, describe_error
 from telerank.sparse.similarities.families import is_similarity
 from telerank.yaml_files import read_yaml
 
+# The keys of the overlay, and of the file beside it that this one is merged over.
 SMALL, BASE = "small", "base"
-"""The keys of the overlay, and of the file beside it that this one is merged over."""
+# The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`.
 EXPERIMENT_FUNCTIONS = ("judged", "relevant", "given", "best", "tuned")
-"""The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`."""
 _OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions whose arguments are no stages
 
 
@@ -334,11 +334,12 @@ def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
 
     Raises FormatError if the file is not an experiment, or has no overlay although ``small`` is set.
     """
-    bodies, overlays = _read_layers(path)
+    layers = _read_layers(path)
+    overlays = [overlay for _, overlay in layers if overlay is not None]
     if small and not overlays:
         raise FormatError(path, None, f"a section {SMALL}, what differs in the small copy")
-    record, *layers = [*bodies, *overlays] if small else bodies
-    for layer in layers:
+    record, *rest = (body for body, _ in layers)
+    for layer in (*rest, *(overlays if small else ())):
         record = merge(record, layer)
     try:
         return Experiment.model_validate(record)
@@ -348,13 +349,13 @@ def read_experiment(path: str | Path, *, small: bool = False) -> Experiment:
 
 def has_small(path: str | Path) -> bool:
     """Whether the file has an overlay for a small copy."""
-    return bool(_read_layers(path)[1])
+    return any(overlay is not None for _, overlay in _read_layers(path))
 
 
 def _read_layers(
     path: str | Path, based: Sequence[Path] = ()
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The bodies of the file's base and of the file itself, and the overlays, to be merged in order.
+) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """The bodies and overlays of the file's base and of the file itself, to be merged in order.
 
     ``based`` are the files that this one is the base of, the nearest last.
     """
@@ -368,14 +369,12 @@ def _read_layers(
     overlay, base = record.pop(SMALL, None), record.pop(BASE, None)
     if overlay is not None and not isinstance(overlay, dict):
         raise FormatError(path, None, f"a mapping in the section {SMALL}", repr(overlay))
-    bodies: list[dict[str, Any]] = []
-    overlays: list[dict[str, Any]] = []
-    if base is not None:
-        below = Path(path).parent / str(base)
-        if not below.is_file():
-            raise FormatError(path, None, f"a file beside it as {BASE}", str(base))
-        bodies, overlays = _read_layers(below, files)
-    return [*bodies, record], [*overlays, *([] if overlay is None else [overlay])]
+    if base is None:
+        return [(record, overlay)]
+    below = Path(path).parent / str(base)
+    if not below.is_file():
+        raise FormatError(path, None, f"a file beside it as {BASE}", str(base))
+    return [*_read_layers(below, files), (record, overlay)]
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,8 +81,8 @@ class SystemRunner:
     lacking: dict[str, str] = field(default_factory=dict, init=False)
     _folders: dict[str, tuple[Path, ...]] = field(default_factory=dict)
 
-    def run(self) -> dict[str, str]:
-        """Run the systems that are available; why the others are not, by name.
+    def run(self) -> None:
+        """Run the systems that are available.
 
         Raises CollectionError if something that the user gives is not there, or of the wrong kind.
         """
@@ -95,7 +95,6 @@ class SystemRunner:
             except (Unavailable, MissingExtra) as reason:
                 self.lacking[name] = str(reason)
             self.data.progress(f"system {name}", 1, 1)
-        return self.lacking
 
     def read_stage(self, name: str, text: str, position: int = 0) -> Stage:
         """The stage of a pipeline over the systems and models of the experiment.
@@ -104,13 +103,10 @@ class SystemRunner:
         trained; of their seeds, that at ``position`` is used. Raises Unavailable if it is left out, or needs
         a system that is not available.
         """
-        if name in self.skip:
-            raise Unavailable("left out")
-        models: Mapping[str, str] = {}
-        if name in self.given:
-            if Path(self.given[name]).is_file():
-                return RunFile(self.given[name])
-            text, models = self._given_folder(name, text)
+        given = self._put_given(name, text)
+        if given is None:
+            return RunFile(self.given[name])
+        text, models = given
         self._train_models(model_words(parse_expression(text)) - models.keys())
         return read_pipeline(text, self._names(self._stages(text), models, position))
 
@@ -125,8 +121,9 @@ class SystemRunner:
         if name in self.lacking:
             raise Unavailable(self.lacking[name])
         lists = self._write_candidates(name, use)
-        seeds = self.trainer.seeds(use.model)
-        return tuple(self.trainer.rerank(use.model, seed, lists, changes) for seed in seeds)
+        return tuple(
+            self.trainer.rerank(use.model, seed, lists, changes) for seed in self.trainer.seeds(use.model)
+        )
 
     def configure_reranker(self, name: str) -> RerankerTraining:
         """The settings of a re-ranker's training with its first seed.
@@ -136,12 +133,9 @@ class SystemRunner:
         if name not in self.spec.trained:
             known = ", ".join(self.spec.trained) or "none"
             raise CollectionError(f"an analysis names the model {name!r}; the experiment trains: {known}")
-        config = self.trainer.configure(name, self.trainer.seeds(name)[0])
-        if self.spec.trained[name].train != "reranker":
-            raise CollectionError(
-                f"{name} is trained as a {self.spec.trained[name].train}, not as a re-ranker"
-            )
-        return cast("RerankerTraining", config)
+        if (kind := self.spec.trained[name].train) != "reranker":
+            raise CollectionError(f"{name} is trained as a {kind}, not as a re-ranker")
+        return cast("RerankerTraining", self.trainer.configure(name, self.trainer.seeds(name)[0]))
 
     def find_checkpoint(self, name: str) -> str:
         """The folder of a re-ranker: as it is given, or as the first seed has trained it.
@@ -173,16 +167,11 @@ class SystemRunner:
         return LearningSet(opened, runner._write_split_run)
 
     def _run_system(self, name: str) -> SystemRuns:
-        if name in self.skip:
-            raise Unavailable("left out")
-        text, about = self.spec.systems[name], self.spec.systems[name]
-        models: Mapping[str, str] = {}
-        if name in self.given:
-            source = Path(self.given[name])
-            if source.is_file():
-                return self._given_run(name, source)
-            text, models = self._given_folder(name, text)
-            about = f"{source.name}, given"
+        given = self._put_given(name, self.spec.systems[name])
+        if given is None:
+            return self._given_run(name, Path(self.given[name]))
+        text, models = given
+        about = f"{Path(self.given[name]).name}, given" if name in self.given else text
         tree = parse_expression(text)
         self._check_available(tree)
         about += describe_choices(self.spec, self._models, model_words(tree) - models.keys())
@@ -191,11 +180,11 @@ class SystemRunner:
             return self._run_trained(name, use)
         about += self._train_models(model_words(tree) - models.keys())
         remarks: list[str] = []
-        if trained := sorted(model_words(tree, "rerank") & self._folders.keys() - models.keys()):
+        for word in sorted(model_words(tree, "rerank") & self._folders.keys() - models.keys()):
             from telerank.training.reranker.train import describe_cut
 
-            cuts = {word: describe_cut(self._folders[word][0].parent) for word in trained}
-            remarks += [f"training of {word}: {cut}" for word, cut in cuts.items() if cut]
+            if cut := describe_cut(self._folders[word][0].parent):
+                remarks.append(f"training of {word}: {cut}")
         notes: list[str] = []
         paths, first = [], None
         count = self.count_seeds(tree)
@@ -215,8 +204,9 @@ class SystemRunner:
         """Train those of the models that are not trained yet; what they are, in words."""
         about = ""
         for model in sorted(models & self.spec.trained.keys() - self._folders.keys() - self._models.keys()):
-            seeds = self.trainer.seeds(model)
-            self._folders[model] = tuple(self.trainer.train(model, seed) for seed in seeds)
+            self._folders[model] = tuple(
+                self.trainer.train(model, seed) for seed in self.trainer.seeds(model)
+            )
             about += f": {self.trainer.describe(model)}"
         return about
 
@@ -266,13 +256,21 @@ class SystemRunner:
         short = "" if answered == len(qids) else f", which answers {answered} of {len(qids)} queries"
         return SystemRuns(name, f"the run {source.name}{short}", (source,))
 
-    def _given_folder(self, name: str, text: str) -> tuple[str, Mapping[str, str]]:
-        """The pipeline with the user's model in it, and that model by the name that it has there."""
+    def _put_given(self, name: str, text: str) -> tuple[str, Mapping[str, str]] | None:
+        """A pipeline with the user's model in it, and that model by the name that it has there.
+
+        None if the user gives a run instead. Raises Unavailable if the system is left out.
+        """
+        if name in self.skip:
+            raise Unavailable("left out")
+        if name not in self.given:
+            return text, {}
         folder = Path(self.given[name])
+        if folder.is_file():
+            return None
         if not folder.exists():
             raise CollectionError(f"--system {name}={folder}: no such file or folder")
-        kind = recognise_folder(folder)
-        rerankers = model_words(parse_expression(text), "rerank")
+        kind, rerankers = recognise_folder(folder), model_words(parse_expression(text), "rerank")
         if kind == "a re-ranker" and len(rerankers) == 1:
             return text, {rerankers.pop(): str(folder)}
         if kind == "a bi-encoder" and not rerankers:
@@ -294,8 +292,9 @@ class SystemRunner:
             name: str(folders[position] if position < len(folders) else folders[0])
             for name, folders in self._folders.items()
         }
-        models_by_name = {**self._models, **trained, **(models or {})}
-        opened = ExperimentModels(data.index(), models_by_name, notes, data.progress)
+        opened = ExperimentModels(
+            data.index(), {**self._models, **trained, **(models or {})}, notes, data.progress
+        )
         return Names(opened, systems=stages, functions=functions.all())
 
     def _stage(self, text: str, models: Mapping[str, str] | None = None) -> Stage | None:
@@ -359,8 +358,12 @@ class SystemRunner:
             path.parent.mkdir(parents=True, exist_ok=True)
             for name, other in texts.items():
                 stages[name] = read_pipeline(other, names)
-            rankings = read_pipeline(text, names).run(judged.queries)
-            write_run(path, self._report(f"split {split}", rankings, len(judged.queries)))
+            write_run(
+                path,
+                self._report(
+                    f"split {split}", read_pipeline(text, names).run(judged.queries), len(judged.queries)
+                ),
+            )
         return path
 
     def _report(self, name: str, rankings: Iterable[Ranking], total: int) -> Iterator[Ranking]:

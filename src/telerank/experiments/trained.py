@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -27,10 +26,9 @@ from telerank.experiments.schema import Experiment, GivenModel, TrainedModel, me
 from telerank.model_names import is_here
 from telerank.records import describe_error
 from telerank.stored import file_checksum, folder_checksum
-from telerank.training.kinds import KINDS
+from telerank.training.kinds import find_training_kind
 from telerank.training.settings import Training
 from telerank.training.trained import CHECKPOINTS, MODEL, RUN, collect_versions
-from telerank.trec import read_run, write_run
 from telerank.types import Progress
 
 if TYPE_CHECKING:
@@ -98,7 +96,7 @@ class ModelTrainer:
 
         Its model is :func:`model_of` the run. Raises as :meth:`train`.
         """
-        from telerank.training.reranker.config import RerankerTraining  # which needs torch
+        from telerank.training.reranker.config import RerankerTraining
 
         config = self.configure(name, seed, candidates, changes)
         if not isinstance(config, RerankerTraining):
@@ -108,7 +106,7 @@ class ModelTrainer:
         return self._rerank(name, config, candidates)
 
     def _rerank(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
-        from telerank.training.reranker.train import RerankerJob
+        from telerank.training.reranker.job import RerankerJob
 
         folder = self._train(name, config)
         output = folder / "tests" / _test_digest(config, candidates)
@@ -119,17 +117,18 @@ class ModelTrainer:
 
     def _rerank_folds(self, name: str, config: RerankerTraining, candidates: Path) -> Path:
         """The runs of all folds of a cross-validation, joined: each query is ranked by what left it out."""
-        folds = range(config.folds or 0)
-        parts = [config.model_copy(update={"held_out": fold}) for fold in folds]
-        runs = [self._rerank(name, part, candidates) for part in parts]
+        from telerank.training.reranker.plan import Variant
+        from telerank.training.reranker.train import join_runs
+
+        parts = [Variant(fold=fold).apply(config) for fold in range(config.folds or 0)]
         joined = self._folder(name, config) / "tests" / _test_digest(config, candidates) / RUN
         joined.parent.mkdir(parents=True, exist_ok=True)
-        write_run(joined, chain.from_iterable(map(read_run, runs)))
+        join_runs([self._rerank(name, part, candidates) for part in parts], joined)
         return joined
 
     def _folder(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
         home = self._homes.get(config.data.collection, self.data)
-        return home.folder / "trained" / f"{plain_name(name)}-{config.seed}-{self._checksum(config)}"
+        return training_folder(home.folder / "trained", name, config, self._record(config))
 
     def configure(
         self,
@@ -199,7 +198,7 @@ class ModelTrainer:
 
     def _train(self, name: str, config: RerankerTraining | BiEncoderTraining) -> Path:
         """The folder of a training without its test, whose queries are kept back if they are of its split."""
-        from telerank.training.reranker.config import RerankerTraining  # which needs torch
+        from telerank.training.reranker.config import RerankerTraining
 
         if isinstance(config, RerankerTraining) and config.test:
             kept = config.test.split == config.data.split
@@ -245,8 +244,8 @@ class ModelTrainer:
         self._homes[opened.data.source] = opened.data
         return opened
 
-    def _checksum(self, config: RerankerTraining | BiEncoderTraining) -> str:
-        """A hash of settings, versions, and the content of files, wherever they are."""
+    def _record(self, config: RerankerTraining | BiEncoderTraining) -> dict[str, Any]:
+        """The settings, with hashes of files and collections, wherever they are."""
         record = config.model_dump(mode="json")
         home = self._homes.get(config.data.collection, self.data)
         record["data"]["collection"] = home.content
@@ -260,7 +259,7 @@ class ModelTrainer:
                 section = (section or {}).get(part)
             if section and section.get(name) and Path(section[name]).is_file():
                 section[name] = file_checksum(Path(section[name]))
-        return training_checksum(record)
+        return record
 
 
 def model_of(run: Path) -> Path:
@@ -288,7 +287,7 @@ def _test_digest(config: RerankerTraining, candidates: Path) -> str:
 def read_training(name: str, kind: str, record: Mapping[str, Any]) -> Any:
     """The settings of a training of a kind. Raises CollectionError if they are wrong."""
     try:
-        return KINDS[kind].settings.model_validate(record)
+        return find_training_kind(kind).settings.model_validate(record)
     except ValidationError as error:
         raise CollectionError(f"the training of {name}: expected {describe_error(error)}") from error
 
@@ -296,32 +295,33 @@ def read_training(name: str, kind: str, record: Mapping[str, Any]) -> Any:
 def train_once(kind: str, config: Training, folder: Path, shared: Path, progress: Progress) -> Path:
     """The folder of a training, which is made unless it is over: checkpoints are there until then."""
     if not (folder / MODEL).exists() or (folder / CHECKPOINTS).exists():
-        KINDS[kind].train(config, folder, shared=shared, resume=True, progress=progress)
+        find_training_kind(kind).train(config, folder, shared=shared, resume=True, progress=progress)
         if (folder / CHECKPOINTS).exists():
             remove_folder(folder / CHECKPOINTS)  # the best model so far exists before a training is over
     return folder
 
 
-def training_checksum(record: dict[str, Any]) -> str:
-    """A hash of settings, whose files are hashes already, of the models to start from, and of versions."""
+def training_folder(home: Path, name: str, config: Training, record: dict[str, Any]) -> Path:
+    """The folder of a training, named by a hash of its record, of where it starts, and of versions."""
     for key in ("start", "document_start"):
         if start := record["model"].get(key):
             record["model"][key] = _start_checksum(start)
-    return _digest([record, collect_versions()])
+    return home / f"{plain_name(name)}-{config.seed}-{_digest([record, collect_versions()])}"
 
 
 def _digest(record: Any) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def find_encoder(names: Sequence[str], sources: Sources) -> str:
-    """The first of these encoders or word vectors that is available: its path, or its name.
+def find_encoder(names: str | Sequence[str], sources: Sources) -> str:
+    """The first of these encoders or word vectors, or the only one, if it is available: path or name.
 
     The hub is asked for a name before the next name is tried; those that the user gives by name come first.
     Raises Unavailable if none is available.
     """
     from telerank.models.loading import locate
 
+    names = [names] if isinstance(names, str) else names
     for name in sorted(names, key=lambda name: name not in sources.named):
         if (source := sources.find(name)) is not None:
             return source

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice, product
+from itertools import islice, permutations, product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,8 +83,13 @@ class CombinationMatrix(Report):
         for second in self.runs:
             cell = cells.get(second)
             mean, change = (cell.mean, show_change(cell.mean, alone)) if cell else (alone, "")
-            marks = _MARK if cell and cell.p_holm < self.level else ""
-            row.append(Cell(f"{mean:.3f} {change:>6}", strong=round(mean, 3) == best, marks=marks))
+            row.append(
+                Cell(
+                    f"{mean:.3f} {change:>6}",
+                    strong=round(mean, 3) == best,
+                    marks=_MARK if cell and cell.p_holm < self.level else "",
+                )
+            )
         return row
 
     @property
@@ -98,8 +103,12 @@ class CombinationMatrix(Report):
         return lines
 
     def record(self) -> dict[str, Any]:
-        combined = {"alone": self.alone, "combinations": [asdict(cell) for cell in self.cells]}
-        return {"fusion": asdict(self.fusion), "queries": self.queries, **combined}
+        return {
+            "fusion": asdict(self.fusion),
+            "queries": self.queries,
+            "alone": self.alone,
+            "combinations": [asdict(cell) for cell in self.cells],
+        }
 
 
 def combine_runs(
@@ -122,50 +131,43 @@ def combine_runs(
     if not qrels:
         raise ValueError("the qrels are empty")
     column = {qid: i for i, qid in enumerate(qrels)}
-    pairs = list(product(range(len(names)), repeat=2))
     # (first, second, measure, query); the diagonal of the first two is the runs alone
     table = np.zeros((len(names), len(names), len(measured), len(qrels)))
     missing: dict[str, int] = dict.fromkeys(names, len(qrels))
     unjudged: dict[str, list[str]] = {name: [] for name in names}
-    answered = 0
-    stream = _select_judged(join_runs(list(runs.values())), qrels, missing, unjudged)
-    while batch := list(islice(stream, _BATCH)):
-        part = {lists[0].query.qid: qrels[lists[0].query.qid] for lists in batch}
-        columns = [column[qid] for qid in part]
-        for a, b in pairs:
-            fused = (lists[a] if a == b else fusion((lists[a], lists[b])) for lists in batch)
+    answered, joined = 0, join_runs(list(runs.values()))
+    while batch := list(islice(joined, _BATCH)):
+        for lists in batch:
+            for name, ranking in zip(names, lists, strict=True):
+                if len(ranking) and ranking.query.qid in qrels:
+                    missing[name] -= 1
+                elif len(ranking):
+                    unjudged[name].append(ranking.query.qid)
+        judged = {lists[0].query.qid: lists for lists in batch if lists[0].query.qid in qrels}
+        part = {qid: qrels[qid] for qid in judged}
+        columns = [column[qid] for qid in judged]
+        for a, b in product(range(len(names)), repeat=2) if judged else ():
+            fused = (lists[a] if a == b else fusion((lists[a], lists[b])) for lists in judged.values())
             table[a, b][:, columns] = list(measure(fused, part, measured).values.values())
-        answered += len(batch)
+        answered += len(judged)
         progress("combining", answered, len(qrels))
-    alone = {
-        name: dict(zip(measured, table[a, a].mean(axis=1).tolist(), strict=True))
-        for a, name in enumerate(names)
-    }
-    cells = _combinations(table, names, measured)
-    return CombinationMatrix(names, measured, len(qrels), fusion, alone, cells, missing, unjudged)
-
-
-def _select_judged(
-    stream: Iterable[tuple[Ranking, ...]],
-    qrels: Qrels,
-    missing: dict[str, int],
-    unjudged: Mapping[str, list[str]],
-) -> Iterator[tuple[Ranking, ...]]:
-    """The lists of judged queries; updates ``missing`` and ``unjudged`` of each run."""
-    for lists in stream:
-        qid = lists[0].query.qid
-        for name, ranking in zip(unjudged, lists, strict=True):
-            if len(ranking) and qid in qrels:
-                missing[name] -= 1
-            elif len(ranking):
-                unjudged[name].append(qid)
-        if qid in qrels:
-            yield lists
+    return CombinationMatrix(
+        names,
+        measured,
+        len(qrels),
+        fusion,
+        {
+            name: dict(zip(measured, table[a, a].mean(axis=1).tolist(), strict=True))
+            for a, name in enumerate(names)
+        },
+        _combinations(table, names, measured),
+        missing,
+        unjudged,
+    )
 
 
 def _combinations(table: Values, names: Sequence[str], measured: Sequence[str]) -> tuple[Combination, ...]:
-    runs = range(len(names))
-    keys = [(a, b, i) for a in runs for b in runs if a != b for i in range(len(measured))]
+    keys = [(a, b, i) for a, b in permutations(range(len(names)), 2) for i in range(len(measured))]
     p_values = [paired_t(zero_noise(table[a, b, i] - table[a, a, i])) for a, b, i in keys]
     cells = []
     for (a, b, i), p, corrected in zip(keys, p_values, holm(p_values), strict=True):

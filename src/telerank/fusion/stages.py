@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import chain, tee
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,16 +21,43 @@ from telerank.fusion.lists import (
     sigmoid,
     sum_reciprocal_ranks,
 )
-from telerank.stage import Stage, Sum, Weighted, check_depth
+from telerank.stage import Stage, Sum, Weighted, check_depth, inner_stages
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
-class _Fused(Stage):
+class _OfStages(Stage):
+    """A stage made of stages: what it is behind another, and its text, a call of ``function``."""
+
+    role = "fused"
+    function: ClassVar[str]
+
+    def after(self, first: Stage) -> Stage:
+        behind = {
+            name: part.after(first)
+            if isinstance(part, Stage)
+            else tuple(inner.after(first) for inner in part)
+            for name, part in inner_stages(self).items()
+        }
+        return replace(self, **behind)
+
+    @property
+    def text(self) -> str:
+        inner = inner_stages(self)
+        parts = chain.from_iterable([part] if isinstance(part, Stage) else part for part in inner.values())
+        others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in inner}
+        return call_text(
+            self.function,
+            *(stage.text for stage in parts),
+            **{name: "none" if value is None else value for name, value in others.items()},
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class _Fused(_OfStages):
     """The lists of several stages, fused into one by their ranks."""
 
     stages: tuple[Stage, ...]
-    role = "fused"
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -49,9 +77,6 @@ class _Fused(Stage):
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return map(self._fuse, run_stages(self.stages, stream))
 
-    def after(self, first: Stage) -> Stage:
-        return replace(self, stages=tuple(stage.after(first) for stage in self.stages))
-
     def explanation(self, query: Query, docno: str) -> Explanation:
         lists = [stage.search(query) for stage in self.stages]
         fused = self._fuse(lists)
@@ -70,6 +95,7 @@ class Interleave(_Fused):
     """The lists of the stages in turns, cut to ``depth`` (None: uncut)."""
 
     depth: int | None = DEPTH
+    function = "interleave"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,17 +116,13 @@ class Interleave(_Fused):
         depth = k if self.depth is None else min(k, self.depth)
         return Interleave(tuple(stage.limit(depth) for stage in self.stages), depth)
 
-    @property
-    def text(self) -> str:
-        depth = "none" if self.depth is None else self.depth
-        return call_text("interleave", *(stage.text for stage in self.stages), depth=depth)
-
 
 @dataclass(frozen=True, repr=False)
 class ReciprocalRank(_Fused):
     """The documents of the stages, ordered by the sum of 1 / (k + rank)."""
 
     k: float = K
+    function = "rrf"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,70 +137,51 @@ class ReciprocalRank(_Fused):
     def _formula(self, rank: int) -> Phrase:  # noqa: ARG002
         return Phrase("sum of 1 / ({k} + rank)", k=f"{self.k:g}")
 
-    @property
-    def text(self) -> str:
-        return call_text("rrf", *(stage.text for stage in self.stages), k=self.k)
-
 
 @dataclass(frozen=True, repr=False)
-class MinMax(Stage):
+class MinMax(_OfStages):
     """The lists of the stage, their scores scaled to [0, 1] (:func:`scale_scores`)."""
 
     stage: Stage
-    role = "fused"
+    function = "minmax"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return map(scale_scores, self.stage(stream))
-
-    def after(self, first: Stage) -> Stage:
-        return MinMax(self.stage.after(first))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explain(query, docno)
         ranking = self.stage.search(query)
         value, least, greatest = dict(scale_scores(ranking))[docno], ranking.scores[-1], ranking.scores[0]
         what = "between the least ({least:.6g}) and the greatest ({most:.6g}) of {n} scores"
-        facts = {"least": least, "most": greatest, "n": len(ranking)}
-        return Explanation(value, Phrase(what, **facts), (part,))
-
-    @property
-    def text(self) -> str:
-        return call_text("minmax", self.stage.text)
+        return Explanation(value, Phrase(what, least=least, most=greatest, n=len(ranking)), (part,))
 
 
 @dataclass(frozen=True, repr=False)
-class Probability(Stage):
+class Probability(_OfStages):
     """The rankings of the stage with 1 / (1 + exp(-score)) as scores (Piaf report, equation 15).
 
     Equation 19 adds them, unscaled, to the scaled scores of a sparse model.
     """
 
     stage: Stage
-    role = "fused"
+    function = "prob"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for ranking in self.stage(stream):
             yield Ranking.ranked(ranking.query, ranking.docnos, sigmoid(ranking.scores))
 
-    def after(self, first: Stage) -> Stage:
-        return Probability(self.stage.after(first))
-
     def explanation(self, query: Query, docno: str) -> Explanation:
         part = self.stage.explanation(query, docno)
         return Explanation(float(sigmoid(np.array(part.value))), "sigmoid of", (part,))
 
-    @property
-    def text(self) -> str:
-        return call_text("prob", self.stage.text)
-
 
 @dataclass(frozen=True, repr=False)
-class Within(Stage):
+class Within(_OfStages):
     """The documents of the candidates with the scores of the stage; one that the stage lacks has 0."""
 
     candidates: Stage
     stage: Stage
-    role = "fused"
+    function = "within"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for listed, ranking in run_stages((self.candidates, self.stage), stream):
@@ -187,19 +190,12 @@ class Within(Stage):
                 listed.query, listed.docnos, [scores.get(docno, 0.0) for docno in listed.docnos]
             )
 
-    def after(self, first: Stage) -> Stage:
-        return Within(self.candidates.after(first), self.stage.after(first))
-
     def explanation(self, query: Query, docno: str) -> Explanation:
         if docno not in self.candidates.search(query).docnos:
             raise KeyError(docno)
         if docno not in self.stage.search(query).docnos:
             return Explanation(0.0, Phrase("a candidate that {stage} lacks", stage=self.stage.text))
         return self.stage.explain(query, docno)
-
-    @property
-    def text(self) -> str:
-        return call_text("within", self.candidates.text, self.stage.text)
 
 
 def interleave(*stages: Stage, depth: int | None = DEPTH) -> Interleave:
@@ -235,5 +231,5 @@ def linear(*stages: Stage, weights: Sequence[float]) -> Sum:
 
 def run_stages(stages: Sequence[Stage], stream: Iterable[Ranking]) -> Iterator[tuple[Ranking, ...]]:
     """Run each stage on the same stream: the rankings of all stages, query by query."""
-    copies = itertools.tee(stream, len(stages))
+    copies = tee(stream, len(stages))
     return zip(*(stage(copy) for stage, copy in zip(stages, copies, strict=True)), strict=True)

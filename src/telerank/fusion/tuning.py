@@ -36,6 +36,12 @@ Step: TypeAlias = str | float | Fraction
 _MOST = 100_000  # points of a grid: more would take days
 _SHOWN = 10  # weights in the table of a result
 _FUSED = "fused, held out"
+_NOTES = (
+    "In sample: the best weights on all queries, measured on the same queries.",
+    "Held out: each query under weights that the other folds chose.",
+    "Oracle: each query under the weights best for itself, an upper bound of any choice.",
+    "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
+)
 
 
 def simplex(runs: int, step: Step = "0.1") -> tuple[Weights, ...]:
@@ -63,8 +69,8 @@ def square(runs: int, step: Step = "0.1") -> tuple[Weights, ...]:
     return tuple(tuple(i / n for i in point) for point in product(range(n + 1), repeat=runs) if any(point))
 
 
+# The grids by name.
 GRIDS: Mapping[str, Callable[[int, Step], tuple[Weights, ...]]] = {"simplex": simplex, "square": square}
-"""The grids by name."""
 
 
 @dataclass(frozen=True)
@@ -116,21 +122,17 @@ class FusionTuning(Report):
         return float(np.mean([values.max() for values in self.result.table.values()]))
 
     def tables(self) -> list[Table]:
-        """The best weights, and the gain from fusion."""
+        """The best weights; each run alone, the tuned weights in sample and held out, the oracle."""
         result = self.result
-        means = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])
-        rows = [[" + ".join(f"{w:.4g}" for w in weights), f"{mean:.4f}"] for weights, mean in means[:_SHOWN]]
-        caption = f"The best {len(rows)} of {len(result.settings)} weights, in sample"
-        weights = Table.of((" + ".join(self.alone), self.measure), rows, caption=caption)
-        return [weights, self._gain_table()]
-
-    def _gain_table(self) -> Table:
-        """Each run alone, the tuned weights in sample and held out, the oracle."""
-        held_out = self.result.evaluation
-        systems = {name: alone.select(held_out.qids) for name, alone in self.alone.items()}
-        comparison = compare_evaluations(
-            {**systems, _FUSED: held_out}, [*self.alone], measures=[self.measure]
+        best = sorted(zip(result.settings, result.dev, strict=True), key=lambda pair: -pair[1])[:_SHOWN]
+        weights = Table.of(
+            (" + ".join(self.alone), self.measure),
+            [[" + ".join(f"{w:.4g}" for w in weights), f"{mean:.4f}"] for weights, mean in best],
+            caption=f"The best {len(best)} of {len(result.settings)} weights, in sample",
         )
+        systems = {name: alone.select(result.evaluation.qids) for name, alone in self.alone.items()}
+        systems[_FUSED] = result.evaluation
+        comparison = compare_evaluations(systems, [*self.alone], measures=[self.measure])
         means = {name: evaluation.mean[self.measure] for name, evaluation in self.alone.items()}
         means["fused, in sample"] = self.in_sample
         rows: list[list[str | Cell]] = [[name, "", f"{mean:.4f}", "", ""] for name, mean in means.items()]
@@ -140,14 +142,8 @@ class FusionTuning(Report):
             interval = f"{row.delta:+.4f} [{row.low:+.4f}, {row.high:+.4f}]"
             rows.append([_FUSED if i == 0 else "", name, value, interval, show_p(row.p_holm)])
         rows.append(["fused, oracle", "", f"{self.oracle:.4f}", "", ""])
-        notes = (
-            "In sample: the best weights on all queries, measured on the same queries.",
-            "Held out: each query under weights that the other folds chose.",
-            "Oracle: each query under the weights best for itself, an upper bound of any choice.",
-            "Difference: with its 95% bootstrap interval; p of a paired t-test with Holm's correction.",
-        )
         columns = ("", "against", self.measure, "difference", "p")
-        return Table.of(columns, rows, caption="What fusion is worth", notes=notes, left=2)
+        return [weights, Table.of(columns, rows, caption="What fusion is worth", notes=_NOTES, left=2)]
 
     @property
     def remarks(self) -> list[str]:
@@ -224,9 +220,14 @@ def tune_weights(
             lacking[run_name] += not len(ranking)
             if qid in qrels:
                 own[run_name].append(ranking.cut(depth) if depth else ranking)
-    result = choose_weights(points, lists, qrels, " ".join(names), folds=folds, progress=progress)
-    alone = {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()}
-    return FusionTuning(name, result, alone, lacking, len(lists), unjudged)
+    return FusionTuning(
+        name,
+        choose_weights(points, lists, qrels, " ".join(names), folds=folds, progress=progress),
+        {run_name: measure(rankings, qrels, name) for run_name, rankings in own.items()},
+        lacking,
+        len(lists),
+        unjudged,
+    )
 
 
 def choose_weights(
@@ -244,8 +245,13 @@ def choose_weights(
     def run(weights: Weights, queries: Sequence[Query]) -> Iterator[Ranking]:
         return (lists[query.qid].sum(weights, depth) for query in queries if query.qid in lists)
 
-    objective = Objective([Query(qid, "") for qid in qrels], qrels, measure_name)
-    return tune(points, run, objective, held_out=folds, progress=progress)
+    return tune(
+        points,
+        run,
+        Objective([Query(qid, "") for qid in qrels], qrels, measure_name),
+        held_out=folds,
+        progress=progress,
+    )
 
 
 def _check_size(runs: int, points: int, step: Step) -> None:

@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -38,7 +37,7 @@ from telerank.inspect.drawn_pairs import (
 )
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
-from telerank.show.plots import COLOURS, STYLE
+from telerank.show.plots import COLOURS, new_figure, place_in_groups
 from telerank.show.report import Report
 from telerank.show.tables import Table, count_noun
 from telerank.types import Progress, silent
@@ -47,6 +46,8 @@ KINDS = ("CLS-query", "CLS-passage", "inner-passage")
 _BINS = 20_000  # from -1 to 1
 _MIDDLES = (np.arange(_BINS) + 0.5) * (2 / _BINS) - 1
 _BOX = {"whislo": "low", "q1": "first", "med": "median", "mean": "mean", "q3": "third", "whishi": "high"}
+_DIAMOND = {"marker": "D", "markersize": 4, "markerfacecolor": "white"}
+_SHOWN = attrgetter("count", "mean", "first", "median", "third")
 _WHISKER = 1.5  # of the distance between the quartiles (Tukey 1977)
 
 
@@ -82,25 +83,34 @@ class DiffusionReport(Report):
 
     def tables(self) -> list[Table]:
         """A row for each kind of cosines and each checkpoint."""
-        values = attrgetter("count", "mean", "first", "median", "third")
         rows = [
-            (kind, name, *values(model.spreads[kind]))
+            (kind, name, *_SHOWN(model.spreads[kind]))
             for kind in KINDS
             for name, model in self.checkpoints.items()
         ]
-        columns = ("cosines", "model", "number", "mean", "25 %", "median", "75 %")
         pairs = count_noun(next(iter(self.checkpoints.values())).pairs, "pair")
-        caption = f"Diffusion of information in {pairs} of {self.drawn['collection']}"
-        return [Table.of(columns, rows, caption=caption, left=2)]
+        return [
+            Table.of(
+                ("cosines", "model", "number", "mean", "25 %", "median", "75 %"),
+                rows,
+                caption=f"Diffusion of information in {pairs} of {self.drawn['collection']}",
+                left=2,
+            )
+        ]
 
     @property
     def remarks(self) -> list[str]:
-        own = self.checkpoints.items()
-        return [line for name, model in own for line in describe_cut(model.cut, model.pairs, name)]
+        return [
+            line
+            for name, model in self.checkpoints.items()
+            for line in describe_cut(model.cut, model.pairs, name)
+        ]
 
     def record(self) -> dict[str, object]:
-        checkpoints = {name: asdict(checkpoint) for name, checkpoint in self.checkpoints.items()}
-        return {**self.drawn, "checkpoints": checkpoints}
+        return {
+            **self.drawn,
+            "checkpoints": {name: asdict(checkpoint) for name, checkpoint in self.checkpoints.items()},
+        }
 
     def plot(self) -> Figure:
         """Boxes of the three kinds of cosines, one for each checkpoint."""
@@ -110,42 +120,31 @@ class DiffusionReport(Report):
 def diffusion_plot(checkpoints: Mapping[str, Mapping[str, Spread]]) -> Figure:
     """Boxes of the three kinds of cosines, one for each checkpoint: quartiles, and a diamond at the mean."""
     kinds = list(next(iter(checkpoints.values())))
-    width = 0.8 / len(checkpoints)
-    with rc_context(STYLE):
-        figure = Figure(figsize=(7.0, 3.8), layout="constrained")
+    with new_figure(7.0, 3.8) as figure:
         panel: Any = figure.subplots()
         handles = []
         for i, spreads in enumerate(checkpoints.values()):
-            positions = [group - 0.4 + (i + 0.5) * width for group in range(len(kinds))]
-            boxes = [
-                {name: getattr(spread, own) for name, own in _BOX.items()} for spread in spreads.values()
-            ]
+            positions, width = place_in_groups(panel, kinds, i, len(checkpoints))
+            colour = COLOURS[i % len(COLOURS)]
             drawn = panel.bxp(
-                boxes, positions=positions, widths=0.85 * width, **_box_style(COLOURS[i % len(COLOURS)])
+                [{name: getattr(spread, own) for name, own in _BOX.items()} for spread in spreads.values()],
+                positions=positions,
+                widths=0.85 * width,
+                showfliers=False,
+                showmeans=True,
+                patch_artist=True,
+                manage_ticks=False,
+                boxprops={"facecolor": f"{colour}40", "edgecolor": colour, "linewidth": 1.3},
+                medianprops={"color": colour, "linewidth": 2.2},
+                meanprops={**_DIAMOND, "markeredgecolor": colour},
+                whiskerprops={"color": colour, "linewidth": 1.3},
+                capprops={"color": colour, "linewidth": 1.3},
             )
             handles.append(drawn["boxes"][0])
-        panel.set_xticks(range(len(kinds)), kinds)
-        panel.tick_params(axis="x", length=0)
-        panel.grid(visible=False, axis="x")
         panel.set_xlim(-0.5, len(kinds) - 0.5)
         panel.set_ylabel("cosine")
         figure.legend(handles, list(checkpoints), loc="outside lower center", ncols=4)
     return figure
-
-
-def _box_style(colour: str) -> dict[str, Any]:
-    line = {"color": colour, "linewidth": 1.3}
-    return {
-        "showfliers": False,
-        "showmeans": True,
-        "patch_artist": True,
-        "manage_ticks": False,
-        "boxprops": {"facecolor": f"{colour}40", "edgecolor": colour, "linewidth": 1.3},
-        "medianprops": {"color": colour, "linewidth": 2.2},
-        "meanprops": {"marker": "D", "markersize": 4, "markerfacecolor": "white", "markeredgecolor": colour},
-        "whiskerprops": line,
-        "capprops": line,
-    }
 
 
 def compare_diffusion(
@@ -179,28 +178,22 @@ def measure_diffusion(
     for _, batch in iterate_batches(pairs, reranker.texts.pad_id, batch_tokens, progress):
         outputs = compute_token_outputs(reranker, batch)  # (B, L, H)
         for pair_outputs, parts in zip(outputs, batch.parts, strict=True):
-            _add_pair(counts, pair_outputs, parts)
-    spreads = {kind: cosines.spread() for kind, cosines in counts.items()}
-    return Diffusion(spreads, len(pairs), sum(pair.cut > 0 for pair in pairs))
-
-
-def _add_pair(counts: Mapping[str, _CosineCounts], outputs: Tensor, parts: Tensor) -> None:
-    """Count the cosines of a pair: outputs (L, H), and the part of each token, (L,)."""
-    units = normalize(outputs, dim=-1)
-    query, passage = units[parts == QUERY], units[parts == PASSAGE]  # (N, H), (n, H)
-    for kind, tokens in (("CLS-query", query), ("CLS-passage", passage)):
-        cosines = tokens @ units[0]
-        counts[kind].add(cosines, float(cosines.double().sum()))
-    cosines = passage @ passage.T  # (n, n)
-    above = torch.ones_like(cosines, dtype=torch.bool).triu(1)
-    counts["inner-passage"].add(cosines[above], sum_pairwise(passage))
-
-
-def sum_pairwise(units: Tensor) -> float:
-    """The sum of u_i · u_j over i < j of unit vectors (n, H): (|Σ u|² - Σ |u|²) / 2."""
-    exact = units.double()
-    whole = exact.sum(0)
-    return float(whole @ whole - (exact * exact).sum()) / 2
+            units = normalize(pair_outputs, dim=-1)  # (L, H)
+            query, passage = units[parts == QUERY], units[parts == PASSAGE]  # (N, H), (n, H)
+            for kind, tokens in (("CLS-query", query), ("CLS-passage", passage)):
+                cosines = tokens @ units[0]
+                counts[kind].add(cosines, float(cosines.double().sum()))
+            cosines = passage @ passage.T  # (n, n)
+            above = torch.ones_like(cosines, dtype=torch.bool).triu(1)
+            exact = passage.double()
+            whole = exact.sum(0)  # the sum of u_i · u_j over i < j is (|Σ u|² - Σ |u|²) / 2
+            total = float(whole @ whole - (exact * exact).sum()) / 2
+            counts["inner-passage"].add(cosines[above], total)
+    return Diffusion(
+        {kind: cosines.spread() for kind, cosines in counts.items()},
+        len(pairs),
+        sum(pair.cut > 0 for pair in pairs),
+    )
 
 
 @dataclass(eq=False)

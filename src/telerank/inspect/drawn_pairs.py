@@ -34,7 +34,7 @@ from telerank.models.rerankers.reranker import (
 from telerank.reranking.texts import batch_pairs, make_pairs
 from telerank.show.tables import count_noun
 from telerank.training.examples.reading import read_texts
-from telerank.training.training import choose_device
+from telerank.training.task import choose_device
 from telerank.trec import read_run
 from telerank.types import Progress, Ranking, silent
 
@@ -66,8 +66,12 @@ class CandidateLists:
 
     def record(self, seed: int) -> dict[str, object]:
         """What a report says about pairs that were drawn by a seed."""
-        record = {"collection": self.collection.name, "split": self.split}
-        return {**record, "candidates": self.name, "seed": seed}
+        return {
+            "collection": self.collection.name,
+            "split": self.split,
+            "candidates": self.name,
+            "seed": seed,
+        }
 
 
 def open_candidates(
@@ -87,8 +91,12 @@ def open_candidates(
         raise CollectionError(f"{collection.name}: say with --candidates which pairs ({known})")
     name = candidates or next(iter(pools))
     if name in pools:
-        chosen = name.partition("/")[0] if split is None else split
-        return CandidateLists(collection, collection.resolve_split(chosen), pools[name], name)
+        return CandidateLists(
+            collection,
+            collection.resolve_split(name.partition("/")[0] if split is None else split),
+            pools[name],
+            name,
+        )
     if not Path(name).is_file():
         known = ", ".join(pools) or "none"
         raise CollectionError(f"{name}: no run file, nor a pool of {collection.name} (it has: {known})")
@@ -109,8 +117,7 @@ def draw_pairs(
     """
     drawn = _draw(_names(source.rankings()), count, seed)
     has_qrels = source.split in source.collection.qrels
-    relevant = _relevant(source, {qid for qid, _ in drawn}) if has_qrels else None
-    return _read(source, drawn, relevant, progress)
+    return _read(source, drawn, _relevant(source, {qid for qid, _ in drawn}) if has_qrels else None, progress)
 
 
 def draw_by_class(
@@ -129,8 +136,15 @@ def draw_by_class(
     if not known:
         raise CollectionError(f"{source.collection.name}: no query with candidates has a relevant document")
     candidates = _names(source.rankings()) if others else iter(())
-    rest = _draw((names for names in candidates if names not in known), others, seed)
-    return _read(source, [*_draw(sorted(known), relevant, seed), *rest], known, progress)
+    return _read(
+        source,
+        [
+            *_draw(sorted(known), relevant, seed),
+            *_draw((names for names in candidates if names not in known), others, seed),
+        ],
+        known,
+        progress,
+    )
 
 
 def tokenize_drawn(reranker: Reranker, drawn: Sequence[JudgedPair]) -> list[Pair]:
@@ -171,8 +185,7 @@ def _read(
     if not drawn:
         raise CollectionError(f"{collection.name}: no candidates")
     qids, docnos = {qid for qid, _ in drawn}, {docno for _, docno in drawn}
-    every = collection.split_queries(source.split)
-    queries = {query.qid: query.text for query in every if query.qid in qids}
+    queries = {query.qid: query.text for query in collection.split_queries(source.split) if query.qid in qids}
     passages = read_texts(collection, docnos, progress)
     for kind, needed, present in (("query", qids, queries), ("document", docnos, passages)):
         if missing := needed - present.keys():
@@ -186,8 +199,8 @@ def _read(
     ]
 
 
+# Default number of tokens in a batch, padding included.
 BATCH = 8192
-"""Default number of tokens in a batch, padding included."""
 
 
 def open_checkpoints(models: Sequence[str], device: str = "cpu") -> Iterator[tuple[str, Reranker]]:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from telerank.errors import CollectionError, MissingExtra
@@ -29,7 +28,7 @@ from telerank.inspect.drawn_pairs import (
 )
 from telerank.models.pairs.pair import Pair
 from telerank.models.rerankers.reranker import Reranker
-from telerank.show.plots import COLOURS, STYLE
+from telerank.show.plots import COLOURS, new_figure
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import Progress, silent
@@ -82,11 +81,14 @@ class Embedding:
 
     def record(self) -> dict[str, object]:
         """Every value, for JSON."""
-        maps = [
-            {"dimensions": points.shape[1], **asdict(separation), "points": points.tolist()}
-            for separation, points in zip(self.in_maps, self.maps, strict=True)
-        ]
-        return {"width": self.width, **asdict(self.separation), "maps": maps}
+        return {
+            "width": self.width,
+            **asdict(self.separation),
+            "maps": [
+                {"dimensions": points.shape[1], **asdict(separation), "points": points.tolist()}
+                for separation, points in zip(self.in_maps, self.maps, strict=True)
+            ],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +105,8 @@ class EmbeddingsReport(Report):
         rows = []
         for name, own in self.checkpoints.items():
             maps = (f"t-SNE map ({points.shape[1]})" for points in own.maps)
-            spaces = (f"CLS outputs ({own.width})", *maps)
-            for space, separation in zip(spaces, (own.separation, *own.in_maps), strict=True):
-                rows.append((name, space, f"{separation.silhouette:+.3f}", separation.agreement))
+            spaces = zip((f"CLS outputs ({own.width})", *maps), (own.separation, *own.in_maps), strict=True)
+            rows += [(name, space, f"{each.silhouette:+.3f}", each.agreement) for space, each in spaces]
         relevant = sum(bool(pair.relevant) for pair in self.pairs)
         others = f"{len(self.pairs) - relevant:,} other pairs of {self.drawn['collection']}"
         neighbours = next(iter(self.checkpoints.values())).separation.neighbours
@@ -118,22 +119,31 @@ class EmbeddingsReport(Report):
 
     @property
     def remarks(self) -> list[str]:
-        own = self.checkpoints.items()
-        return [line for name, model in own for line in describe_cut(model.cut, len(self.pairs), name)]
+        return [
+            line
+            for name, model in self.checkpoints.items()
+            for line in describe_cut(model.cut, len(self.pairs), name)
+        ]
 
     def record(self) -> dict[str, object]:
-        pairs = [{"qid": pair.qid, "docno": pair.docno, "relevant": pair.relevant} for pair in self.pairs]
-        checkpoints = {name: embedding.record() for name, embedding in self.checkpoints.items()}
-        return {**self.drawn, "pairs": pairs, "checkpoints": checkpoints}
+        return {
+            **self.drawn,
+            "pairs": [
+                {"qid": pair.qid, "docno": pair.docno, "relevant": pair.relevant} for pair in self.pairs
+            ],
+            "checkpoints": {name: embedding.record() for name, embedding in self.checkpoints.items()},
+        }
 
     def plot(self) -> Figure:
         """The maps, with the separation in the vectors below each checkpoint's name."""
-        notes = {
-            name: f"silhouette {own.separation.silhouette:+.2f}, agreement {own.separation.agreement:.2f}"
-            for name, own in self.checkpoints.items()
-        }
-        relevant = np.array([bool(pair.relevant) for pair in self.pairs])
-        return map_plot({name: own.maps for name, own in self.checkpoints.items()}, relevant, notes)
+        return map_plot(
+            {name: own.maps for name, own in self.checkpoints.items()},
+            np.array([bool(pair.relevant) for pair in self.pairs]),
+            {
+                name: f"silhouette {own.separation.silhouette:+.2f}, agreement {own.separation.agreement:.2f}"
+                for name, own in self.checkpoints.items()
+            },
+        )
 
 
 def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapping[str, str]) -> Figure:
@@ -142,31 +152,25 @@ def map_plot(maps: Mapping[str, Sequence[Vectors]], relevant: Marks, notes: Mapp
     ``notes`` are shown below the checkpoints' names.
     """
     rows = len(next(iter(maps.values())))
-    with rc_context(STYLE):
-        figure = Figure(figsize=(_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4), layout="constrained")
+    styles = (  # relevant pairs are drawn last, over the others
+        (~relevant, "not relevant", {"color": COLOURS[0], "marker": "o", "s": 10, "alpha": 0.7}),
+        (relevant, "relevant", {"color": _YELLOW, "marker": "^", "s": 16, "edgecolors": "black"}),
+    )
+    with new_figure(_PANEL[0] * len(maps), _PANEL[1] * rows + 0.4) as figure:
         for column, (name, own_maps) in enumerate(maps.items(), 1):
             for row, points in enumerate(own_maps):
                 projection = {"projection": "3d"} if points.shape[1] == 3 else {}
                 panel: Any = figure.add_subplot(rows, len(maps), row * len(maps) + column, **projection)
-                handles = _scatter(panel, points, relevant)
+                handles = [
+                    panel.scatter(*points[marks].T, label=label, linewidths=0.3, **style)
+                    for marks, label, style in styles
+                ]
+                for axis in ("x", "y", "z")[: points.shape[1]]:
+                    getattr(panel, f"set_{axis}ticks")([])  # the numbers of a map mean nothing
                 if row == 0:
                     panel.set_title(f"{name}\n{notes.get(name, '')}".strip(), fontsize=10)
-        figure.legend(*handles, loc="outside lower center", ncols=2)
+        figure.legend(handles, [label for _, label, _ in styles], loc="outside lower center", ncols=2)
     return figure
-
-
-def _scatter(panel: Any, points: Vectors, relevant: Marks) -> tuple[list[Any], list[str]]:
-    """Draw relevant pairs last, over the others, with another colour and another mark."""
-    styles = (
-        (~relevant, "not relevant", {"color": COLOURS[0], "marker": "o", "s": 10, "alpha": 0.7}),
-        (relevant, "relevant", {"color": _YELLOW, "marker": "^", "s": 16, "edgecolors": "black"}),
-    )
-    handles = [
-        panel.scatter(*points[marks].T, label=name, linewidths=0.3, **style) for marks, name, style in styles
-    ]
-    for axis in ("x", "y", "z")[: points.shape[1]]:
-        getattr(panel, f"set_{axis}ticks")([])  # the numbers of a map mean nothing
-    return handles, [handle.get_label() for handle in handles]
 
 
 def compare_embeddings(
@@ -201,8 +205,9 @@ def compare_embeddings(
         separation, *in_maps = (
             measure_separation(space, relevant, neighbours=chosen.neighbours) for space in (vectors, *maps)
         )
-        cut = sum(pair.cut > 0 for pair in pairs)
-        embeddings[name] = Embedding(vectors.shape[1], separation, maps, in_maps, cut)
+        embeddings[name] = Embedding(
+            vectors.shape[1], separation, maps, in_maps, sum(pair.cut > 0 for pair in pairs)
+        )
     return embeddings
 
 
@@ -231,12 +236,12 @@ def measure_separation(
     """How far the relevant of these vectors, (pairs, H), lie from the others."""
     check_classes(relevant, neighbours)
     marks = np.asarray(relevant, np.bool_)
-    index = _sklearn("neighbors").NearestNeighbors(n_neighbors=neighbours).fit(vectors)
-    nearest = index.kneighbors(return_distance=False)  # (pairs, neighbours), without the pair itself
+    neighbourhood = _sklearn("neighbors").NearestNeighbors(n_neighbors=neighbours).fit(vectors)
+    nearest = neighbourhood.kneighbors(return_distance=False)  # (pairs, neighbours), without the pair itself
     same = (marks[nearest] == marks[:, None]).mean(1)  # (pairs,)
-    agreement = (same[marks].mean() + same[~marks].mean()) / 2
-    silhouette = _sklearn("metrics").silhouette_score(vectors, marks)
-    return Separation(float(silhouette), float(agreement), neighbours)
+    agreement = float((same[marks].mean() + same[~marks].mean()) / 2)
+    silhouette = float(_sklearn("metrics").silhouette_score(vectors, marks))
+    return Separation(silhouette, agreement, neighbours)
 
 
 def compute_tsne(
@@ -249,10 +254,10 @@ def compute_tsne(
     """
     if perplexity >= len(vectors):
         raise CollectionError(f"a perplexity of {perplexity:g} needs more than {len(vectors)} pairs")
-    settings = {"perplexity": perplexity, "init": "pca", "random_state": seed, "n_jobs": 1}
-    mapping = _sklearn("manifold").TSNE(n_components=dimensions, **settings)
-    points: Vectors = mapping.fit_transform(vectors).astype(np.float32)
-    return points
+    tsne = _sklearn("manifold").TSNE(
+        n_components=dimensions, perplexity=perplexity, init="pca", random_state=seed, n_jobs=1
+    )
+    return tsne.fit_transform(vectors).astype(np.float32)  # type: ignore[no-any-return]
 
 
 def _sklearn(module: str) -> Any:

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from telerank.errors import CollectionError, ModelError
@@ -29,7 +28,7 @@ from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, PairBatch, PairText
 from telerank.models.rerankers.kinds import GatesFunction
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import sentences_with_tokens
-from telerank.show.plots import STYLE
+from telerank.show.plots import new_figure
 from telerank.show.report import Report
 from telerank.show.tables import Cell, Table, count_noun
 from telerank.text.sentences import split_sentences
@@ -63,20 +62,20 @@ class Gates(Report):
         """A row for each sentence, a column for each episode, its highest gate strong."""
         read = [sentence.gates for sentence in self.sentences if sentence.gates]
         highest = [max(gates) for gates in zip(*read, strict=True)]
-        rows: list[list[str | Cell]] = [
-            [
-                " ".join(sentence.text.split()),
-                *(
-                    Cell(f"{gate:.2f}", strong=gate == most)
-                    for gate, most in zip(sentence.gates, highest, strict=False)
-                ),
-                *["not read"] * (self.episodes - len(sentence.gates)),
-            ]
-            for sentence in self.sentences
-        ]
+        rows: list[list[str | Cell]] = []
+        for sentence in self.sentences:
+            cells = [Cell(f"{g:.2f}", g == most) for g, most in zip(sentence.gates, highest, strict=False)]
+            missing = ["not read"] * (self.episodes - len(cells))
+            rows.append([" ".join(sentence.text.split()), *cells, *missing])
         columns = ("sentence", *map(str, range(1, self.episodes + 1)))
-        notes = [f"{count_noun(self.cut, 'token')} too many: not read"] * bool(self.cut)
-        return [Table.of(columns, rows, caption=f"{self.query}  (logit {self.logit:.4f})", notes=notes)]
+        return [
+            Table.of(
+                columns,
+                rows,
+                caption=f"{self.query}  (logit {self.logit:.4f})",
+                notes=[f"{count_noun(self.cut, 'token')} too many: not read"] * bool(self.cut),
+            )
+        ]
 
     def record(self) -> dict[str, object]:
         return asdict(self)
@@ -85,9 +84,8 @@ class Gates(Report):
         """A heat map: a row for each sentence, a column for each episode; a higher gate is darker."""
         sentences = [_wrap(sentence.text) for sentence in self.sentences]
         edges = list(accumulate((text.count("\n") + 1.6 for text in sentences), initial=0.0))
-        with rc_context({**STYLE, "axes.grid": False}):
-            height = max(2.0, 1.1 + 0.17 * edges[-1])
-            figure = Figure(figsize=(4.6 + 0.75 * self.episodes, height), layout="constrained")
+        height = max(2.0, 1.1 + 0.17 * edges[-1])
+        with new_figure(4.6 + 0.75 * self.episodes, height, **{"axes.grid": False}) as figure:
             panel: Any = figure.subplots()
             values = [sentence.gates or (math.nan,) * self.episodes for sentence in self.sentences]
             drawn = panel.pcolormesh(
@@ -208,28 +206,26 @@ class FaithfulnessReport(Report):
     def tables(self) -> list[Table]:
         """A row for each choice of the deleted sentence."""
         rows = [
-            (
-                choice,
-                rates.chosen,
-                rates.other,
-                Cell(f"{rates.difference:+.3f}", strong=rates.low > 0 or rates.high < 0),
-                f"[{rates.low:+.3f}, {rates.high:+.3f}]",
-                f"{rates.chosen_drop:+.3f}",
-                f"{rates.other_drop:+.3f}",
-            )
+            {
+                "sentence chosen by": choice,
+                "chosen": rates.chosen,
+                "other": rates.other,
+                "difference": Cell(f"{rates.difference:+.3f}", strong=rates.low > 0 or rates.high < 0),
+                "interval": f"[{rates.low:+.3f}, {rates.high:+.3f}]",
+                "drop": f"{rates.chosen_drop:+.3f}",
+                "other's": f"{rates.other_drop:+.3f}",
+            }
             for choice, rates in self.result.rates.items()
         ]
-        pairs = count_noun(self.result.pairs, "pair")
         skipped = f"{count_noun(self.result.skipped, 'pair')} of one sentence skipped"
-        caption = f"How often a deletion lowers the score, {pairs} of {self.drawn['collection']}"
         queries = f"{self.result.queries:,} queries"
         notes = [
             f"Deleted: the sentence of the highest gate (chosen), another at random (other); {skipped}.",
             f"Interval of the difference at 95 %, bootstrap over {queries}; strong: without 0.",
             "drop: how far the logit falls in the mean.",
         ]
-        columns = ("sentence chosen by", "chosen", "other", "difference", "interval", "drop", "other's")
-        return [Table.of(columns, rows, caption=caption, notes=notes)]
+        pairs = f"{count_noun(self.result.pairs, 'pair')} of {self.drawn['collection']}"
+        return [Table.of_rows(rows, caption=f"How often a deletion lowers the score, {pairs}", notes=notes)]
 
     @property
     def remarks(self) -> list[str]:
@@ -271,8 +267,13 @@ def measure_faithfulness(
     deletions = [
         (i, sentence) for i, trial in enumerate(trials) for sentence in sorted({*chain(*trial.values())})
     ]
-    shorter = [delete_sentence(reranker.texts, whole[i], sentence) for i, sentence in deletions]
-    after, _ = _score(reranker, shorter, batch_tokens, progress, "deleting")
+    after, _ = _score(
+        reranker,
+        [delete_sentence(reranker.texts, whole[i], sentence) for i, sentence in deletions],
+        batch_tokens,
+        progress,
+        "deleting",
+    )
     drops = {(i, sentence): scores[i] - logit for (i, sentence), logit in zip(deletions, after, strict=True)}
     queries = np.unique([qids[row] for row in kept], return_inverse=True)[1].reshape(-1)
     by_choice = [
@@ -280,8 +281,13 @@ def measure_faithfulness(
         for choice in trials[0]
     ]
     rates = dict(zip(trials[0], _rates(np.array(by_choice), queries, seed), strict=True))
-    cut = sum(pair.cut > 0 for pair in whole)
-    return Faithfulness(rates, len(whole), int(queries.max()) + 1, len(pairs) - len(whole), cut)
+    return Faithfulness(
+        rates,
+        len(whole),
+        int(queries.max()) + 1,
+        len(pairs) - len(whole),
+        sum(pair.cut > 0 for pair in whole),
+    )
 
 
 def count_sentences(pair: Pair) -> int:

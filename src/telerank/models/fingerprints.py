@@ -11,8 +11,6 @@ import torch
 from torch import nn
 
 from telerank.models.encoders.bi_encoder import BiEncoder, Tokenizers, rules_of, token_types
-from telerank.models.readers import Reader
-from telerank.models.rerankers.reranker import Reranker
 
 _UNHASHED = (
     "_name_or_path",
@@ -41,34 +39,13 @@ def fingerprint(model: BiEncoder, tokenizers: Tokenizers) -> str:
         {"rules": rules_of(side.tokenizer), "framed": side.tokenizer("a b")["input_ids"]}
         for side in (tokenizers.queries, tokenizers.documents)
     ]
-    return _hash({"shared": model.shared, **settings}, model.query_encoder, model.document_encoder, *sides)
+    return hash_parts(
+        {"shared": model.shared, **settings}, model.query_encoder, model.document_encoder, *sides
+    )
 
 
-def reranker_fingerprint(reranker: Reranker) -> str:
-    """64 hexadecimal digits that depend on everything that decides a re-ranker's scores."""
-    parts = reranker.parts
-    return _hash(reranker.shape.record(), parts.transformer, parts.layers, reranker.texts.record())
-
-
-def reader_fingerprint(reader: Reader) -> str:
-    """64 hexadecimal digits that depend on everything that decides a reader's logits."""
-    return _hash({"kind": "reader", **reader.texts.record()}, reader.model)
-
-
-def encoder_fingerprint(reranker: Reranker) -> str:
-    """64 hexadecimal digits that depend on what decides a re-ranker's features: encoder and tokens of pairs.
-
-    Raises
-    ------
-    ModelError
-        If the re-ranker is not an encoder with a head.
-    """
-    texts = {"language": reranker.shape.language, **reranker.texts.record()}
-    return _hash(texts, reranker.encoder_ranker.encoder)
-
-
-def _hash(*parts: nn.Module | Mapping[str, Any] | None) -> str:
-    """Of records, and of models: the configuration, if they have one, then each weight."""
+def hash_parts(*parts: nn.Module | Mapping[str, Any] | None) -> str:
+    """64 hexadecimal digits of records and models: the configuration, if they have one, then each weight."""
     digest = hashlib.sha256()
 
     def add(record: object) -> None:

@@ -140,14 +140,26 @@ class Outputs:
 class Batching:
     """How rows of tokens become batches on a ``device``, for a model that reads the ``longest`` at most.
 
-    A batch has at most ``budget`` tokens, padding included; without one all rows are a batch. If there is no
-    ``room`` for a batch it is computed in parts.
+    A batch has at most ``budget`` tokens, padding included; without one all rows are a batch. None of its
+    rows is shorter than ``shortest`` times the longest. If there is no ``room`` for a batch it is computed in
+    parts.
     """
 
     device: torch.device
     longest: int
     budget: int | None
     room: Room
+    shortest: float = 0
+
+    def cut(self, lengths: npt.NDArray[np.int64]) -> Iterator[tuple[list[int], int]]:
+        """The rows of each batch, and the tokens to which they are padded; the longest come first."""
+        widths = batch_widths(lengths, self.device, self.longest)
+        whole = [list(range(len(lengths)))] if len(lengths) else []
+        by_length = (
+            whole if self.budget is None else batch_by_length(widths, self.budget, shortest=self.shortest)
+        )
+        for rows in by_length:
+            yield rows, int(widths[rows].max())
 
     def compute(
         self,
@@ -160,11 +172,9 @@ class Batching:
         ``compute`` maps rows, and the tokens to which they are padded, to a tensor. A GPU is given one batch
         after the other, and waited for when the outputs are fetched.
         """
-        widths, outputs = batch_widths(lengths, self.device, self.longest), Outputs([], [], [])
-        whole = [list(range(len(lengths)))] if len(lengths) else []
+        outputs = Outputs([], [], [])
         with switch_often(self.device):
-            for rows in whole if self.budget is None else batch_by_length(widths, self.budget):
-                width = int(widths[rows].max())
+            for rows, width in self.cut(lengths):
                 outputs.batches.extend(self.room.compute(rows, width, compute))
                 outputs.rows.extend(rows)
                 outputs.widths.extend([width] * len(rows))
@@ -172,29 +182,22 @@ class Batching:
         return outputs
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """How many ``windows`` are prepared ahead, by how many ``threads``; windows that a GPU is ``behind``."""
-
-    windows: int = 1
-    threads: int = 1
-    behind: int = 0
-
-
 def stream_groups(
     windows: Iterable[tuple[T, list[int]]],
     prepare: Callable[[T], P],
     launch: Callable[[P], Callable[[], Any]],
-    ahead: Ahead = Ahead(),
+    *,
+    on_gpu: bool = False,
 ) -> Iterator[list[Any]]:
     """The results of each group of items, lazily and in order, in parts: slices of those of the windows.
 
     ``windows`` are items, and the ends of the groups among them (:meth:`telerank.batches.WindowLimits.cut`).
     While a window is computed, threads ``prepare`` the next. ``launch`` begins to compute what was prepared,
-    and gives what waits for the results of its items, a list or an array.
+    and gives what waits for the results of its items, a list or an array. For a GPU, two threads prepare
+    three windows ahead, and it is a window behind.
     """
     parts: list[Any] = []
-    for ends, fetch in _launch_windows(windows, prepare, launch, ahead):
+    for ends, fetch in _launch_windows(windows, prepare, launch, on_gpu):
         results, begin = fetch(), 0
         for end in ends:
             yield [*parts, results[begin:end]]
@@ -221,18 +224,19 @@ def _launch_windows(
     windows: Iterable[tuple[T, list[int]]],
     prepare: Callable[[T], P],
     launch: Callable[[P], Callable[[], Any]],
-    ahead: Ahead,
+    on_gpu: bool,
 ) -> Iterator[tuple[list[int], Callable[[], Any]]]:
     """The ends of the groups of each window, and what waits for its results."""
     running: deque[tuple[list[int], Callable[[], Any]]] = deque()
-    with ThreadPoolExecutor(ahead.threads, "preparing") as pool:
+    ahead, threads, behind = (3, 2, 1) if on_gpu else (1, 1, 0)
+    with ThreadPoolExecutor(threads, "preparing") as pool:
         submitted = ((ends, pool.submit(prepare, items)) for items, ends in windows)
         waiting = deque(islice(submitted, 1))
         while waiting:
             ends, prepared = waiting.popleft()
-            waiting.extend(islice(submitted, min(2, ahead.windows - len(waiting))))
+            waiting.extend(islice(submitted, min(2, ahead - len(waiting))))
             running.append((ends, launch(prepared.result())))
-            if len(running) > ahead.behind:
+            if len(running) > behind:
                 yield running.popleft()
     yield from running
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from math import prod
 from pathlib import Path
 from threading import get_ident
@@ -55,9 +55,8 @@ def check_sizes(settings: Any, where: str | Path, name: str = "") -> None:
             raise ModelError(f"{where}: expected {name} up to {largest:,}, got {settings:,}")
 
 
-@contextmanager
-def bounded_by_files(folder: Path) -> Iterator[None]:
-    """Raise ModelError once a model that is built here has several times the weights in a folder's files."""
+def bounded_by_files(folder: Path) -> AbstractContextManager[None]:
+    """Raise ModelError once a model built inside has several times the weights in a folder's files."""
     numbers = tensors = 0
     for file in folder.glob("*.safetensors"):
         try:
@@ -70,18 +69,15 @@ def bounded_by_files(folder: Path) -> Iterator[None]:
     for file in folder.glob("*.bin"):
         tensors += _MOST_TENSORS // _TIMES
         numbers += file.stat().st_size
-    with _bounded(_TIMES * numbers + _MORE, _TIMES * tensors + _MORE_TENSORS, "its files hold"):
-        yield
+    return _bounded(_TIMES * numbers + _MORE, _TIMES * tensors + _MORE_TENSORS, "its files hold")
 
 
-@contextmanager
-def bounded_by_memory() -> Iterator[None]:
-    """Raise ModelError once a model that is built here has more weights than the memory holds."""
+def bounded_by_memory() -> AbstractContextManager[None]:
+    """Raise ModelError once a model built inside has more weights than the memory holds."""
     numbers = _LARGEST**2
     if hasattr(os, "sysconf") and {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
         numbers = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-    with _bounded(numbers, _MOST_TENSORS, "the memory holds"):
-        yield
+    return _bounded(numbers, _MOST_TENSORS, "the memory holds")
 
 
 @contextmanager
@@ -225,17 +221,14 @@ def architecture_of(config: Any) -> str:
 
 def read_encoder(folder: Path, dropout: float | None) -> Any:
     """The encoder of a folder, in float32; without its pooler if the file lacks it: it would be random."""
-    encoder, missing = read_weights(AutoModel, folder, read_config(folder, dropout))
-    check_weights(folder, [key for key in missing if not key.startswith("pooler.")])
-    if missing:
-        encoder.pooler = None
-    return encoder
+    return read_weights(AutoModel, folder, read_config(folder, dropout))
 
 
-def read_weights(auto: Any, folder: Path, config: Any) -> tuple[Any, list[str]]:
-    """The model of a folder in float32, and the names of the weights that its files lack.
+def read_weights(auto: Any, folder: Path, config: Any, *, whole: bool = False) -> Any:
+    """The model of a folder in float32.
 
-    ``auto`` is the class of transformers that chooses the model's class, such as ``AutoModel``.
+    ``auto`` is the class of transformers that chooses the model's class, such as ``AutoModel``. The files may
+    lack the last layers and a pooler, which are then drawn at random, unless the model must be ``whole``.
     """
     for file in folder.glob("*.safetensors"):
         if not os.access(file, os.R_OK):  # safetensors says that there is none
@@ -254,13 +247,22 @@ def read_weights(auto: Any, folder: Path, config: Any) -> tuple[Any, list[str]]:
         raise ModelError(
             f"{folder}: the weight {name} has the shape {tuple(size)}, but {tuple(expected)} by config.json"
         )
-    return model, sorted(report["missing_keys"])
+    is_encoder = model.base_model is model
+    own = "" if is_encoder else f"{model.base_model_prefix}."
+    lacking = sorted(report["missing_keys"])
+    needed = [key for key in lacking if whole or (key.startswith(own) and ".pooler." not in f".{key}")]
+    if needed:
+        raise ModelError(f"{folder}: {len(needed)} weights are missing, {needed[0]} the first")
+    if is_encoder and lacking:
+        model.pooler = None
+    return model
 
 
-def check_weights(folder: Path, missing: Sequence[str]) -> None:
-    """Raise ModelError if weights are missing."""
-    if missing:
-        raise ModelError(f"{folder}: {len(missing)} weights are missing, {missing[0]} the first")
+def save_weights(model: Any, folder: Path) -> None:
+    """Write a model of transformers into a folder."""
+    with quiet():
+        model.save_pretrained(folder)
+    share_weights(folder)
 
 
 def draw_encoder(folder: Path, dropout: float | None) -> Any:

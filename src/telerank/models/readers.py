@@ -28,24 +28,21 @@ from pydantic import with_config
 from torch import Tensor, nn
 from transformers import AutoModelForQuestionAnswering
 
-from telerank.drafts import share_weights
 from telerank.errors import ModelError
-from telerank.models.loading import (
-    architecture_of,
-    check_encodes,
-    check_weights,
-    locate,
-    naming,
-    quiet,
-    read_config,
-    read_tokenizer,
-    read_weights,
-)
+from telerank.models.fingerprints import hash_parts
+from telerank.models.loading import architecture_of, locate, naming, read_config, read_weights
 from telerank.models.pairs.pair import Pair, PairBatch, PairTokenizer, Passage
 from telerank.models.precision import in_float32
 from telerank.models.random_numbers import seeded
+from telerank.models.rerankers.kinds import ModelParts
 from telerank.models.rerankers.reranker import readable_lengths
-from telerank.models.rerankers.transformer_ranker import TwoStepModel, check_length, inputs_of
+from telerank.models.rerankers.transformer_ranker import (
+    TwoStepModel,
+    check_length,
+    inputs_of,
+    read_pair_tokenizer,
+    save_model,
+)
 from telerank.records import read_record
 
 _LAYER = "qa_outputs"
@@ -138,10 +135,6 @@ class ReaderSettings:
         if not 0 < self.temperature < math.inf:
             raise ModelError(f"temperature must be a finite number above 0, got {self.temperature}")
 
-    def record(self) -> dict[str, Any]:
-        """The settings, for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
 class Reader:
@@ -155,10 +148,21 @@ class Reader:
     texts: PairTokenizer
     settings: ReaderSettings
 
+    label = "reader"
+
     @property
-    def device(self) -> torch.device:
-        device: torch.device = next(self.model.parameters()).device
-        return device
+    def network(self) -> SpanModel:
+        """What maps pairs to logits."""
+        return SpanModel(self.model)
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that depend on everything that decides its logits."""
+        return hash_parts({"kind": "reader", **self.texts.record()}, self.model)
+
+    def refuses(self, backend: str) -> str:
+        """Why that back end does not compute it; empty if it does."""
+        return "is not compiled" if backend == "compiled" else ""
 
     def with_settings(self, **changes: Any) -> Reader:
         """The same model with other settings, by name.
@@ -198,9 +202,7 @@ def fresh_reader(
     config = read_config(folder, dropout)
     config.num_labels = 2  # a re-ranker's may be 1
     with seeded(seed):
-        model, missing = read_weights(AutoModelForQuestionAnswering, folder, config)
-    own = f"{model.base_model_prefix}."
-    check_weights(folder, [key for key in missing if key.startswith(own) and ".pooler." not in key])
+        model = read_weights(AutoModelForQuestionAnswering, folder, config)
     return _reader_of(folder, model, settings or ReaderSettings())
 
 
@@ -222,25 +224,18 @@ def load_reader(name: str | Path, *, dropout: float | None = None) -> Reader:
         )
     if config.num_labels != 2:
         raise ModelError(f"{folder}: expected two logits for a token, start and end, got {config.num_labels}")
-    model, missing = read_weights(AutoModelForQuestionAnswering, folder, config)
-    check_weights(folder, missing)
+    model = read_weights(AutoModelForQuestionAnswering, folder, config, whole=True)
     return _reader_of(folder, model, read_settings(folder))
 
 
 def save_reader(reader: Reader, folder: str | Path) -> None:
     """Write the reader into ``folder``, which is made if it is not there."""
-    root = Path(folder)
-    root.mkdir(parents=True, exist_ok=True)
-    with quiet():
-        reader.model.save_pretrained(root)
-    share_weights(root)
-    reader.texts.save(root)
-    write_settings(root, reader.settings)
+    save_model(folder, ModelParts(reader.model), reader.texts, SETTINGS, asdict(reader.settings))
 
 
 def write_settings(folder: Path, settings: ReaderSettings) -> None:
     """Write or replace the settings of the reader in a folder, for example with a fitted threshold."""
-    (folder / SETTINGS).write_text(f"{json.dumps(settings.record(), indent=2)}\n", encoding="utf-8")
+    (folder / SETTINGS).write_text(f"{json.dumps(asdict(settings), indent=2)}\n", encoding="utf-8")
 
 
 def read_settings(folder: Path) -> ReaderSettings:
@@ -260,13 +255,9 @@ def read_settings(folder: Path) -> ReaderSettings:
 
 def _reader_of(folder: Path, model: Any, settings: ReaderSettings) -> Reader:
     with naming(folder):
-        check_length(model, settings.max_length)
-        tokenizer = read_tokenizer(folder)
-        two_step = SpanModel(model.eval())
-        check_encodes(
-            folder, tokenizer, lambda ids, mask: two_step.transformer(ids, mask, torch.zeros_like(ids))
+        texts = read_pair_tokenizer(
+            folder, SpanModel(model.eval()), settings.max_question, settings.max_length
         )
-        texts = PairTokenizer(tokenizer, max_query=settings.max_question, max_length=settings.max_length)
         _check_room(texts, settings)
     return Reader(model, texts, settings)
 

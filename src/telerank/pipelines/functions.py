@@ -1,23 +1,22 @@
-"""The functions of pipelines, and reading a pipeline against an index."""
+"""The functions of pipelines; reading a pipeline against an index, and keeping its text with the index."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from telerank.computing import PairComputing
-from telerank.errors import CollectionError
-from telerank.expressions import parse_expression
+from telerank.computing import PairComputing, SpanComputing
+from telerank.errors import CollectionError, ExpressionError
+from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
 from telerank.fusion import interleave, minmax, prob, rrf, within
 from telerank.parameters import FieldsOf
-from telerank.pipelines.answers import read, read_answers
-from telerank.pipelines.models import Models
-from telerank.pipelines.reader import Names, PipelineReader
+from telerank.pipelines.reader import Models, Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
-from telerank.pipelines.segments import SEGMENT_FUNCTIONS
 from telerank.retrieval.group import group
-from telerank.retrieval.index import Index
+from telerank.retrieval.index import Index, save_pipelines
+from telerank.sparse.similarities.families import is_similarity
 from telerank.stage import Stage
 
 if TYPE_CHECKING:
@@ -60,6 +59,39 @@ def answer_pipeline(text: str, index: Index | str | Path | None = None) -> ReadA
     return read_answers(text, Names(Models(opened), functions=FUNCTIONS))
 
 
+def read_answers(text: str, names: Names) -> ReadAnswers:
+    """The pipeline of a text that ends in ``read(READER)``, perhaps cut: ``bm25 % 20 >> read(r) % 3``.
+
+    Raises
+    ------
+    ExpressionError
+        If the text cannot be read, or does not end so.
+    """
+    reader = PipelineReader(text, names)
+    tree = parse_expression(text)
+    if isinstance(tree, Operation) and tree.operator == ">>":
+        return reader.stage(tree.left) >> _read_last(reader, tree.right)
+    return _read_last(reader, tree)
+
+
+def ends_in_read(text: str) -> bool:
+    """Whether the last stage of a text is ``read``; raises ExpressionError if the text cannot be read."""
+    tree = parse_expression(text)
+    while isinstance(tree, Operation) and tree.operator in (">>", "%"):
+        tree = tree.right if tree.operator == ">>" else tree.left
+    return isinstance(tree, Call | Word) and (tree.name if isinstance(tree, Call) else tree.text) == READ
+
+
+def _read_last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
+    """The stage ``read(READER)`` or ``read(READER) % k``."""
+    if isinstance(tree, Operation) and tree.operator == "%":
+        return _read_last(reader, tree.left) % whole_number(tree.right, reader.text)
+    if isinstance(tree, Call) and tree.name == READ:
+        answers: ReadAnswers = reader.apply(read_last, tree)
+        return answers
+    raise ExpressionError(f"{reader.text}: expected a pipeline that ends in read(READER)")
+
+
 def read_pipeline(text: str, names: Names) -> Stage:
     """The stage of a text whose words stand for ``names``; raises as :func:`pipeline`."""
     return PipelineReader(text, names).stage(parse_expression(text))
@@ -83,6 +115,26 @@ def rerank(names: Names, model: str, **settings: Scoring) -> Stage:
     return CrossReranker(names.models.open_reranker(model, **settings), docs, name=model)
 
 
+READ = "read"
+Reading = Annotated[Any, FieldsOf(SpanComputing)]
+
+
+def read(names: Names, model: str, mu: float | None = None, **settings: Reading) -> Any:  # noqa: ARG001
+    """The function ``read`` where rankings are expected: it is refused."""
+    raise ExpressionError(
+        "read ends a pipeline, and its answers are no ranking: it can only come last, "
+        "in a text for telerank answer"
+    )
+
+
+def read_last(names: Names, model: str, mu: float | None = None, **settings: Reading) -> ReadAnswers:
+    """The function ``read`` at the end: the reader reads documents of the index."""
+    from telerank.answers.stage import ReadAnswers
+
+    docs = names.models.open_docs(READ)
+    return ReadAnswers(names.models.open_reader(model, **settings), docs, mu, name=model)
+
+
 def pool(names: Names, name: str) -> Stage:
     """Candidate lists that come with a collection."""
     if names.pool is None:
@@ -90,7 +142,12 @@ def pool(names: Names, name: str) -> Stage:
     return names.pool(name)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
+# Functions that make stages: a pipeline's text gives them what their signatures say. One that is named, since
+# it needs torch, is imported when it is called.
+#
+# The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
+FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "dense": dense,
     "rerank": rerank,
     "minmax": minmax,
@@ -101,10 +158,56 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pool": pool,
     "run": RunFile,
     "group": group,
-    **SEGMENT_FUNCTIONS,
+    **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }
-"""Functions that make stages: a pipeline's text gives them what their signatures say.
 
-The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
-"""
+
+def save_pipeline(index: Index, name: str, text: str | Stage) -> Stage:
+    """Keep a pipeline with the index under a name, which then stands for it in other texts.
+
+    A pipeline of that name is replaced. The text is read first, so that nothing is saved that does not work.
+
+    Raises
+    ------
+    CollectionError
+        If the name is not a word, or is that of a function.
+    ExpressionError
+        If the text cannot be read.
+    """
+    if not re.fullmatch(r"[^\W\d][\w.:-]*", name):
+        raise CollectionError(f"{name!r}: the name of a pipeline is a word, such as best or bm25-tuned")
+    if name in FUNCTIONS or is_similarity(name):
+        raise CollectionError(f"{name!r} is the name of a function: choose another one")
+    known = index.pipelines
+    stage = pipeline(str(text) if isinstance(text, str) else text.text, index)
+    save_pipelines(index, {**known, name: stage.text})
+    return stage
+
+
+def saved_pipeline(index: Index, name: str) -> str:
+    """The text of a saved pipeline.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such pipeline.
+    """
+    saved = index.pipelines
+    if name not in saved:
+        raise CollectionError(
+            f"{index.folder}: no pipeline {name!r} (there are: {', '.join(saved) or 'none'})"
+        )
+    return saved[name]
+
+
+def remove_pipeline(index: Index, name: str) -> None:
+    """Forget a saved pipeline.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such pipeline.
+    """
+    saved_pipeline(index, name)
+    save_pipelines(index, {other: text for other, text in index.pipelines.items() if other != name})

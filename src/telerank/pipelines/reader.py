@@ -1,4 +1,4 @@
-"""From the tree of a text to a stage: what words and calls stand for."""
+"""From the tree of a text to a stage: what words and calls stand for, and the models that they name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args, get_origin
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge
 
-from telerank.errors import ExpressionError
+from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import (
     Call,
     Expression,
@@ -25,14 +27,62 @@ from telerank.expressions import (
     wrong,
 )
 from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
-from telerank.pipelines.models import Models
-from telerank.retrieval.index import Index
-from telerank.sparse.retriever import SparseRetriever
+from telerank.retrieval.index import Index, locate_model
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import MODELS, build_similarity, is_similarity
 from telerank.stage import Stage
 
+if TYPE_CHECKING:
+    from telerank.answers.scorer import SpanReader
+    from telerank.documents import Docs
+    from telerank.reranking.scorer import Scorer
+
 _DEEPEST = 20  # saved pipelines that name each other
+_READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
+    float: as_number,
+    str: as_name,
+    Similarity: build_similarity,
+}
+
+
+@dataclass(frozen=True)
+class Models:
+    """Opens models for stages over an index.
+
+    They are looked for by name in ``sources``, with the index, in the folders of ``TELERANK_MODELS``, as a
+    path, and on the hub.
+    """
+
+    index: Index | None = None
+    sources: Mapping[str, str | Path] = field(default_factory=dict)
+
+    def locate(self, model: str) -> str:
+        """The path of a model, or the name itself, which is then one on the hub."""
+        return locate_model(model, models=self.sources, index=self.index.folder if self.index else None)
+
+    def open_docs(self, function: str) -> Docs:
+        """The documents that a function of pipelines reads; raises CollectionError without an index."""
+        return self._need(function, ", whose documents it reads,").docs
+
+    def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
+        """The retriever over the vectors of a model; None: the only ones of the index."""
+        index = self._need("dense")
+        return index.dense(model, approximate=approximate, candidates=candidates, models=self.sources)
+
+    def open_reranker(self, model: str, **settings: Any) -> Scorer:
+        from telerank.reranking.scorer import Scorer
+
+        return Scorer(self.locate(model), **settings)
+
+    def open_reader(self, model: str, **settings: Any) -> SpanReader:
+        from telerank.answers.scorer import SpanReader
+
+        return SpanReader(self.locate(model), **settings)
+
+    def _need(self, function: str, what_for: str = "") -> Index:
+        if self.index is None:
+            raise CollectionError(f"{function} needs an index{what_for or ','} and there is none here")
+        return self.index
 
 
 @dataclass(frozen=True)
@@ -47,7 +97,7 @@ class Names:
 
     models: Models = field(default_factory=Models)
     systems: Mapping[str, Stage] = field(default_factory=dict)
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any] | str] = field(default_factory=dict)
     texts: Mapping[str, str] | None = None
     pool: Callable[[str], Stage] | None = None
 
@@ -80,33 +130,20 @@ class PipelineReader:
             If a name is unknown, an argument is missing, or an operator has the wrong operands.
         """
         match tree:
-            case Operation():
-                return self._operation(tree)
+            case Operation(">>", left, right):
+                return self.stage(left) >> self.stage(right)
+            case Operation("+", left, right):
+                return self.stage(left) + self.stage(right)
+            case Operation("%", left, right):
+                return self.stage(left) % whole_number(right, self.text)
+            case Operation(_, left, right):
+                if isinstance(right, Word) and right.number is not None:
+                    left, right = right, left
+                return as_number(left, self.text) * self.stage(right)
             case Call():
                 return self._call(tree)
             case Word():
                 return self._word(tree)
-
-    def number(self, tree: Expression) -> float:
-        return as_number(tree, self.text)
-
-    def whole(self, tree: Expression) -> int:
-        return whole_number(tree, self.text)
-
-    def name(self, tree: Expression) -> str:
-        return as_name(tree, self.text)
-
-    def _operation(self, tree: Operation) -> Stage:
-        if tree.operator == ">>":
-            return self.stage(tree.left) >> self.stage(tree.right)
-        if tree.operator == "+":
-            return self.stage(tree.left) + self.stage(tree.right)
-        if tree.operator == "%":
-            return self.stage(tree.left) % self.whole(tree.right)
-        left, right = tree.left, tree.right
-        if isinstance(right, Word) and right.number is not None:
-            left, right = right, left
-        return self.number(left) * self.stage(right)
 
     def _word(self, word: Word) -> Stage:
         name, names = word.text, self.names
@@ -134,10 +171,15 @@ class PipelineReader:
 
     def _call(self, call: Call) -> Stage:
         function = self.names.functions.get(call.name)
-        if function is None:
-            return self._retriever(call)
-        stage: Stage = self.apply(function, call)
-        return stage
+        if function is not None:
+            stage: Stage = self.apply(resolve_name(function) if isinstance(function, str) else function, call)
+            return stage
+        if not is_similarity(call.name):
+            unknown = f"unknown function {call.name!r}{suggest(call.name, self._functions())}"
+            raise wrong(self.text, call.at, f"{unknown}; {known_names(self._functions())}")
+        if self.names.index is None:
+            raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
+        return self.names.index.retriever(build_similarity(call, self.text))
 
     def apply(self, function: Callable[..., Any], call: Call) -> Any:
         """The result of a function with the arguments of a call, which are read as its signature says.
@@ -186,38 +228,20 @@ class PipelineReader:
             kind = int if isinstance(tree, Word) and tree.number is not None else str
         if kind is bool or get_origin(kind) is Literal:
             words = ("true", "false") if kind is bool else get_args(kind)
-            if (word := self.name(tree)) not in words:
+            if (word := as_name(tree, self.text)) not in words:
                 raise wrong(self.text, tree.at, f"expected {' or '.join(words)}, got {word!r}")
             return word == "true" if kind is bool else word
         if kind is int:
             bound = parameter.fact(Ge)
             return whole_number(tree, self.text, least=1 if bound is None else int(str(bound.ge)))
-        if get_origin(kind) is tuple:
-            return self._numbers(tree)
-        readers: Mapping[Any, Callable[[Expression], Any]] = {
-            float: self.number,
-            str: self.name,
-            Similarity: self._similarity,
-        }
-        return readers.get(kind, self.stage)(tree)
-
-    def _numbers(self, tree: Expression) -> tuple[float, ...]:
+        if kind in _READERS:
+            return _READERS[kind](tree, self.text)
+        if get_origin(kind) is not tuple:
+            return self.stage(tree)
         try:
-            return tuple(map(float, self.name(tree).replace(",", " ").split()))
+            return tuple(map(float, as_name(tree, self.text).replace(",", " ").split()))
         except ValueError:
             raise wrong(self.text, tree.at, "expected numbers such as '1 0.5 0.2'") from None
-
-    def _similarity(self, tree: Expression) -> Similarity:
-        return build_similarity(tree, self.text)
-
-    def _retriever(self, call: Call) -> Stage:
-        if not is_similarity(call.name):
-            known = self._functions()
-            near = suggest(call.name, known)
-            raise wrong(self.text, call.at, f"unknown function {call.name!r}{near}; {known_names(known)}")
-        if self.names.index is None:
-            raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
-        return SparseRetriever(self.names.index.sparse, self._similarity(call))
 
     def _functions(self) -> list[str]:
         return [*MODELS, *self.names.functions]

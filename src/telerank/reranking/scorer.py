@@ -11,25 +11,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from telerank.batches import WindowLimits
 from telerank.computing import Computing, PairComputing
-from telerank.models.fingerprints import reranker_fingerprint
-from telerank.models.inference import Ahead, Batching, Room, batch_widths, pin, stream_groups
-from telerank.models.pairs.pair import PairBatch
+from telerank.models.inference import Batching, Outputs, Room, batch_widths, pin, stream_groups
+from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.precision import resolve_precision
 from telerank.models.rerankers.reranker import Reranker, load_reranker, locate_reranker
-from telerank.reranking.backends import Computable, Compute, check_computing, compute, device_for
+from telerank.reranking.backends import Compute, PairModel, check_computing, compute, device_for
 from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
 from telerank.stored import folder_checksum
 from telerank.types import Progress, Scores, silent
 
 CPU_TOKENS, GPU_TOKENS = 2048, 65_536  # of a batch; larger ones do not fit a processor's cache
+Report: TypeAlias = Callable[[int], object]
+"""Progress callback: how many pairs are computed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,15 +61,14 @@ class ComputedModel(Computing, ABC):
         """The given name of the model, or its kind and fingerprint."""
         if self._is_named:
             return str(self.model)
-        kind, fingerprint = self._identify(self.model)
-        return f"{kind} {fingerprint[:12]}"
+        return f"{self.model.label} {self.model.fingerprint[:12]}"
 
     @cached_property
     def budget(self) -> int:
         """The tokens of a batch at most, padding included; a longer text has a batch of its own."""
         if self.tokens is not None:
             return self.tokens
-        return GPU_TOKENS if self._on_gpu else CPU_TOKENS
+        return CPU_TOKENS if self._device.type == "cpu" else GPU_TOKENS
 
     @property
     def computes_in(self) -> str:
@@ -77,20 +78,16 @@ class ComputedModel(Computing, ABC):
     @property
     def changed(self) -> dict[str, Any]:
         """The settings that differ from their defaults, by name, without ``samples``."""
-        values = self._arguments
-        settings = [setting for setting in fields(self) if setting.name in values]
-        return {
-            setting.name: values[setting.name]
-            for setting in settings
-            if setting.name not in ("model", "samples") and values[setting.name] != setting.default
-        }
+        settings = [s for s in fields(self) if s.init and s.name not in ("model", "samples")]
+        values = {s.name: (getattr(self, s.name), s.default) for s in settings}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
     @property
     def checksum(self) -> str:
         """A hash of the model: of the files in its folder, or of its weights."""
         if self._is_named and Path(self.model).is_dir():
             return folder_checksum(Path(self.model))
-        return self._identify(self.loaded)[1]
+        return self.loaded.fingerprint
 
     @property
     def source(self) -> dict[str, object]:
@@ -115,12 +112,18 @@ class ComputedModel(Computing, ABC):
 
     @property
     @abstractmethod
-    def loaded(self) -> Any:
+    def loaded(self) -> PairModel:
         """The model, with the settings that are given here; it is loaded when it is first used."""
 
+    def _open(self, load: Callable[[str | Path], Any]) -> Any:
+        """The model as it was given or, by its name, as ``load`` finds it; a folder is taken as such."""
+        if not self._is_named:
+            return self.model
+        return load(Path(self.model) if Path(self.model).is_dir() else self.model)
+
     @abstractmethod
-    def _identify(self, model: Any) -> tuple[str, str]:
-        """The kind and the fingerprint of a loaded model."""
+    def _sample_pairs(self) -> Sequence[Pair]:
+        """The tokens of ``samples``."""
 
     @property
     def _is_named(self) -> bool:
@@ -130,9 +133,23 @@ class ComputedModel(Computing, ABC):
     def _device(self) -> torch.device:
         return device_for(self)
 
-    @property
-    def _on_gpu(self) -> bool:
-        return self._device.type != "cpu"
+    @cached_property
+    def _compute(self) -> Compute:
+        return compute(self.loaded, self, self._sample_batches)
+
+    def _sample_batches(self) -> list[PairBatch]:
+        pad_id = self.loaded.texts.pad_id
+        return [batch for _, batch in batch_pairs(self._sample_pairs(), pad_id, CPU_TOKENS // 2)]
+
+    def _compute_block(self, block: Tensor) -> Tensor:
+        return self._compute(PairBatch.of_block(pin(block, self._device)))
+
+    def _compute_rows(
+        self, lengths: npt.NDArray[np.int64], join: Callable[[Sequence[int], int], Tensor], report: Report
+    ) -> Outputs:
+        """The logits of pairs of these lengths; ``join`` makes tensors of rows, padded to a width."""
+        batching = Batching(self._device, self.loaded.texts.max_length, self.budget, self.room)
+        return batching.compute(lengths, lambda rows, width: self._compute_block(join(rows, width)), report)
 
     @property
     def _arguments(self) -> dict[str, Any]:
@@ -159,9 +176,6 @@ class ComputedModel(Computing, ABC):
 _WINDOW = 4096  # pairs that are sorted together, and whose tokens are in memory
 _GROUPS = 1024  # of a window at most, so that the first results come early
 _TOKENS_OF_PAIR = 4  # of a batch, for each pair of its window: a batch of 65,536 has windows of 16,384 pairs
-
-
-_OF_PROCESSOR, _OF_GPU = Ahead(), Ahead(windows=3, threads=2, behind=1)
 
 
 @dataclass
@@ -209,17 +223,15 @@ class Scorer(ComputedModel, PairComputing):
 
     @cached_property
     def reranker(self) -> Reranker:
-        model = self.model
-        if not isinstance(model, Reranker):
-            model = load_reranker(Path(model) if Path(model).is_dir() else model)
-        return model.with_lengths(self.max_query, self.max_length)
+        reranker: Reranker = self._open(load_reranker)
+        return reranker.with_lengths(self.max_query, self.max_length)
 
     @property
     def loaded(self) -> Reranker:
         return self.reranker
 
-    def _identify(self, model: Reranker) -> tuple[str, str]:
-        return model.shape.kind, reranker_fingerprint(model)
+    def _sample_pairs(self) -> Sequence[Pair]:
+        return make_pairs(self.reranker, self.samples)
 
     def score(self, pairs: Iterable[TextPair], *, progress: Progress = silent) -> Scores:
         """The logits of pairs, in their order."""
@@ -238,13 +250,13 @@ class Scorer(ComputedModel, PairComputing):
         groups and of pairs in a group. While pairs are computed, the next pairs are read and tokenised.
         ``window`` pairs are sorted together, 4,096 if it is None; a GPU begins with them.
         """
-        first = window or _WINDOW
-        most = self.budget // _TOKENS_OF_PAIR if self._on_gpu else first
+        first, on_gpu = window or _WINDOW, self._device.type != "cpu"
+        most = self.budget // _TOKENS_OF_PAIR if on_gpu else first
         parts = stream_groups(
             WindowLimits(math.inf, first, _GROUPS, most).cut(groups, lambda _: 0),
             lambda texts: tokenize_for(self.reranker, texts),  # opened when the first texts have come
             lambda pairs: self._launch(pairs, progress),
-            _OF_GPU if self._on_gpu else _OF_PROCESSOR,
+            on_gpu=on_gpu,
         )
         yield from map(np.concatenate, parts)
 
@@ -267,20 +279,14 @@ class Scorer(ComputedModel, PairComputing):
 
     def _launch(self, pairs: TokenizedPairs, progress: Progress) -> Callable[[], Scores]:
         """Begin to compute pairs; the function waits for their logits, in their order."""
-
-        def compute(rows: Sequence[int], width: int) -> Tensor:
-            return self._compute_block(pairs.join(rows, width, self._fields))
-
-        before = self.counts.pairs
-        batching = Batching(self._device, self.reranker.shape.max_length, self.budget, self.room)
-        outputs = batching.compute(
-            pairs.lengths, compute, lambda done: progress("scoring", before + done, None)
+        before, fields = self.counts.pairs, self._fields
+        outputs = self._compute_rows(
+            pairs.lengths,
+            lambda rows, width: pairs.join(rows, width, fields),
+            lambda done: progress("scoring", before + done, None),
         )
         self.counts.add(pairs)
         return lambda: outputs.fetch().astype(np.float64)
-
-    def _compute_block(self, block: Tensor) -> Tensor:
-        return self._compute(PairBatch.of_block(pin(block, self._device)))
 
     @property
     def _fields(self) -> int:
@@ -304,11 +310,3 @@ class Scorer(ComputedModel, PairComputing):
             f"{counts.cut_pairs:,} pair{'s' if counts.cut_pairs != 1 else ''} longer than "
             f"{self.reranker.shape.max_length} tokens: cut there, {counts.cut:,} tokens were not read"
         )
-
-    @cached_property
-    def _compute(self) -> Compute:
-        return compute(Computable.of(self.reranker), self, self._sample_batches)
-
-    def _sample_batches(self) -> list[PairBatch]:
-        pairs = make_pairs(self.reranker, self.samples)
-        return [batch for _, batch in batch_pairs(pairs, self.reranker.texts.pad_id, CPU_TOKENS // 2)]

@@ -9,7 +9,7 @@ they have in the index are replaced.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +17,8 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import (
+    FileContents,
     FileRecord,
-    FolderFiles,
     FolderRecord,
     ScannedFile,
     file_docno,
@@ -26,8 +26,7 @@ from telerank.corpus.readers.files.folder import (
 )
 from telerank.drafts import replace_file
 from telerank.errors import CollectionError, DocumentError, IndexFault
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import FILES
+from telerank.sparse.index import FILES, SparseIndex
 from telerank.sparse.writer import IndexWriter
 from telerank.stored import MANIFEST
 from telerank.types import Doc, Progress, silent
@@ -104,6 +103,12 @@ class FolderChanges:
     unchanged: tuple[str, ...] = ()
     files: Mapping[str, FileRecord] = field(default_factory=dict)
 
+    @property
+    def affected(self) -> frozenset[str]:
+        """The names whose documents are replaced, added or deleted."""
+        old = self.moved.values()
+        return frozenset((*self.added, *self.changed, *self.moved, *old, *self.gone))
+
 
 def update_folder(
     folder: str | Path, index: Path, *, workers: int | None = None, progress: Progress = silent
@@ -120,69 +125,54 @@ def update_folder(
         for number, file in enumerate(files.scan(), 1):
             scanned[file.name] = file
             progress("comparing files", number, None)
-        plan = _Plan.of(record.files, scanned)
-        if record.files and len(plan.changes.gone) == len(record.files):
+        changes, copies = _compare(record.files, scanned)
+        if record.files and len(changes.gone) == len(record.files):
             raise CollectionError(
                 f"{folder}: has none of the {len(record.files):,} files of {index}: another folder?"
             )
-        if not plan.affected:
-            return replace(plan.changes, files=record.files)
-        kept = {name: file for name, file in record.files.items() if name not in plan.affected}
-        unknown = dict.fromkeys(plan.affected, FileRecord("", 0))
+        if not changes.affected:
+            return replace(changes, files=record.files)
+        kept = {name: file for name, file in record.files.items() if name not in changes.affected}
+        unknown = dict.fromkeys(changes.affected, FileRecord("", 0))
         write_record(index, replace(record, files=dict(sorted({**kept, **unknown}.items()))))
-        read = _change(writer, files, plan, progress)
+        to_read = [file for name, file in scanned.items() if name in changes.affected and name not in copies]
+        read = _change(writer, changes.affected, copies, lambda: files.read(to_read), progress)
         write_record(index, replace(record, files=dict(sorted({**kept, **read}.items()))))
-        return replace(plan.changes, files={**kept, **read})
+        return replace(changes, files={**kept, **read})
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is to be done with each file: read it, copy its documents from another name, or nothing."""
+Copies = Mapping[str, tuple[str, FileRecord]]  # by the new name of a file the old one, and its record
 
-    to_read: tuple[ScannedFile, ...]
-    copies: Mapping[str, tuple[str, FileRecord]]
-    """By the new name, the old one, and the record."""
-    changes: FolderChanges
 
-    @classmethod
-    def of(cls, before: Mapping[str, FileRecord], scanned: Mapping[str, ScannedFile]) -> _Plan:
-        unchanged = tuple(
-            name
-            for name, file in scanned.items()
-            if name in before and _is_unchanged(before[name], file.record)
-        )
-        missing = [name for name in before if name not in scanned]
-        sources = {before[name].sha256: name for name in before if before[name].documents}
-        free: dict[str, list[str]] = defaultdict(list)
-        for name in missing:
-            free[before[name].sha256].append(name)
-        copies, moved = {}, {}
-        for name, file in scanned.items():
-            if name in before or file.record.problem or file.record.sha256 not in sources:
-                continue
-            old = free[file.record.sha256].pop(0) if free[file.record.sha256] else ""
-            if old:
-                moved[name] = old
-            source = old or sources[file.record.sha256]
-            copies[name] = source, before[source]
-        return cls(
-            tuple(file for name, file in scanned.items() if name not in {*unchanged, *copies}),
-            copies,
-            FolderChanges(
-                tuple(name for name in scanned if name not in before and name not in moved),
-                tuple(name for name in scanned if name in before and name not in unchanged),
-                moved,
-                tuple(name for name in missing if name not in moved.values()),
-                unchanged,
-            ),
-        )
-
-    @property
-    def affected(self) -> frozenset[str]:
-        """The names whose documents are replaced, added or deleted."""
-        changes = self.changes
-        old = changes.moved.values()
-        return frozenset((*changes.added, *changes.changed, *changes.moved, *old, *changes.gone))
+def _compare(
+    before: Mapping[str, FileRecord], scanned: Mapping[str, ScannedFile]
+) -> tuple[FolderChanges, Copies]:
+    """What is to be done, and the files whose documents are those of a file that was read before."""
+    unchanged = tuple(
+        name for name, file in scanned.items() if name in before and _is_unchanged(before[name], file.record)
+    )
+    missing = [name for name in before if name not in scanned]
+    sources = {before[name].sha256: name for name in before if before[name].documents}
+    free: dict[str, list[str]] = defaultdict(list)
+    for name in missing:
+        free[before[name].sha256].append(name)
+    copies, moved = {}, {}
+    for name, file in scanned.items():
+        if name in before or file.record.problem or file.record.sha256 not in sources:
+            continue
+        old = free[file.record.sha256].pop(0) if free[file.record.sha256] else ""
+        if old:
+            moved[name] = old
+        source = old or sources[file.record.sha256]
+        copies[name] = source, before[source]
+    changes = FolderChanges(
+        tuple(name for name in scanned if name not in before and name not in moved),
+        tuple(name for name in scanned if name in before and name not in unchanged),
+        moved,
+        tuple(name for name in missing if name not in moved.values()),
+        unchanged,
+    )
+    return changes, copies
 
 
 def _is_unchanged(before: FileRecord, now: FileRecord) -> bool:
@@ -193,30 +183,32 @@ def _is_unchanged(before: FileRecord, now: FileRecord) -> bool:
 
 
 def _change(
-    writer: IndexWriter, files: FolderFiles, plan: _Plan, progress: Progress
+    writer: IndexWriter,
+    affected: Container[str],
+    copies: Copies,
+    read_files: Callable[[], Iterable[FileContents]],
+    progress: Progress,
 ) -> dict[str, FileRecord]:
-    """Replace, add and delete the documents of a plan in one commit; the records of the files."""
-    index = SparseIndex(writer.folder)
-    copied = {name for name, _ in plan.copies.values()}
+    """Replace, add and delete the documents of files in one commit; the records of the files."""
+    copied = {name for name, _ in copies.values()}
     by_file: dict[str, list[Doc]] = defaultdict(list)
     replaced = []
-    for doc in index.docs:
-        if doc.file in plan.affected:
+    for doc in SparseIndex(writer.folder).docs:
+        if doc.file in affected:
             replaced.append(doc.docno)
         if doc.file in copied:
             by_file[doc.file].append(doc)
     read: dict[str, FileRecord] = {}
-    writer.replace(replaced, _new_docs(files, plan, by_file, read), progress=progress)
+
+    def new_docs() -> Iterator[Doc]:
+        for name, (old, record) in copies.items():
+            read[name] = record
+            for doc in by_file[old]:
+                docno = file_docno(name) + doc.docno.removeprefix(file_docno(old))
+                yield replace(doc, docno=docno, file=name)
+        for name, record, docs in read_files():
+            read[name] = record
+            yield from docs
+
+    writer.replace(replaced, new_docs(), progress=progress)
     return read
-
-
-def _new_docs(
-    files: FolderFiles, plan: _Plan, by_file: Mapping[str, list[Doc]], read: dict[str, FileRecord]
-) -> Iterator[Doc]:
-    for name, (old, record) in plan.copies.items():
-        read[name] = record
-        for doc in by_file[old]:
-            yield replace(doc, docno=file_docno(name) + doc.docno.removeprefix(file_docno(old)), file=name)
-    for name, record, docs in files.read(plan.to_read):
-        read[name] = record
-        yield from docs

@@ -6,8 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +17,7 @@ from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
 from telerank.show.progress import show_progress
-from telerank.sparse.index import IndexDocs, SparseIndex
-from telerank.sparse.manifest import MODELS, PIPELINES, VECTORS
+from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import (
@@ -33,17 +31,18 @@ from telerank.sparse.similarities.families import (
 from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, Progress, ProgressSetting, silent
+from telerank.types import Doc, Location, Mark, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
-    from telerank.dense.retriever import ApproximateRetriever, DenseRetriever
+    from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
 
 
 class Index(FolderReader):
     """The index in a folder, or a folder of vectors, which then has :meth:`dense` alone.
 
+    ``has_texts`` says whether there are words and texts; ``default_pipeline`` is searched if none is named.
     Two are equal if their folders and contents are; it pickles as its folder.
 
     Raises
@@ -60,6 +59,8 @@ class Index(FolderReader):
         self.folder = Path(folder).resolve()
         self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
         self._contents = self._sparse
+        self.has_texts = self._sparse is not None
+        self.default_pipeline = "bm25" if self.has_texts else "dense"
 
     @property
     def sparse(self) -> SparseIndex:
@@ -73,11 +74,6 @@ class Index(FolderReader):
         if self._sparse is None:
             raise IndexFault(f"{self.folder}: holds vectors alone, without words and texts")
         return self._sparse
-
-    @property
-    def has_texts(self) -> bool:
-        """Whether there are words and texts, not vectors alone."""
-        return self._sparse is not None
 
     @property
     def docs(self) -> IndexDocs:
@@ -125,20 +121,18 @@ class Index(FolderReader):
         def weigh(terms: set[str]) -> float:
             return sum(weights[term] for term in terms)
 
-        stretches = []
+        by_mark: dict[Mark, set[str]] = {}
         by_page: dict[int, set[str]] = defaultdict(set)
         starts = [*(mark.start for mark in doc.marks), len(doc.text)]
         for mark, (start, end) in zip(doc.marks, pairwise(starts), strict=True):
-            text = doc.text[start:end]
-            terms = {term for term in index.analyzer(f"{mark.heading}\n{text}") if term in weights}
-            stretches.append((mark, terms))
-            by_page[mark.page] |= terms
+            by_mark[mark] = weights.keys() & index.analyzer(f"{mark.heading}\n{doc.text[start:end]}")
+            by_page[mark.page] |= by_mark[mark]
         page = max(by_page, key=lambda number: weigh(by_page[number]))  # of equal pages the first
         if not by_page[page]:
             return whole
-        on_page = [(mark, terms) for mark, terms in stretches if mark.page == page]
-        heading = max(on_page, key=lambda stretch: weigh(stretch[1]))[0].heading
-        return Location(doc.file, page, page, heading)
+        on_page = [mark for mark in doc.marks if mark.page == page]
+        best = max(on_page, key=lambda mark: weigh(by_mark[mark]))
+        return Location(doc.file, page, page, best.heading)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -181,11 +175,6 @@ class Index(FolderReader):
         folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
         return {folder.name: folder for folder in folders if is_vectors(folder)}
 
-    @property
-    def default_pipeline(self) -> str:
-        """The pipeline that is searched if none is named: ``bm25``, or ``dense`` without words."""
-        return "bm25" if self.has_texts else "dense"
-
     def dense(
         self,
         model: str | None = None,
@@ -194,7 +183,7 @@ class Index(FolderReader):
         candidates: int = 1000,
         models: Mapping[str, str | Path] | None = None,
         make_encoder: Callable[[str, str], Encoder] | None = None,
-    ) -> DenseRetriever | ApproximateRetriever:
+    ) -> DenseRetriever:
         """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
 
         ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
@@ -211,7 +200,7 @@ class Index(FolderReader):
         MissingExtra
             If torch, FAISS or the model's package is not installed.
         """
-        from telerank.dense.retriever import ApproximateRetriever, open_retriever
+        from telerank.dense.retriever import open_retriever
         from telerank.dense.vectors import Vectors
 
         name, folder = self._named_vectors(model)
@@ -226,9 +215,7 @@ class Index(FolderReader):
         opened = open_retriever(vectors, encoder, name=name)
         if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
             raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
-        if approximate is None:
-            return opened
-        return ApproximateRetriever(opened.vectors, opened.encoder, approximate, candidates, name=name)
+        return opened if approximate is None else opened.approximately(approximate, candidates)
 
     def encode(
         self,
@@ -308,9 +295,10 @@ class Index(FolderReader):
         raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
 
 
-@dataclass(frozen=True)
-class TemporaryIndex:
-    """Opens a sparse model over documents, as a context manager, on an index in a temporary folder.
+def temporary_index(
+    analyzer: str = "standard", model: str = "bm25", progress: Progress = silent
+) -> Callable[[Iterable[Doc]], AbstractContextManager[Stage]]:
+    """What opens a sparse model over documents, on an index in a temporary folder.
 
     Raises
     ------
@@ -319,22 +307,17 @@ class TemporaryIndex:
     ExpressionError
         If the model cannot be read.
     """
-
-    analyzer: str = "standard"
-    model: str = "bm25"
-    progress: Progress = silent
-
-    def __post_init__(self) -> None:
-        Analyzer.parse(self.analyzer)
-        parse_similarity(self.model)
+    chain, similarity = Analyzer.parse(analyzer), parse_similarity(model)
 
     @contextmanager
-    def __call__(self, docs: Iterable[Doc]) -> Iterator[Stage]:
+    def open_over(docs: Iterable[Doc]) -> Iterator[Stage]:
         from telerank.sparse.writer import build_index
 
         with TemporaryDirectory(prefix="telerank-") as folder:
-            index = build_index(docs, Path(folder) / "index", analyzer=self.analyzer, progress=self.progress)
-            yield SparseRetriever(index, parse_similarity(self.model))
+            index = build_index(docs, Path(folder) / "index", analyzer=chain, progress=progress)
+            yield SparseRetriever(index, similarity)
+
+    return open_over
 
 
 def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:

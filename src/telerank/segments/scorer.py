@@ -19,10 +19,10 @@ from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TokenizedPairs
 from telerank.segments.settings import SegmentSettings
 from telerank.segments.split import Segmenter, Segments
-from telerank.types import Doc, Progress, Scores, silent
+from telerank.types import Doc, Scores
 
+# The text of a query, and a document.
 Candidate: TypeAlias = tuple[str, Doc]
-"""The text of a query, and a document."""
 
 _WINDOW = WindowLimits(1_000_000, 4096, 1024)  # characters, documents, groups: few, for early results
 
@@ -73,9 +73,7 @@ class SegmentScorer:
         (segments,) = self._split([doc])
         return segments, self.scorer.uncounted.score_pairs(pairs)
 
-    def stream(
-        self, groups: Iterable[Iterable[Candidate]], *, progress: Progress = silent
-    ) -> Iterator[list[Scores]]:
+    def stream(self, groups: Iterable[Iterable[Candidate]]) -> Iterator[list[Scores]]:
         """The logits of the segments of each candidate, by group, lazily and in order.
 
         The documents of a ``window`` are in memory (a million characters), for any number of groups and of
@@ -85,12 +83,12 @@ class SegmentScorer:
         parts = stream_groups(
             self.window.cut(groups, lambda item: len(item[1].text)),
             lambda items: self._make_pairs(items, self.counts),
-            lambda prepared: partial(self._score, *prepared, progress),
+            lambda prepared: partial(self._score, *prepared),
         )
         yield from map(list[Scores], map(chain.from_iterable, parts))
 
-    def _score(self, pairs: TokenizedPairs, sizes: Sequence[int], progress: Progress) -> list[Scores]:
-        logits = self.scorer.score_pairs(pairs, progress)
+    def _score(self, pairs: TokenizedPairs, sizes: Sequence[int]) -> list[Scores]:
+        logits = self.scorer.score_pairs(pairs)
         return [logits[start:end] for start, end in pairwise(np.cumsum([0, *sizes]).tolist())]
 
     def _make_pairs(
@@ -120,13 +118,9 @@ class SegmentScorer:
     def _split(self, docs: Sequence[Doc]) -> list[Segments]:
         """The segments of each document; those of the last documents are kept."""
         with self._lock:  # a score may be explained while a stream is read
-            kept = [self._cut.get(doc.docno) for doc in docs]
-            known = [
-                cut if cut is not None and cut.doc == doc else None
-                for doc, cut in zip(docs, kept, strict=True)
-            ]
-            fresh = self.segmenter.split([doc for doc, cut in zip(docs, known, strict=True) if cut is None])
-            all_segments = [next(fresh) if cut is None else cut for cut in known]
+            kept = {doc: cut for doc in docs if (cut := self._cut.get(doc.docno)) and cut.doc == doc}
+            fresh = self.segmenter.split([doc for doc in docs if doc not in kept])
+            all_segments = [kept[doc] if doc in kept else next(fresh) for doc in docs]
             for segments in all_segments:
                 docno = segments.doc.docno
                 if docno in self._cut:

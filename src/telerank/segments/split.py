@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.errors import ModelError
-from telerank.models.pairs.pair import PairTexts, Passage
+from telerank.models.pairs.pair import PairTexts, Passage, number_spans
 from telerank.models.rerankers.reranker import Reranker
 from telerank.segments.settings import SegmentSettings
 from telerank.text.sentences import RULES, Span, split_sentences
@@ -142,11 +142,10 @@ class Segmenter:
     def record(self) -> dict[str, Any]:
         """Everything that decides the segments of a document, for JSON: what a stored selection names."""
         texts = json.dumps(self.texts.record(), sort_keys=True).encode()
-        rules = None if self.language is None else [self.language, RULES]
         return {
             "settings": self.settings.model_dump(),
             "texts": hashlib.sha256(texts).hexdigest(),
-            "sentences": rules,
+            "sentences": None if self.language is None else [self.language, RULES],
         }
 
     def __call__(self, doc: Doc) -> Segments:
@@ -171,13 +170,16 @@ class Segmenter:
         offsets = np.array(text.offsets, np.int32).reshape(-1, 2)
         kept = titles[: self.room // 2]
         of_title, sentences = self._sentences(doc, title, offsets)
-        windower = _Windows(self.settings, doc.docno, self.room - len(kept))
-        windows = np.array(
-            [*windower.cut(_unit_starts(self.settings, doc.text, offsets), sentences)], np.int64
-        )
+        # the first token of each unit, and the number of tokens
+        starts = np.arange(len(ids) + 1)
+        if self.settings.unit == "words":
+            words = np.array([match.start() for match in _WORD.finditer(doc.text)], np.int64)
+            starts = np.append(np.flatnonzero(np.diff(number_spans(offsets, words), prepend=-1)), len(ids))
+        windows = [*_cut_windows(self.settings, doc.docno, self.room - len(kept), starts, sentences)]
         cut = len(titles) - len(kept)
         end = 0 if not len(kept) else int(title.offsets[len(kept) - 1][1]) if cut else len(doc.title)
-        return Segments(doc, kept, ids, offsets, sentences, of_title[: len(kept)], windows, cut, end)
+        of_title = of_title[: len(kept)]
+        return Segments(doc, kept, ids, offsets, sentences, of_title, np.array(windows, np.int64), cut, end)
 
     def _sentences(self, doc: Doc, title: Any, offsets: _Ids) -> tuple[_Ids, _Ids]:
         """The number of the sentence of each token of the title and the text, as in the full text."""
@@ -187,69 +189,32 @@ class Segmenter:
         starts = np.array([start for start, _ in split_sentences(full, self.language)], np.int64)
         shift = len(full) - len(doc.text)
         before = np.array(title.offsets, np.int64).reshape(-1, 2)
-        return _numbers(before, starts), _numbers(offsets + shift, starts)
+        return number_spans(before, starts), number_spans(offsets + shift, starts)
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """Cuts the tokens of one document; a segment has at most ``room`` of them."""
-
-    settings: SegmentSettings
-    docno: str
-    room: int
-
-    def cut(self, starts: npt.NDArray[np.int64], sentences: _Ids) -> Iterator[tuple[int, int]]:
-        """The first token of each segment, and the one after its last.
-
-        ``starts`` has the first token of each unit, and at its end the number of tokens.
-        """
-        settings, total, start, count = self.settings, int(starts[-1]), 0, 0
-        ends = np.append(np.flatnonzero(np.diff(sentences)) + 1, total) if settings.sentences else None
-        lengths = self._lengths()
-        while count != settings.first:
-            unit = int(np.searchsorted(starts, start, side="right")) - 1
-            end = min(_unit(starts, unit + next(lengths)), start + self.room)
-            if ends is not None:
-                end = self._last_end(ends, start, end)
-            yield start, end
-            count += 1
-            if end >= total:
-                return
-            start = end if settings.stride is None else min(_unit(starts, unit + settings.stride), end)
-
-    def _lengths(self) -> Iterator[int]:
-        longest = self.room if self.settings.length is None else self.settings.length
-        if self.settings.seed is None:
-            while True:
-                yield longest
-        # seeds of Python's generator may be text: the draw is that of (seed, docno) on every machine
-        draw = random.Random(f"{self.settings.seed} {self.docno}")
-        while True:
-            yield draw.randint(max(1, math.ceil(longest * _SHORTEST)), longest)
-
-    def _last_end(self, ends: npt.NDArray[np.int64], start: int, end: int) -> int:
-        """The last end of a sentence that is no later than ``end``; that of the first one, if it fits."""
-        last = int(np.searchsorted(ends, end, side="right")) - 1
-        if last >= 0 and ends[last] > start:
-            return int(ends[last])
-        following = int(ends[np.searchsorted(ends, start, side="right").clip(max=len(ends) - 1)])
-        return min(following, start + self.room)
-
-
-def _unit(starts: npt.NDArray[np.int64], number: int) -> int:
-    return int(starts[min(number, len(starts) - 1)])
-
-
-def _unit_starts(settings: SegmentSettings, text: str, offsets: _Ids) -> npt.NDArray[np.int64]:
-    """The first token of each unit, and the number of tokens."""
-    if settings.unit == "tokens":
-        return np.arange(len(offsets) + 1)
-    words = _numbers(offsets, np.array([match.start() for match in _WORD.finditer(text)], np.int64))
-    return np.append(np.flatnonzero(np.diff(words, prepend=-1)), len(offsets))
-
-
-def _numbers(offsets: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> _Ids:
-    """Which of the spans that begin at ``starts`` each token is in, by its last character."""
-    lasts = np.maximum(offsets[:, 0], offsets[:, 1] - 1)
-    numbers: _Ids = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0).astype(np.int32)
-    return numbers
+def _cut_windows(
+    settings: SegmentSettings, docno: str, room: int, starts: npt.NDArray[np.int64], sentences: _Ids
+) -> Iterator[tuple[int, int]]:
+    """The first token of each segment, of at most ``room`` tokens, and the one after its last."""
+    total, start, count = int(starts[-1]), 0, 0
+    ends = np.append(np.flatnonzero(np.diff(sentences)) + 1, total)
+    longest = room if settings.length is None else settings.length
+    # seeds of Python's generator may be text: the draw is that of (seed, docno) on every machine
+    draw = random.Random(f"{settings.seed} {docno}")
+    while count != settings.first:
+        length = longest
+        if settings.seed is not None:
+            length = draw.randint(max(1, math.ceil(longest * _SHORTEST)), longest)
+        unit = int(np.searchsorted(starts, start, side="right")) - 1
+        end = min(int(starts.take(unit + length, mode="clip")), start + room)
+        later = ends[ends > start] if settings.sentences else ends[:0]
+        if len(later):
+            # with the last sentence that fits; the first one is split if even that does not
+            fitting = later[later <= end]
+            end = int(fitting[-1]) if len(fitting) else min(int(later[0]), start + room)
+        yield start, end
+        count += 1
+        if end >= total:
+            return
+        next_start = end if settings.stride is None else starts.take(unit + settings.stride, mode="clip")
+        start = min(int(next_start), end)

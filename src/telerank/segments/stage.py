@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import tee
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from telerank.documents import read_candidates, read_doc
-from telerank.errors import ExpressionError
+from telerank.errors import ExpressionError, ModelError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
+from telerank.parameters import Check, FieldsOf
 from telerank.reranking.stage import CrossReranker, explain_score
-from telerank.segments.aggregate import Aggregate, Unit, convert
 from telerank.segments.scorer import Candidate, SegmentScorer
-from telerank.segments.settings import NAMED, SegmentSettings
+from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert, window_segments
 from telerank.segments.split import Segments
 from telerank.stage import Stage, walk_stages
 from telerank.text.sentences import Span
@@ -98,16 +98,6 @@ _NAMES = {
 }
 
 
-FUNCTION_NAMES: Mapping[str, str] = {
-    "first": "firstp",
-    "max": "maxp",
-    "mean": "meanp",
-    "sum": "sump",
-    "kmax": "kmaxp",
-}
-"""The function of pipelines for each aggregate that needs no first stage."""
-
-
 @dataclass(frozen=True, repr=False)
 class SegmentReranker(Stage):
     """Score each document by its segments: the ``aggregate`` of what the scorer of ``reranker`` gives them.
@@ -136,27 +126,24 @@ class SegmentReranker(Stage):
             raise TypeError(f"expected a re-ranker, rerank(MODEL), got {self.reranker!r}")
         if self.reranker.k is not None:
             raise ValueError(f"{self.reranker!r} must not be cut: cut the ranking by segments")
-        if self.aggregate.reads is not None:
-            settings = self.settings.model_copy(update={"first": self.aggregate.reads})
-            object.__setattr__(self, "settings", settings)
+        if (first := self.aggregate.reads) is not None:
+            object.__setattr__(self, "settings", self.settings.model_copy(update={"first": first}))
 
     @cached_property
     def scorer(self) -> SegmentScorer:
         return SegmentScorer(self.reranker.scorer, self.settings)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        for ranking, logits in compute_each(stream, self._candidates, self.scorer.stream):
+        def candidates(ranking: Ranking) -> Iterator[Candidate]:
+            return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
+
+        for ranking, logits in compute_each(stream, candidates, self.scorer.stream):
             scores = [self.aggregate(convert(of_document, self.of)) for of_document in logits]
             yield Ranking.ranked(ranking.query, ranking.docnos, scores)
 
-    def _candidates(self, ranking: Ranking) -> Iterator[Candidate]:
-        return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
-
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, the winning segment with what its sentences add, and the scores of the others."""
-        segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
-        scores = convert(logits, self.of)
-        return explain_document(self.reranker, self.aggregate, query.text, segments, scores)
+        return explain_document(self.reranker, self.aggregate, query.text, *self._score(query, docno))
 
     def match(self, query: Query, docno: str) -> list[SegmentMatch]:
         """The segments of a document, the one that counts most first, then by score.
@@ -166,20 +153,26 @@ class SegmentReranker(Stage):
         KeyError
             If there is no such document.
         """
+        return match_segments(self.aggregate, *self._score(query, docno))
+
+    def _score(self, query: Query, docno: str) -> tuple[Segments, Scores]:
         segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
-        return match_segments(self.aggregate, segments, convert(logits, self.of))
+        return segments, convert(logits, self.of)
 
     @property
     def text(self) -> str:
-        name = FUNCTION_NAMES.get(self.aggregate.kind, f"<{self.aggregate.kind}>")
-        values: dict[str, Any] = {"kmax": self.aggregate.k} if self.aggregate.kind == "kmax" else {}
+        kind = self.aggregate.kind
+        values = {"kmax": self.aggregate.k} if kind == "kmax" else {}
+        name = (
+            "<best>" if kind == "best" else f"{kind}p"
+        )  # the function of pipelines; best needs a first stage
         return call_text(name, self.reranker.text, **values, **self.changed)
 
     @property
     def changed(self) -> dict[str, Any]:
         """The settings as arguments of the function of pipelines: a name, or those that differ."""
-        ignored = {"first"} if self.aggregate.reads is not None else set[str]()
-        own = self.settings.model_copy(update=dict.fromkeys(ignored))
+        ignored = {} if self.aggregate.reads is None else {"first": None}
+        own = self.settings.model_copy(update=ignored)
         name = next((name for name, settings in NAMED.items() if settings == own), None)
         of = {} if self.of == "logit" else {"of": self.of}
         if name is not None:
@@ -277,45 +270,79 @@ class SegmentSum(Stage):
         )
 
 
+def _check_uncut(stage: Stage) -> None:
+    if not isinstance(stage, CrossReranker) or stage.k is not None:
+        raise ValueError(f"expected rerank(MODEL), uncut, got {stage!r}")
+
+
+Reranking = Annotated[CrossReranker, Check(_check_uncut)]
+Window = int | str | None
+Cutting = Annotated[Any, FieldsOf(SegmentSettings, ("length",))]
+
+
+def _cut(default: str, window: Window, cutting: Mapping[str, Any]) -> SegmentSettings:
+    """The named settings of ``default``, or those that a text gives."""
+    if window is None and not cutting:
+        return NAMED[default]
+    try:
+        return window_segments("whole" if window is None else window, **cutting)
+    except ModelError as error:
+        raise ExpressionError(str(error)) from error
+
+
+def by_segments(
+    kind: str, reranker: Reranking, window: Window = None, *, of: Unit = "logit", **cutting: Cutting
+) -> SegmentReranker:
+    """Score each document by the first, the best, the mean or the sum of its segments."""
+    return SegmentReranker(reranker, Aggregate(kind), _cut("whole", window, cutting), of)
+
+
+firstp, maxp, meanp, sump = (partial(by_segments, kind) for kind in ("first", "max", "mean", "sum"))
+
+
+def kmaxp(
+    reranker: Reranking, kmax: int, window: Window = None, *, of: Unit = "logit", **cutting: Cutting
+) -> SegmentReranker:
+    """Score each document by the mean of its ``kmax`` best segments."""
+    return SegmentReranker(reranker, Aggregate("kmax", kmax), _cut("whole", window, cutting), of)
+
+
 def passages(
-    first: Stage,
-    reranker: CrossReranker,
+    stage: Stage,
+    reranker: Reranking,
     alpha: float,
     beta: float,
+    window: Window = None,
     *,
-    settings: SegmentSettings = NAMED["piaf"],
     of: Unit = "probability",
+    **cutting: Cutting,
 ) -> SegmentSum:
     """Equation 21 of the Piaf report: alpha * BM25 + beta * the mean over a document's passages.
 
     BM25 is scaled to [0, 1] over the ranking (equation 20), the passages have probabilities (equation 15).
     The report re-ranks the first 10: ``passages(bm25 % 10, rerank(m), alpha=0.5, beta=0.5)``.
     """
-    return SegmentSum(
-        first,
-        SegmentReranker(reranker, Aggregate("mean"), settings, of),
-        alpha,
-        beta,
-        scaled=True,
-        name="passages",
-    )
+    mean = SegmentReranker(reranker, Aggregate("mean"), _cut("piaf", window, cutting), of)
+    return SegmentSum(stage, mean, alpha, beta, scaled=True, name="passages")
 
 
 def birch(
-    first: Stage,
-    reranker: CrossReranker,
+    stage: Stage,
+    reranker: Reranking,
     alpha: float,
     weights: tuple[float, ...] = (1.0,),
+    window: Window = None,
     *,
-    settings: SegmentSettings = NAMED["birch"],
     of: Unit = "probability",
+    **cutting: Cutting,
 ) -> SegmentSum:
     """Birch (equation 10 of the Piaf report): alpha * s_d + (1 - alpha) * sum over i of w_i * s_i.
 
     s_d is the first stage's score as it is, s_i the i-th best sentence's (Yilmaz et al. 2019).
     """
-    by_sentences = SegmentReranker(reranker, Aggregate("best", weights=weights), settings, of)
-    return SegmentSum(first, by_sentences, alpha, 1.0 - alpha, scaled=False, name="birch")
+    best = Aggregate("best", weights=weights)
+    by_sentences = SegmentReranker(reranker, best, _cut("birch", window, cutting), of)
+    return SegmentSum(stage, by_sentences, alpha, 1.0 - alpha, scaled=False, name="birch")
 
 
 def find_segments(stage: Stage) -> SegmentReranker:

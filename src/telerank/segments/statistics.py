@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.derived.positions import check_answer
-from telerank.corpus.lengths import Lengths
+from telerank.corpus.lengths import Lengths, check_answer
 from telerank.segments.split import Segmenter, Segments
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -20,8 +19,8 @@ from telerank.types import Answer, Progress, silent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Median and 90th percentile of the documents' lengths in subwords (Kim et al. 2021, section 4).
 PAPER = {"TREC DL 2019 (BeST)": (797, 3259), "Robust04 (BeST)": (594, 1561)}
-"""Median and 90th percentile of the documents' lengths in subwords (Kim et al. 2021, section 4)."""
 _LEADING = 4  # segments, from which BeST learns
 _PLOTTED = tuple(round(2 ** (power / 2)) for power in range(10, 29))  # 32 to 16,384
 _DOCUMENTS = 256  # that are cut together
@@ -79,10 +78,6 @@ class SegmentStatistics(Report):
         return f"Segments of {self.name}"
 
     def tables(self) -> list[Table]:
-        return [self._lengths_table(), self._beyond_table()]
-
-    def _lengths_table(self) -> Table:
-        own = {"documents": self.documents, "segments": self.segments, "segments of a document": self.counts}
         rows = [
             [
                 what,
@@ -90,7 +85,11 @@ class SegmentStatistics(Report):
                 f"{lengths.mean:,.1f}",
                 *(f"{lengths.quantile(q):,}" for q in (0.5, 0.9, 1.0)),
             ]
-            for what, lengths in own.items()
+            for what, lengths in (
+                ("documents", self.documents),
+                ("segments", self.segments),
+                ("segments of a document", self.counts),
+            )
         ]
         rows += [
             [f"documents of {name}", "–", "–", f"{median:,}", f"{high:,}", "–"]
@@ -102,52 +101,60 @@ class SegmentStatistics(Report):
         if self.cut_titles:
             notes.append(f"{self.cut_titles:,} documents have a title that is longer than half of a segment.")
         columns = ("lengths in tokens", "count", "mean", "median", "90 %", "max")
-        return Table.of(columns, rows, caption=self.name, notes=notes)
+        return [Table.of(columns, rows, caption=self.name, notes=notes), self._beyond_table()]
 
     def _beyond_table(self) -> Table:
-        heads = {
-            "documents": self.documents.total,
-            "relevant documents": self.relevant.total,
-            "known relevant text": len(self.known),
-        }
         rows = [
-            [own.limit, *(_percent(share) for share in (own.documents, own.relevant, own.known))]
-            for own in self.beyond()
+            [row.limit, *(_percent(share) for share in (row.documents, row.relevant, row.known))]
+            for row in self.beyond()
         ]
         notes = ["Not within the first tokens, in percent; relevant documents and text once for each query."]
         if self.known:
-            split = 1 - sum(own.whole for own in self.known) / len(self.known)
+            split = 1 - sum(known.whole for known in self.known) / len(self.known)
             notes.append(f"{100 * split:.1f} % of the known relevant text stands across segments.")
-        columns = ("beyond", *(f"{what} ({count:,})" for what, count in heads.items()))
+        columns = (
+            "beyond",
+            f"documents ({self.documents.total:,})",
+            f"relevant documents ({self.relevant.total:,})",
+            f"known relevant text ({len(self.known):,})",
+        )
         return Table.of(columns, rows, caption="beyond a limit [%]", notes=notes)
 
     def beyond(self) -> list[Beyond]:
         """The shares beyond each limit, the first segment, and the four that BeST learns from."""
-        rows = [self._beyond(f"{limit:,} tokens", limit) for limit in self.limits]
-        for count, name in ((1, "the first segment"), (_LEADING, f"the first {_LEADING} segments")):
-            outside = sum(own.segment >= count for own in self.known)
-            documents, relevant = (_longer(own, count) for own in (self.counts, self.relevant_counts))
-            rows.append(Beyond(name, documents or 0.0, relevant, _share(outside, len(self.known))))
-        return rows
+        return [
+            *(self._beyond(f"{limit:,} tokens", limit) for limit in self.limits),
+            self._beyond("the first segment", 1, of_segments=True),
+            self._beyond(f"the first {_LEADING} segments", _LEADING, of_segments=True),
+        ]
 
-    def _beyond(self, name: str, limit: int) -> Beyond:
-        ends = sorted(own.end for own in self.known)
-        outside = len(ends) - bisect_right(ends, limit)
-        documents, relevant = _longer(self.documents, limit), _longer(self.relevant, limit)
-        return Beyond(name, documents or 0.0, relevant, _share(outside, len(ends)))
+    def _beyond(self, name: str, limit: int, *, of_segments: bool = False) -> Beyond:
+        """The shares beyond so many tokens, or ``of_segments``."""
+        documents, relevant = self.documents, self.relevant
+        if of_segments:
+            documents, relevant = self.counts, self.relevant_counts
+        ends = [known.segment + 1 if of_segments else known.end for known in self.known]
+        outside = sum(end > limit for end in ends) / len(ends) if ends else None
+        return Beyond(name, _longer(documents, limit) or 0.0, _longer(relevant, limit), outside)
 
     def plot(self) -> Figure:
         """The shares beyond each limit, and the share of segments that are longer."""
         from telerank.show.plots import line_plot
 
         shares = [self._beyond("", limit) for limit in _PLOTTED]
-        lines = {"documents": [100 * own.documents for own in shares]}
-        if self.relevant.total:
-            lines["relevant documents"] = [100 * (own.relevant or 0.0) for own in shares]
-        if self.known:
-            lines["known relevant text"] = [100 * (own.known or 0.0) for own in shares]
-        lines["segments"] = [100 * (_longer(self.segments, limit) or 0.0) for limit in _PLOTTED]
-        return line_plot({"beyond the limit [%]": lines}, _PLOTTED, x_label="tokens", logarithmic=True)
+        lines: dict[str, list[float | None]] = {
+            "documents": [row.documents for row in shares],
+            "relevant documents": [row.relevant for row in shares],
+            "known relevant text": [row.known for row in shares],
+            "segments": [_longer(self.segments, limit) or 0.0 for limit in _PLOTTED],
+        }
+        # without anything to count there is no line
+        percent = {
+            name: [100 * (share or 0.0) for share in values]
+            for name, values in lines.items()
+            if None not in values
+        }
+        return line_plot({"beyond the limit [%]": percent}, _PLOTTED, x_label="tokens", logarithmic=True)
 
     def save_plots(self, folder: str | Path, *, format: str = "png") -> list[Path]:  # noqa: A002
         """Save the plot as ``segments.png``, svg or pdf; the files."""
@@ -169,8 +176,8 @@ class SegmentStatistics(Report):
             "segments_of_a_document": self.counts.record(),
             "paper": {name: {"median": low, "90 %": high} for name, (low, high) in PAPER.items()},
             "pairs": {"relevant": self.relevant.total, "known": len(self.known)},
-            "beyond": [asdict(own) for own in self.beyond()],
-            "across_segments": sum(not own.whole for own in self.known),
+            "beyond": [asdict(row) for row in self.beyond()],
+            "across_segments": sum(not known.whole for known in self.known),
             "cut_titles": self.cut_titles,
         }
 
@@ -198,7 +205,9 @@ def describe_segments(
     answers = _answers_by_document(collection, names)
     documents, segments, counts = list[int](), list[int](), list[int]()
     relevant, relevant_counts, known, cut_titles = list[int](), list[int](), list[Known](), 0
-    for done, cut in enumerate(_cut(collection, segmenter), 1):
+    docs = iter(collection.docs())
+    parts = iter(lambda: list(islice(docs, _DOCUMENTS)), [])
+    for done, cut in enumerate(chain.from_iterable(map(segmenter.split, parts)), 1):
         documents.append(len(cut.ids))
         counts.append(len(cut))
         segments += cut.lengths.tolist()
@@ -226,16 +235,6 @@ def describe_segments(
         limits=sorted(limits),
         cut_titles=cut_titles,
     )
-
-
-def _cut(collection: Collection, segmenter: Segmenter) -> Iterator[Segments]:
-    waiting = []
-    for doc in collection.docs():
-        waiting.append(doc)
-        if len(waiting) == _DOCUMENTS:
-            yield from segmenter.split(waiting)
-            waiting = []
-    yield from segmenter.split(waiting)
 
 
 def _count_relevant(collection: Collection, splits: Sequence[str]) -> Counter[str]:
@@ -271,11 +270,8 @@ def _locate(own: Segments, answer: Answer) -> Known:
 
 
 def _longer(lengths: Lengths, limit: int) -> float | None:
-    return _share(sum(count for length, count in lengths.counts.items() if length > limit), lengths.total)
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+    longer = sum(count for length, count in lengths.counts.items() if length > limit)
+    return longer / lengths.total if lengths.total else None
 
 
 def _percent(share: float | None) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,29 +18,21 @@ from telerank.errors import CollectionError, TelerankError
 from telerank.service.errors import as_service_error, error_response
 from telerank.service.gate import RequestGate
 from telerank.service.observe import Readiness, RequestObserver
-from telerank.service.routes import (
-    embed,
-    inventory,
-    judgments,
-    page,
-    reference,
-    rerank,
-    search,
-)
+from telerank.service.routes import clients, inventory, judgments, page, search
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import IndexWatch, Served
+from telerank.service.state import Served, watch_indexes
 
 _log = logging.getLogger(__name__)
 ROUTERS = (  # in the order in which the API's page shows them
     search.router,
     inventory.documents_router,
-    rerank.router,
-    embed.router,
+    clients.rerank_router,
+    clients.embed_router,
     inventory.models_router,
     judgments.router,
     inventory.operations_router,
     page.router,
-    reference.router,
+    page.reference_router,
     judgments.page_router,
 )
 
@@ -109,19 +100,10 @@ def _add_error_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     served: Served = app.state.served
-
-    async def open_and_watch() -> None:
-        try:
-            await served.prepare(served.open)
-        finally:
-            served.is_settled.set()
-        app.state.when_ready()
-        await IndexWatch(served).run()
-
-    keeping = asyncio.create_task(open_and_watch())
-    keeping.add_done_callback(partial(_fail, app))
+    opening = asyncio.create_task(served.prepare(served.open))
+    keeping = asyncio.create_task(_keep(app, opening))
     if served.readiness is not None and served.readiness.is_complete:
-        await served.is_settled.wait()
+        await asyncio.wait([opening])
     try:
         yield
     finally:
@@ -131,16 +113,18 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         served.close()
 
 
-def _fail(app: FastAPI, keeping: asyncio.Task[None]) -> None:
-    """End a service that could not open what it serves; one that was open continues with what it has."""
-    error = None if keeping.cancelled() else keeping.exception()
-    if error is None:
-        return
-    traceback = None if isinstance(error, TelerankError | OSError) else error
+async def _keep(app: FastAPI, opening: asyncio.Task[None]) -> None:
+    """Keep what is served up to date; end a service that could not open it."""
     served: Served = app.state.served
-    if served.is_open:
-        _log.error("changes of indexes are no longer taken up: %s", error, exc_info=traceback)
-        return
-    _log.error("cannot serve: %s", error, exc_info=traceback)
-    served.doing, app.state.failure = "failed; the log says why", error
-    app.state.give_up()
+    try:
+        await opening
+        app.state.when_ready()
+        await watch_indexes(served)
+    except Exception as error:  # noqa: BLE001 — whatever it is, the log says it
+        traceback = None if isinstance(error, TelerankError | OSError) else error
+        if served.current is not None:  # it continues with what it has
+            _log.error("changes of indexes are no longer taken up: %s", error, exc_info=traceback)
+            return
+        _log.error("cannot serve: %s", error, exc_info=traceback)
+        served.doing, app.state.failure = "failed; the log says why", error
+        app.state.give_up()

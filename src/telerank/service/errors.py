@@ -145,27 +145,20 @@ def as_service_error(error: Exception) -> ServiceError:
     if isinstance(error, ExpressionError):
         return Unprocessable(str(error))
     if isinstance(error, RequestValidationError):
-        return _describe_invalid(error.errors()[0])
+        first = error.errors()[0]  # what is wrong with the first value
+        where = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
+        line = f"{shorten(where)[1:-1]}: {str(first['msg']).removeprefix('Value error, ')}"
+        unread = f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}"
+        return BadRequest(unread) if first["type"] == "json_invalid" else Unprocessable(line)
     if isinstance(error, HTTPException):
-        of_status = ServiceError(str(error.detail))
-        of_status.status = error.status_code
-        of_status.error_type = _TYPES.get(
-            error.status_code, "validation" if error.status_code < 500 else "internal"
-        )
+        of_status, status = ServiceError(str(error.detail)), error.status_code
+        of_status.status = status
+        of_status.error_type = _TYPES.get(status, "validation" if status < 500 else "internal")
         return of_status
     if isinstance(error, TelerankError):
         _log.error("%s: %s", type(error).__name__, error)
         return BackendFault("an index or a model failed; the log of the service says why")
     return ServiceError("internal error; the log of the service says more")
-
-
-def _describe_invalid(first: Mapping[str, Any]) -> ServiceError:
-    """What is wrong with the first value, in a line: 400 if the JSON cannot be read, else 422."""
-    if first["type"] == "json_invalid":
-        return BadRequest(f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
-    where = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
-    message = str(first["msg"]).removeprefix("Value error, ")
-    return Unprocessable(f"{shorten(where)[1:-1]}: {message}")
 
 
 _EXAMPLES = {
@@ -204,11 +197,12 @@ def describe_errors(statuses: Iterable[int], path: str = "") -> dict[int | str, 
     described: dict[int | str, dict[str, Any]] = {}
     for status in statuses:
         description, error = _EXAMPLES[status]
-        content = {"application/json": {"example": error_body(str(error), error.error_type, path)}}
-        described[status] = {"description": description, "content": content}
+        example = {"example": error_body(str(error), error.error_type, path)}
+        described[status] = {"description": description, "content": {"application/json": example}}
     return described
 
 
-_OF_ALL = _EXAMPLES.keys() - {403, 507}  # those are of judgments
-# the errors of every route, and as the routes of OpenAI's API have them
-ERRORS, OPENAI_ERRORS = (describe_errors(sorted(_OF_ALL), path) for path in ("", "/v1/embeddings"))
+# the errors of every route, and as the routes of OpenAI's API have them; 403 and 507 are of judgments
+ERRORS, OPENAI_ERRORS = (
+    describe_errors(sorted(_EXAMPLES.keys() - {403, 507}), path) for path in ("", "/v1/embeddings")
+)

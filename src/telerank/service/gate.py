@@ -13,11 +13,12 @@ import json
 import re
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -73,8 +74,7 @@ def check_key(headers: Headers, digests: Sequence[bytes]) -> None:
         elif name in (b"authorization", b"x-api-key"):
             keys.append(value.strip())
     hashes = [sha256(key).digest() for key in keys]
-    known = sum(hmac.compare_digest(digest, given) for given in hashes for digest in digests)
-    if digests and not known:
+    if digests and not sum(hmac.compare_digest(digest, given) for given in hashes for digest in digests):
         raise Unauthorized("unknown API key" if keys else "no API key: send Authorization: Bearer KEY")
 
 
@@ -164,43 +164,32 @@ class RequestGate:
                 return
             check_host(scope["headers"], self._hosts)
             check_key(scope["headers"], self._digests)
-            self._check_announced(headers, has_body=has_body)
-            with self._counted(scope):
+            if has_body:
+                check_announced(headers, self.limits)
+            address = (scope.get("client") or ("",))[0]
+            self._check_open(address)
+            self._open[address] += 1
+            try:
                 await self._read(receive, body)
                 if not body.has_left:
                     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
                     check_body(body.content, kind, self.limits)
                     await run_while_connected(self.app, scope, bytes(body.content), receive, send)
+            finally:
+                self._open -= Counter((address,))  # none is left of an address without requests
         except ServiceError as error:
             unread = _DISCARDED * self.limits.body_bytes if has_body and not body.is_complete else 0
             await refuse(error, scope, receive, send, unread=unread)
         finally:
             self._buffered -= len(body.content)
 
-    def _check_announced(self, headers: dict[bytes, bytes], *, has_body: bool) -> None:
-        """Raise the error of a body that its headers condemn."""
-        encoding = headers.get(b"content-encoding", b"identity").decode("latin1")
-        if encoding.lower() != "identity" and has_body:
-            raise Unsupported(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
-            raise TooLarge(f"the body has more than {self.limits.body_bytes:,} bytes")
-
-    @contextmanager
-    def _counted(self, scope: Scope) -> Iterator[None]:
-        """Count an open request; raises Overloaded if there are too many, or too many of its address."""
-        address, limits = (scope.get("client") or ("",))[0], self.limits
-        if self._open.total() >= limits.connections:
-            raise Overloaded(f"{limits.connections:,} requests are open: try again")
-        if address not in self._proxies and self._open[address] >= limits.connections_per_address:
-            raise Overloaded(f"{limits.connections_per_address:,} requests of {address} are open: try again")
-        self._open[address] += 1
-        try:
-            yield
-        finally:
-            self._open[address] -= 1
-            if not self._open[address]:
-                del self._open[address]
+    def _check_open(self, address: str) -> None:
+        """Raise Overloaded if too many requests are open, or too many of an address."""
+        most, most_of_address = self.limits.connections, self.limits.connections_per_address
+        if self._open.total() >= most:
+            raise Overloaded(f"{most:,} requests are open: try again")
+        if address not in self._proxies and self._open[address] >= most_of_address:
+            raise Overloaded(f"{most_of_address:,} requests of {address} are open: try again")
 
     async def _read(self, receive: Receive, body: IncomingBody) -> None:
         most, seconds = self.limits.body_bytes, self.limits.body_seconds
@@ -211,9 +200,8 @@ class RequestGate:
                     if message["type"] == "http.disconnect":
                         body.has_left = True
                         return
-                    chunk = message.get("body", b"")
-                    body.content += chunk
-                    self._buffered += len(chunk)
+                    body.content += message.get("body", b"")
+                    self._buffered += len(message.get("body", b""))
                     body.is_complete = not message.get("more_body", False)
                     if len(body.content) > most:
                         raise TooLarge(f"the body has more than {most:,} bytes")
@@ -247,9 +235,26 @@ def check_target(scope: Scope, limits: Limits) -> None:
         raise BadRequest("path or query string: not UTF-8") from error
     if _CONTROL.search(decoded):
         raise BadRequest("path: it has a control character")
-    size = sum(len(name) + len(value) for name, value in headers)
-    if len(headers) > limits.headers or size > limits.header_bytes:
+    if len(headers) > limits.headers or sum(map(len, chain(*headers))) > limits.header_bytes:
         raise TooLarge(f"at most {limits.headers} headers of {limits.header_bytes:,} bytes in all")
+
+
+def check_announced(headers: Mapping[bytes, bytes], limits: Limits) -> None:
+    """Check what the headers say of a body.
+
+    Raises
+    ------
+    Unsupported
+        If it is compressed.
+    TooLarge
+        If it is too long.
+    """
+    encoding = headers.get(b"content-encoding", b"identity").decode("latin1")
+    if encoding.lower() != "identity":
+        raise Unsupported(f"Content-Encoding: a body is read uncompressed, got {shorten(encoding)}")
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length[:20]) > limits.body_bytes:
+        raise TooLarge(f"the body has more than {limits.body_bytes:,} bytes")
 
 
 def check_body(content: bytearray, kind: bytes, limits: Limits) -> None:
@@ -277,10 +282,9 @@ def check_body(content: bytearray, kind: bytes, limits: Limits) -> None:
         raise BadRequest(f"the body has more than {limits.json_depth} levels of brackets")
 
     def check_keys(pairs: list[tuple[str, Any]]) -> None:
-        names = Counter(name for name, _ in pairs)
-        if len(names) < len(pairs):
-            name = names.most_common(1)[0][0]
-            raise Unprocessable(f"{shorten(name)[1:-1]}: an object has this key twice")
+        for name, count in Counter(name for name, _ in pairs).most_common(1):
+            if count > 1:
+                raise Unprocessable(f"{shorten(name)[1:-1]}: an object has this key twice")
 
     with suppress(ValueError, RecursionError):  # the route says what is no JSON
         json.loads(content, object_pairs_hook=check_keys)
@@ -288,42 +292,32 @@ def check_body(content: bytearray, kind: bytes, limits: Limits) -> None:
 
 def measure_depth(text: bytes | bytearray) -> int:
     """The most brackets within each other in a JSON text; those in strings do not count."""
-    characters = np.frombuffer(_STRINGS.sub(b"", text), np.uint8)
-    return int(_STEPS[characters].cumsum(dtype=np.int64).max(initial=0))
+    steps = _STEPS[np.frombuffer(_STRINGS.sub(b"", text), np.uint8)]
+    return int(steps.cumsum(dtype=np.int64).max(initial=0))
 
 
 async def run_while_connected(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
     """Run ``app`` on a request whose body was read; cancel it if the client leaves before the reply."""
-    left, has_replied = asyncio.Event(), False
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_read() -> Message:
-        """The body once, then whether the client has left."""
-        if messages:
-            return messages.pop()
-        await left.wait()
-        return {"type": "http.disconnect"}
-
-    async def observe(message: Message) -> None:
-        nonlocal has_replied
-        has_replied |= message["type"] == "http.response.body" and not message.get("more_body", False)
-        await send(message)
 
     async def wait_until_left() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        left.set()
 
-    running: Any = app(scope, receive_read, observe)
-    handling: asyncio.Task[None] = asyncio.create_task(running)
-    watching = asyncio.create_task(wait_until_left())
+    async def receive_read() -> Message:
+        """The body once, then whether the client has left."""
+        if not messages:
+            await asyncio.shield(watching)
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    running: Any = app(scope, receive_read, send)
+    watching, handling = asyncio.create_task(wait_until_left()), asyncio.create_task(running)
     try:
+        # once all of a reply is sent, there is nothing left in which the application could be cancelled
         await asyncio.wait((handling, watching), return_when=asyncio.FIRST_COMPLETED)
-        if not handling.done() and not has_replied:
+        if not handling.done():
             handling.cancel()
-            with suppress(asyncio.CancelledError):
-                await handling
-        else:
+        with suppress(asyncio.CancelledError):
             await handling
     finally:
         handling.cancel()

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
-from telerank.pipelines.answers import ends_in_read, read_answers
-from telerank.pipelines.functions import FUNCTIONS, read_pipeline
-from telerank.pipelines.models import Models
-from telerank.pipelines.reader import Names
+from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
+from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.index import Index, locate_model
-from telerank.service.errors import NotServed, Unprocessable, Unready
+from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import check_cost, check_read
 from telerank.service.settings import ServiceSettings
-from telerank.sparse.manifest import PIPELINES, VECTORS
+from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
 from telerank.types import Query
@@ -57,7 +53,6 @@ class WatchedDocs:
         return docno in self.docs
 
 
-Result = TypeVar("Result")
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
@@ -106,7 +101,7 @@ class ServedIndex:
         self.answering: dict[str, str] = {}
         self.unavailable: dict[str, str] = {}
         self._stages: dict[str, Any] = {}
-        self._recent: OrderedDict[tuple[str, bool], Any] = OrderedDict()
+        self._recent: dict[tuple[str, bool], Any] = {}
         self._retrievers: dict[str, DenseRetriever] = {}
         self._is_open = False
         self._read_pipelines()
@@ -144,14 +139,8 @@ class ServedIndex:
         chosen = text or self.default
         if chosen in self.answering:
             raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
-
-        def read() -> Stage:
-            stage = read_pipeline(chosen, self._make_names())
-            # what is cut by the length of the page need not be cut by the text
-            check_cost(stage % self.settings.limits.documents, self.settings.limits)
-            return stage
-
-        return self._cached(chosen, read)
+        stage: Stage = self._read(chosen, answering=False)
+        return stage
 
     def answers(self, text: str | None = None) -> ReadAnswers:
         """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
@@ -168,20 +157,8 @@ class ServedIndex:
             raise NotServed("no reader is served: start the service with --reader or --answer")
         if chosen in self.pipelines:
             raise Unprocessable(f"the pipeline {chosen} ranks: expected one that ends in read(READER)")
-
-        def read() -> ReadAnswers:
-            if not ends_in_read(chosen):
-                raise ExpressionError(f"{chosen}: expected a pipeline that ends in read(READER)")
-            stage = read_answers(chosen, self._make_names())
-            if stage.first is None:
-                raise ExpressionError(
-                    f"{chosen}: expected a first stage, such as bm25 % {READ_DEPTH} >> {chosen}"
-                )
-            if chosen != self.default_answer:
-                check_read(stage.first, self.settings.limits)
-            return stage
-
-        return self._cached(chosen, read, answering=True)
+        stage: ReadAnswers = self._read(chosen, answering=True)
+        return stage
 
     def warm(self) -> None:
         """Run every named pipeline once, with words of the first document: loads what they need."""
@@ -202,27 +179,26 @@ class ServedIndex:
 
     def _read_pipelines(self) -> None:
         """Read every pipeline of the settings and of the index, so that their models and vectors are open."""
-        pipelines = {**self.index.pipelines, **self.settings.pipelines}
-        texts = self._texts = {name: self._name_folders(text) for name, text in pipelines.items()}
         from telerank.dense.manifest import folder_name
 
-        for name in self.settings.encoders if not self.index.has_texts or self.index.vectors else ():
+        for name in self.settings.encoders:
             if folder_name(name) in self.index.vectors:
                 try:
                     self.retriever(name)
                 except TelerankError as error:
                     self.unavailable[f"dense({name})"] = self.scrub(str(error))
+        pipelines = {**self.index.pipelines, **self.settings.pipelines}
+        self._texts = {name: self._name_folders(text) for name, text in pipelines.items()}
         chosen = (self.model or self.index.default_pipeline, self.answer)
-        extra = [text for text in chosen if text is not None]
-        for name, text in {**texts, **{text: text for text in extra if text not in texts}}.items():
+        others = {text: text for text in chosen if text and text not in self._texts}
+        for name, text in {**self._texts, **others}.items():
             try:
                 answering = ends_in_read(text)
                 read = read_answers if answering else read_pipeline
                 self._stages[name] = read(text, self._make_names())
+                (self.answering if answering else self.pipelines)[name] = text
             except (TelerankError, ValueError) as error:
                 self.unavailable[name] = self.scrub(str(error))
-                continue
-            (self.answering if answering else self.pipelines)[name] = text
         self._is_open = True
 
     def _name_folders(self, text: str) -> str:
@@ -240,25 +216,34 @@ class ServedIndex:
                 text = text[:start] + name + text[start + len(word.text) :]
         return text
 
-    def _cached(self, text: str, read: Callable[[], Result], *, answering: bool = False) -> Result:
-        most, key = self.settings.limits.pipeline_characters, (text, answering)
-        result = self._stages.get(text) or self._recent.get(key)
+    def _read(self, text: str, *, answering: bool) -> Any:
+        """The pipeline of a name or a text; a text is read and checked, unless it was just asked for."""
+        limits, key = self.settings.limits, (text, answering)
         if text in self.unavailable:
             raise Unprocessable(f"the pipeline {text} cannot be run here: {self.unavailable[text]}")
-        if result is not None:
-            return cast("Result", result)
-        if len(text) > most:
-            raise Unprocessable(f"a pipeline of a request has at most {most:,} characters, got {len(text):,}")
+        stage: Any = self._stages.get(text) or self._recent.get(key)
+        if stage is not None:
+            return stage
+        if len(text) > limits.pipeline_characters:
+            most = f"at most {limits.pipeline_characters:,} characters"
+            raise Unprocessable(f"a pipeline of a request has {most}, got {len(text):,}")
         try:
-            result = read()
-        except (NotServed, Unprocessable):
+            if answering and not ends_in_read(text):
+                raise ExpressionError(f"{text}: expected a pipeline that ends in read(READER)")
+            stage = (read_answers if answering else read_pipeline)(text, self._make_names())
+            if not answering:  # what is cut by the length of the page need not be cut by the text
+                check_cost(stage % limits.documents, limits)
+            elif stage.first is None:
+                first = f"bm25 % {READ_DEPTH} >> {text}"
+                raise ExpressionError(f"{text}: expected a first stage, such as {first}")
+            elif text != self.default_answer:
+                check_read(stage.first, limits)
+        except ServiceError:
             raise
         except (TelerankError, ValueError) as error:
             raise Unprocessable(self.scrub(str(error))) from error
-        self._recent[key] = result
-        while len(self._recent) > _KEPT:
-            self._recent.popitem(last=False)
-        return result
+        self._recent = dict([*self._recent.items(), (key, stage)][-_KEPT:])
+        return stage
 
     def _make_names(self) -> Names:
         """What a text may name; it refers to this object, and so is made anew each time: no cycle."""
@@ -266,11 +251,12 @@ class ServedIndex:
         return Names(_OpenModels(self.index, served=self), functions=functions, texts=self._texts)
 
     def retriever(self, model: str | None) -> DenseRetriever:
+        """The retriever over the vectors of a model; None: the only ones that there are."""
         known = {retriever.name: retriever for retriever in self._retrievers.values()} | self._retrievers
+        if model in known:
+            return known[model]
         if model is None and len(set(map(id, known.values()))) == 1:
             return next(iter(known.values()))
-        if model is not None and model in known:
-            return known[model]
         if self._is_open:
             raise NotServed.named("vectors", model or "", known)
         name = model or next(iter(self.index.vectors), "")
@@ -285,16 +271,14 @@ class ServedIndex:
         """A re-ranker or a reader of a pipeline, by its name."""
         if self._is_open:
             return family.find(model, self.name, **settings)
-        source = locate_model(
-            model, models={**family.sources, **self.models.folders}, index=self.index.folder
-        )
+        sources = {**family.sources, **self.models.folders}
+        source = locate_model(model, models=sources, index=self.index.folder)
         return family.open(model, source, self._scope(source), **settings)
 
     def _scope(self, source: str) -> str:
         """The name of the index if it keeps the model, else empty."""
-        return (
-            self.name if Path(source).is_absolute() and Path(source).is_relative_to(self.index.folder) else ""
-        )
+        is_kept = Path(source).is_absolute() and Path(source).is_relative_to(self.index.folder)
+        return self.name if is_kept else ""
 
 
 @dataclass(frozen=True)
@@ -304,20 +288,14 @@ class _OpenModels(Models):
     served: ServedIndex = field(kw_only=True)
 
     def open_docs(self, function: str) -> Docs:
-        served = self.served
-        if not served.index.has_texts:
-            raise Unprocessable(
-                f"the index {served.name} holds vectors alone: {function} has no texts to read"
-            )
+        if not self.served.index.has_texts:
+            name = self.served.name
+            raise Unprocessable(f"the index {name} holds vectors alone: {function} has no texts to read")
         return WatchedDocs(self.served.index.docs)
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
         exact = self.served.retriever(model)
-        if approximate is None:
-            return exact
-        from telerank.dense.retriever import ApproximateRetriever
-
-        return ApproximateRetriever(exact.vectors, exact.encoder, approximate, candidates, name=exact.name)
+        return exact if approximate is None else exact.approximately(approximate, candidates)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)

@@ -8,19 +8,16 @@ import os
 import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from filelock import BaseFileLock, FileLock
 
 from telerank.corpus.answers import Judgment, parse_judgment, read_judgments
 from telerank.corpus.reading import PACKED
 from telerank.errors import CollectionError, FormatError
 from telerank.service.errors import Unready, Unsaved
 from telerank.trec.files import parse_object
-
-if TYPE_CHECKING:
-    from io import FileIO
-
-    from filelock import BaseFileLock
 
 _log = logging.getLogger(__name__)
 _WAIT = 5.0  # seconds for other writers
@@ -62,8 +59,10 @@ class JudgmentFile:
                     with self.path.open("r+b"):
                         next(read_judgments(self.path), None)
         except OSError as error:
-            reason = error.strerror or "other processes write for too long"
-            raise CollectionError(f"judgments: {self.path}: cannot be written: {reason}") from error
+            raise CollectionError(
+                f"judgments: {self.path}: cannot be written: "
+                f"{error.strerror or 'other processes write for too long'}"
+            ) from error
 
     def add(self, query: str, docno: str, grade: int, index: str) -> Judgment:
         """Add a judgment of now; it is on the disk when this returns.
@@ -90,14 +89,12 @@ class JudgmentFile:
         return judgment
 
     def _lock(self) -> BaseFileLock:
-        from filelock import FileLock
-
         return FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT)
 
     def _append(self, line: bytes) -> None:
         with self._lock(), self.path.open("a+b", buffering=0) as file:
             end, last = self._mend(file)
-            left = b"\n" + line if last else line
+            left = b"\n" + line if last else line  # what is left to be written
             try:
                 while left:  # written whole at once, unless the disk is full
                     left = left[file.write(left) :]
@@ -111,11 +108,9 @@ class JudgmentFile:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _LONGEST))
         last = file.read().rpartition(b"\n")[2]
-        if not last:
-            return size, last
         try:
-            text = last.decode()
-            parse_judgment(parse_object(self.path, 1, text), self.path, None, text)
+            if last:
+                parse_judgment(parse_object(self.path, 1, last.decode()), self.path, None, last.decode())
         except (FormatError, UnicodeDecodeError):
             _log.warning("%s: removed a line that a writer did not complete: %r", self.path, last)
             return file.truncate(size - len(last)), b""

@@ -87,7 +87,7 @@ class ModelFamily(Generic[Model]):
         for key in known:
             if not settings or key.settings == chosen.settings:
                 return self._models[key]
-        served = "; ".join(sorted({str(key) for key in known}))
+        served = "; ".join(sorted(set(map(str, known))))
         raise Unprocessable(f"the {self.kind} {name} is served with {served}, not {chosen}")
 
     @property
@@ -107,12 +107,15 @@ class ServedModels:
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        given = {
-            "backend": settings.backend,
-            "precision": settings.precision,
-            "tokens": settings.batch_tokens,
+        computing = {
+            name: value
+            for name, value in (
+                ("backend", settings.backend),
+                ("precision", settings.precision),
+                ("tokens", settings.batch_tokens),
+            )
+            if value is not None
         }
-        computing = {name: value for name, value in given.items() if value is not None}
         self.rerankers: ModelFamily[Scorer] = ModelFamily(
             "re-ranker", "telerank.reranking.scorer:Scorer", settings.rerankers, computing
         )
@@ -131,8 +134,7 @@ class ServedModels:
 
     def name_folder(self, folder: str) -> str:
         """The name that stands for a folder: its last part, with a number if another model has that name."""
-        known = {name: source for family in self.families for name, source in family.sources.items()}
-        known |= self.folders
+        known = {**self.rerankers.sources, **self.encoders.sources, **self.readers.sources, **self.folders}
         last = Path(folder).resolve().name
         names = (f"{last}-{number}" if number > 1 else last for number in count(1))
         name = next(name for name in names if known.get(name, folder) == folder)

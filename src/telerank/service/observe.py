@@ -113,10 +113,10 @@ class Metrics:
 
     def render(self) -> bytes:
         """All numbers as text; those of all processes if there are several."""
-        if FOLDER_VARIABLE not in os.environ:
-            return generate_latest(self.registry)
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        registry = self.registry
+        if FOLDER_VARIABLE in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
 
@@ -181,8 +181,14 @@ class RequestObserver:
             known = method if method in ("GET", "POST", "HEAD", "OPTIONS") else "other"
             self.metrics.requests.labels(route, known, str(status)).inc()
             self.metrics.request_seconds.labels(route).observe(seconds)
-            fields = {"method": method, "path": scope["path"], "id": request_id, "status": status}
-            fields |= {"milliseconds": round(1000 * seconds, 2), "bytes": length}
-            fields |= {name: value for name, value in notes.items() if self.log_queries or name != "query"}
+            fields = {
+                "method": method,
+                "path": scope["path"],
+                "id": request_id,
+                "status": status,
+                "milliseconds": round(1000 * seconds, 2),
+                "bytes": length,
+                **{name: value for name, value in notes.items() if self.log_queries or name != "query"},
+            }
             level = logging.ERROR if status == 500 else logging.DEBUG if route in _QUIET else logging.INFO
             _log.log(level, "request", extra={"fields": fields})

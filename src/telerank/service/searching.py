@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -69,20 +70,21 @@ class _Cost:
             return given
         if isinstance(stage, Cut):
             return min(stage.k, self.documents(stage.stage, given))
-        if stage.role in _LIGHT:
-            return sum(self.documents(part, given) for part in _inner(stage)) or given
-        return self._scored(stage, given)
+        if stage.role not in _LIGHT:
+            return self._scored(stage, given)
+        inner = [value if isinstance(value, tuple) else (value,) for value in inner_stages(stage).values()]
+        return sum(self.documents(part, given) for parts in inner for part in parts) or given
 
     def _scored(self, stage: Stage, given: float) -> float:
         """The same of a stage that scores the texts of its documents with a model."""
         from telerank.reranking.stage import CrossReranker
         from telerank.segments.stage import SegmentReranker, SegmentSum
 
+        if isinstance(stage, SegmentSum):
+            return self._scored(stage.segments, self.documents(stage.first, given))
         if isinstance(stage, CrossReranker):
             self.score("rerank", given)
             return min(given, stage.k or given)
-        if isinstance(stage, SegmentSum):
-            return self._scored(stage.segments, self.documents(stage.first, given))
         if not isinstance(stage, SegmentReranker):
             raise Unprocessable(f"{stage.text} has no bound that a request must have")
         self.score(stage.text.partition("(")[0], given * (stage.settings.first or math.inf))
@@ -95,21 +97,15 @@ class _Cost:
         if self.scored > most:
             count = "all" if math.isinf(texts) else f"{texts:,.0f}"
             cut = f"cut the stage before it, such as bm25 % {min(most, 100)}"
-            more = (
-                ", and name the most segments of a document (first=…)"
-                if name not in ("rerank", "read")
-                else ""
-            )
-            raise Unprocessable(
-                f"{name} would score {count} texts; a request has at most {most:,}: {cut}{more}"
-            )
+            if name not in ("rerank", "read"):
+                cut += ", and name the most segments of a document (first=…)"
+            raise Unprocessable(f"{name} would score {count} texts; a request has at most {most:,}: {cut}")
 
     def _retrieved(self, stage: Retriever) -> float:
         self.retrievers += 1
         if self.retrievers > _RETRIEVERS:
             raise Unprocessable(f"a pipeline of a request has at most {_RETRIEVERS} first stages")
-        depth = stage.depth or math.inf
-        depth = getattr(stage, "candidates", depth)  # of an approximate search
+        depth: float = getattr(stage, "candidates", stage.depth or math.inf)  # of an approximate search
         if depth > self.limits.depth:
             count = "all documents" if math.isinf(depth) else f"{depth:,} documents"
             raise Unprocessable(
@@ -117,14 +113,6 @@ class _Cost:
                 f"cut it, such as {stage.text.partition(' %')[0]} % 100"
             )
         return depth
-
-
-def _inner(stage: Stage) -> list[Stage]:
-    return [
-        part
-        for value in inner_stages(stage).values()
-        for part in ((value,) if isinstance(value, Stage) else value)
-    ]
 
 
 @dataclass(frozen=True)
@@ -250,12 +238,9 @@ def explain_stages(stage: Stage, query: Query, docno: str, most: int) -> list[St
     """What each stage of a pipeline made of a document, in their order, in rankings of ``most`` documents."""
     ranked, parts, shares = run_stages(stage, query, most), split_stages(stage), []
     for number, (run, ranking) in enumerate(zip(ranked.stages, ranked.rankings, strict=True), 1):
-        rank = ranking.docnos.index(docno) + 1 if docno in ranking.docnos else None
-        whole = parts[0] if number == 1 else Chain(parts[:number])
-        try:
-            explanation = whole.explain(query, docno)
-        except KeyError:
-            explanation = None
+        rank, explanation = ranking.docnos.index(docno) + 1 if docno in ranking.docnos else None, None
+        with suppress(KeyError):
+            explanation = (Chain(parts[:number]) if number > 1 else parts[0]).explain(query, docno)
         shares.append(StageShare(run, rank, explanation))
     return shares
 

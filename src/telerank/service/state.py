@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
-from typing import Annotated, ParamSpec, TypeVar, cast
+from typing import Annotated, TypeVar, TypeVarTuple, cast
 
 from fastapi import Depends, Request
 
@@ -26,7 +26,7 @@ from telerank.service.searching import uses_models
 from telerank.service.settings import ServiceSettings
 from telerank.stage import Stage
 
-Arguments = ParamSpec("Arguments")
+Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 
@@ -50,31 +50,25 @@ class Snapshot:
 class Served:
     """What this process serves, behind one object: requests take a :meth:`snapshot` of it.
 
-    :meth:`open` opens and warms everything; until then there is no snapshot. ``readiness`` counts the
+    :meth:`open` opens and warms everything; until then ``current`` is None. ``readiness`` counts the
     processes that are ready, if there are several. ``doing`` is what the process does before it is ready, or
-    why it is not; ``is_settled`` is set when everything is open, or cannot be opened. ``waiting`` counts
-    requests whose work waits for a thread or runs in one, ``batchers`` score and encode across requests.
+    why it is not. ``waiting`` counts requests whose work waits for a thread or runs in one; ``batchers``
+    score and encode across requests.
     """
 
     def __init__(self, settings: ServiceSettings, readiness: Readiness | None = None) -> None:
         self.settings, self.readiness, self.metrics = settings, readiness, Metrics()
         self.doing, self.waiting = "starting", 0
-        self.is_settled = asyncio.Event()
-        self._snapshot: Snapshot | None = None
+        self.current: Snapshot | None = None
         self._models = ThreadPoolExecutor(1, thread_name_prefix="models")
         self._searches = ThreadPoolExecutor(settings.threads, thread_name_prefix="searches")
         self.batchers = Batchers(self._models, settings.limits, BatchMetrics(self.metrics.registry))
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a snapshot."""
-        return self._snapshot is not None
-
     def snapshot(self) -> Snapshot:
         """The present snapshot. Raises Unready if there is none."""
-        if self._snapshot is None:
+        if self.current is None:
             raise Unready(f"not ready: {self.doing}")
-        return self._snapshot
+        return self.current
 
     def open(self) -> None:
         """Open and warm everything, in the thread of the models.
@@ -96,7 +90,7 @@ class Served:
         models.close()
         for first in list(indexes.values())[:1]:
             for text in (first.model, first.answer):
-                if text is not None and text in first.unavailable:
+                if text in first.unavailable:
                     raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")
         self.doing = "warming"
         for index in indexes.values():
@@ -109,26 +103,20 @@ class Served:
 
     def show(self, snapshot: Snapshot) -> None:
         """Let requests from now on have these indexes, opened and warmed."""
-        self._snapshot = snapshot
+        self.current = snapshot
         for index in snapshot.indexes.values():
             self.metrics.generation.labels(index.name).set(index.generation)
 
     def close(self) -> None:
         """End the threads; what waits is dropped."""
-        self._models.shutdown(wait=False, cancel_futures=True)
-        self._searches.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._models, self._searches):
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    async def prepare(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
+    async def prepare(self, function: Callable[[*Arguments], Result], *args: *Arguments) -> Result:
         """Run a function in the thread of the models, for as long as it takes: nobody waits for it."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._models, partial(function, *args, **kwargs)
-        )
+        return await asyncio.get_running_loop().run_in_executor(self._models, function, *args)
 
-    async def compute(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
+    async def compute(self, function: Callable[[*Arguments], Result], *args: *Arguments) -> Result:
         """Run a function that computes with models, in their thread; raises as it does.
 
         Raises
@@ -138,24 +126,19 @@ class Served:
         Unready
             If it was not done in time.
         """
-        return await self._run(self._models, partial(function, *args, **kwargs))
+        return await self._run(self._models, partial(function, *args))
 
-    async def search(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
+    async def search(self, function: Callable[[*Arguments], Result], *args: *Arguments) -> Result:
         """Run a function that uses no model, beside others; raises as :meth:`compute`."""
-        return await self._run(self._searches, partial(function, *args, **kwargs))
+        return await self._run(self._searches, partial(function, *args))
 
     async def run_stage(
-        self,
-        stage: Stage,
-        function: Callable[Arguments, Result],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
+        self, stage: Stage, function: Callable[[*Arguments], Result], *args: *Arguments
     ) -> Result:
         """Run a function that runs this stage, in the thread of the models if it has any."""
-        run = self.compute if uses_models(stage) else self.search
-        return await run(function, *args, **kwargs)
+        return await self._run(
+            self._models if uses_models(stage) else self._searches, partial(function, *args)
+        )
 
     async def _run(self, pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Result:
         limits = self.settings.limits
@@ -164,76 +147,62 @@ class Served:
         is_over, context = Event(), copy_context()
         context.run(given_up.set, is_over)
         self.waiting += 1
-        self.metrics.waiting.inc()
         try:
-            running = asyncio.get_running_loop().run_in_executor(pool, context.run, function)
-            return await asyncio.wait_for(running, limits.seconds)
+            with self.metrics.waiting.track_inprogress():
+                running = asyncio.get_running_loop().run_in_executor(pool, context.run, function)
+                return await asyncio.wait_for(running, limits.seconds)
         except TimeoutError as error:
             raise Unready(f"not done within {limits.seconds:g} seconds") from error
         finally:
             is_over.set()
             self.waiting -= 1
-            self.metrics.waiting.dec()
 
 
 _log = logging.getLogger(__name__)
 _AGAIN = 30.0  # seconds after which a change that was refused is looked at again
 
 
-class IndexWatch:
-    """Looks at the folders of the indexes, and takes up what has changed there."""
+async def watch_indexes(served: Served) -> None:
+    """Look at the folders of the indexes again and again, and take up what has changed there."""
+    refused: dict[str, tuple[Signature | None, float]] = {}
+    while True:
+        await asyncio.sleep(served.settings.watch)
+        for index in served.snapshot().indexes.values():
+            await _look(served, index, refused)
 
-    def __init__(self, served: Served) -> None:
-        self.served = served
-        self._refused: dict[str, tuple[Signature, float]] = {}
 
-    async def run(self) -> None:
-        """Look again and again, until it is cancelled."""
-        while True:
-            await asyncio.sleep(self.served.settings.watch)
-            for index in list(self.served.snapshot().indexes.values()):
-                await self.look(index)
+async def _look(
+    served: Served, index: ServedIndex, refused: dict[str, tuple[Signature | None, float]]
+) -> None:
+    """Take up an index if its folder has changed.
 
-    async def look(self, index: ServedIndex) -> bool:
-        """Take up the index if its folder has changed; whether it was taken up.
-
-        A change with which a pipeline could no longer be run is refused: the present index stays.
-        """
-        signature = await asyncio.to_thread(read_signature, self.served.settings.indexes[index.name])
-        refused, until = self._refused.get(index.name, ((), 0.0))
-        if signature == index.signature or (refused == signature and time.monotonic() < until):
-            return False
-        try:
-            changed = await asyncio.to_thread(ServedIndex, index.name, index.models, index.settings)
-            if lost := list(find_lost(index, changed)):
-                self._refuse(index.name, signature, "; ".join(lost))
-                return False
-            await self.served.prepare(changed.warm)
-        except (TelerankError, OSError) as error:
-            self._refuse(index.name, signature, str(error))
-            return False
-        snapshot = self.served.snapshot()
-        self.served.show(replace(snapshot, indexes={**snapshot.indexes, index.name: changed}))
-        self._refused.pop(index.name, None)
-        self.served.metrics.swaps.labels(index.name, "taken up").inc()
-        _log.info(
-            "index taken up",
-            extra={
-                "fields": {
-                    "index": index.name,
-                    "generation": changed.generation,
-                    "documents": changed.documents,
-                }
-            },
-        )
-        return True
-
-    def _refuse(self, name: str, signature: Signature, reason: str) -> None:
-        first = self._refused.get(name, (None, 0.0))[0] != signature
-        self._refused[name] = signature, time.monotonic() + _AGAIN
-        if first:
-            self.served.metrics.swaps.labels(name, "refused").inc()
-            _log.warning("changed index not taken up", extra={"fields": {"index": name, "reason": reason}})
+    A change with which a pipeline could no longer be run is refused: the present index stays. ``refused`` has
+    the last one of each index, and until when it is not looked at again.
+    """
+    name, swaps = index.name, served.metrics.swaps
+    signature = await asyncio.to_thread(read_signature, served.settings.indexes[name])
+    last, until = refused.get(name, (None, 0.0))
+    if signature == index.signature or (last == signature and time.monotonic() < until):
+        return
+    try:
+        changed = await asyncio.to_thread(ServedIndex, name, index.models, index.settings)
+        if lost := "; ".join(find_lost(index, changed)):
+            raise IndexFault(lost)
+        await served.prepare(changed.warm)
+    except (TelerankError, OSError) as error:
+        refused[name] = signature, time.monotonic() + _AGAIN
+        if last != signature:
+            swaps.labels(name, "refused").inc()
+            _log.warning(
+                "changed index not taken up", extra={"fields": {"index": name, "reason": str(error)}}
+            )
+        return
+    snapshot = served.snapshot()
+    served.show(replace(snapshot, indexes={**snapshot.indexes, name: changed}))
+    refused.pop(name, None)
+    swaps.labels(name, "taken up").inc()
+    fields = {"index": name, "generation": changed.generation, "documents": changed.documents}
+    _log.info("index taken up", extra={"fields": fields})
 
 
 def find_lost(old: ServedIndex, new: ServedIndex) -> Iterator[str]:

@@ -20,6 +20,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from http import HTTPStatus
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -66,7 +67,7 @@ def run_service(settings: ServiceSettings) -> None:
     with TemporaryDirectory(prefix="telerank-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder  # before prometheus_client is imported, here and in processes
         try:
-            Supervisor(settings, listening).run()
+            supervise(settings, listening)
         finally:
             del os.environ[FOLDER_VARIABLE]
 
@@ -99,17 +100,17 @@ def run_process(
     from telerank.service.app import create_app
 
     app = create_app(settings, readiness)
-    config = BoundedConfig(
-        settings,
-        app,
-        timeout_graceful_shutdown=max(1, round(settings.grace)),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
+    server = uvicorn.Server(
+        BoundedConfig(
+            settings,
+            app,
+            timeout_graceful_shutdown=max(1, round(settings.grace)),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+        )
     )
-    server = uvicorn.Server(config)
-    app.state.when_ready = _freeze
 
     def end(*_: object) -> None:
         server.should_exit = True
@@ -118,15 +119,14 @@ def run_process(
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)  # uvicorn raises the signal again when it has ended
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if parent := multiprocessing.parent_process():
 
         def follow() -> None:
             parent.join()
             end()
 
         threading.Thread(target=follow, daemon=True).start()
-    app.state.give_up = end
+    app.state.when_ready, app.state.give_up = _freeze, end
     sys.setswitchinterval(_SWITCH)
     server.run([listening])
     if app.state.failure is not None:
@@ -139,74 +139,64 @@ def _freeze() -> None:
     gc.freeze()
 
 
-class Supervisor:
-    """Starts the processes, replaces those that die, and ends them."""
+def supervise(settings: ServiceSettings, listening: socket.socket) -> None:
+    """Start the processes, replace those that die, and end them when this process is asked to end.
 
-    def __init__(self, settings: ServiceSettings, listening: socket.socket) -> None:
-        self.settings, self.listening = settings, listening
-        self.readiness = Readiness(settings.workers)
-        self._stopping = False
-        self._pause, self._start_at = 0.0, 0.0
-        self._started: dict[SpawnProcess, float] = {}  # the processes, and when each was started
+    Raises
+    ------
+    TelerankError
+        If a process cannot open what it serves, and none ever could.
+    """
+    readiness, stopping = Readiness(settings.workers), threading.Event()
+    started: dict[SpawnProcess, float] = {}  # the processes, and when each was started
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    pause = start_at = 0.0
+    context = multiprocessing.get_context("spawn")
+    try:
+        while not stopping.is_set():
+            for process in [process for process in started if not process.is_alive()]:
+                is_young = time.monotonic() - started.pop(process) < _YOUNG
+                pause = min(max(2 * pause, 0.5), _LONGEST_PAUSE) if is_young else 0.0
+                start_at = time.monotonic() + pause
+                _log_death(process, pause, readiness)
+            while len(started) < settings.workers and time.monotonic() >= start_at:
+                process = context.Process(
+                    target=_work, args=(settings, listening, readiness), name="telerank"
+                )
+                process.start()
+                started[process] = time.monotonic()
+            wait([process.sentinel for process in started], timeout=_LOOK)
+    finally:
+        # open requests are answered before the processes end
+        listening.close()
+        for process in started:
+            process.terminate()
+        until = time.monotonic() + settings.grace + 5
+        for process in started:
+            process.join(max(0.1, until - time.monotonic()))
+            process.kill()
+            process.join()
 
-    def run(self) -> None:
-        """Serve until this process is asked to end.
 
-        Raises
-        ------
-        TelerankError
-            If a process cannot open what it serves, and none ever could.
-        """
+def _log_death(process: SpawnProcess, pause: float, readiness: Readiness) -> None:
+    """Log that a process died; raise TelerankError if it could not open what no process has opened."""
+    from prometheus_client.multiprocess import mark_process_dead
 
-        def stop(*_: object) -> None:
-            self._stopping = True
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        try:
-            while not self._stopping:
-                self._replace_dead()
-                wait([process.sentinel for process in self._started], timeout=_LOOK)
-        finally:
-            # open requests are answered before the processes end
-            self.listening.close()
-            for process in self._started:
-                process.terminate()
-            until = time.monotonic() + self.settings.grace + 5
-            for process in self._started:
-                process.join(max(0.1, until - time.monotonic()))
-                if process.is_alive():
-                    process.kill()
-                    process.join()
-
-    def _replace_dead(self) -> None:
-        from prometheus_client.multiprocess import mark_process_dead
-
-        now = time.monotonic()
-        for process in [process for process in self._started if not process.is_alive()]:
-            since, status = self._started.pop(process), process.exitcode
-            if process.pid is not None:  # its gauges are numbers of the service no more
-                mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
-            if status in (_FAILED, _RAISED) and not self.readiness.is_complete:
-                raise TelerankError("serve: what is to be served cannot be opened; the log says why")
-            self._pause = min(max(2 * self._pause, 0.5), _LONGEST_PAUSE) if now - since < _YOUNG else 0.0
-            self._start_at = now + self._pause
-            fields = {"process": process.pid, "status": status, "pause": self._pause}
-            _log.error("process died", extra={"fields": fields})
-        while len(self._started) < self.settings.workers and now >= self._start_at:
-            context = multiprocessing.get_context("spawn")
-            process = context.Process(
-                target=_work, args=(self.settings, self.listening, self.readiness), name="telerank"
-            )
-            process.start()
-            self._started[process] = time.monotonic()
+    if process.pid is not None:  # its gauges are numbers of the service no more
+        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
+    if process.exitcode in (_FAILED, _RAISED) and not readiness.is_complete:
+        raise TelerankError("serve: what is to be served cannot be opened; the log says why")
+    _log.error(
+        "process died",
+        extra={"fields": {"process": process.pid, "status": process.exitcode, "pause": pause}},
+    )
 
 
 def _work(settings: ServiceSettings, listening: socket.socket, readiness: Readiness) -> None:
     """One of several processes."""
     configure_logs()
-    affinity: Any = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // settings.workers)))
     try:
         run_process(settings, listening, readiness)
@@ -220,10 +210,7 @@ _LENIENT = re.compile(rb"(?<!\r)\n|\n[ \t]")  # a line that ends without CR, or 
 
 
 class BoundedConfig(uvicorn.Config):
-    """The configuration of a server whose connections are bounded by the limits of ``settings``.
-
-    ``clients`` are the open connections by the address of their client, the oldest first.
-    """
+    """The configuration of a server whose connections are bounded by the limits of ``settings``."""
 
     def __init__(self, settings: ServiceSettings, app: Any, **more: Any) -> None:
         limits, proxies = settings.limits, settings.trusted_proxies
@@ -236,7 +223,6 @@ class BoundedConfig(uvicorn.Config):
             **more,
         )
         self.limits, self.proxies = limits, TrustedProxies(proxies)
-        self.clients: dict[str, dict[BoundedProtocol, None]] = {}
 
 
 class StrictConnection(h11.Connection):
@@ -267,61 +253,60 @@ class BoundedProtocol(H11Protocol):
     """
 
     config: BoundedConfig
-    _waiting: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
+    is_dropped = False
+    _timers: dict[str, asyncio.TimerHandle]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.conn = StrictConnection(h11.SERVER, self.config.h11_max_incomplete_event_size or 0)
+        self._timers = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
-        config, address = self.config, self._address
-        if address in config.proxies:
+        self.began, limits = self.loop.time(), self.config.limits
+        self._close_after("headers", limits.header_seconds)
+        if self.address in self.config.proxies:
             return
-        siblings = config.clients.setdefault(address, {})
-        most = config.limits.connections_per_address
-        if len(siblings) >= most:
-            oldest = next((s for s in siblings if s.is_idle or s.cycle.more_body), None)
-            if oldest is None:
-                self._reply(Overloaded(f"{most:,} connections of {address} are open: try again"))
-                return
-            del siblings[oldest]
-            oldest.transport.abort()
-        siblings[self] = None
+        # one that ends counts until all of its reply is read, but not if it was ended to make room
+        connections: Iterable[Any] = self.connections - {self}
+        siblings = [each for each in connections if each.address == self.address and not each.is_dropped]
+        most = limits.connections_per_address
+        if len(siblings) < most:
+            return
+        unread = [each for each in siblings if each.is_idle or each.cycle.more_body]
+        dropped = min(unread, key=lambda each: each.began) if unread else self
+        dropped.is_dropped = True
+        if unread:
+            dropped.transport.abort()
+        else:
+            self._reply(Overloaded(f"{most:,} connections of {self.address} are open: try again"))
 
     def data_received(self, data: bytes) -> None:
         if self.is_idle:
-            self._wait()
+            self._close_after("headers", self.config.limits.header_seconds)
         super().data_received(data)
         if not self.is_idle:
-            _stop(self._waiting)
-            self._waiting = None
+            self._keep("headers")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _stop(self._waiting, self._unread)
-        siblings = self.config.clients.get(self._address, {})
-        siblings.pop(self, None)
-        if not siblings:
-            self.config.clients.pop(self._address, None)
+        self._keep("headers", "unread")
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        _stop(self._unread)
-        self._unread = self.loop.call_later(self.config.limits.seconds, self.transport.abort)
+        self._close_after("unread", self.config.limits.seconds)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        _stop(self._unread)
+        self._keep("unread")
 
     def send_400_response(self, msg: str) -> None:
         error = sys.exception()  # uvicorn catches it, and says of all of them the same
         self._reply(BadRequest(f"HTTP: {error}" if isinstance(error, h11.RemoteProtocolError) else msg))
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """The address of the client."""
         return self.client[0] if self.client else ""
 
     @property
@@ -333,22 +318,26 @@ class BoundedProtocol(H11Protocol):
         """Close the connection, with an error unless a reply was begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps(error_body(str(error), error.error_type)).encode()
-            headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
             response = h11.Response(
                 status_code=error.status,
-                headers=[*headers.items(), ("Connection", "close")],
+                headers=[
+                    ("Content-Type", "application/json"),
+                    ("Content-Length", str(len(body))),
+                    *error.headers.items(),
+                    ("Connection", "close"),
+                ],
                 reason=HTTPStatus(error.status).phrase.encode(),
             )
             for event in (response, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _wait(self) -> None:
-        """Close the connection unless the headers of a request arrive in time."""
-        if self._waiting is None:
-            self._waiting = self.loop.call_later(self.config.limits.header_seconds, self.transport.abort)
+    def _close_after(self, what: str, seconds: float) -> None:
+        """Close the connection after some time, counted from the first call, unless it is kept."""
+        if what not in self._timers:
+            self._timers[what] = self.loop.call_later(seconds, self.transport.abort)
 
-
-def _stop(*timers: asyncio.TimerHandle | None) -> None:
-    for timer in filter(None, timers):
-        timer.cancel()
+    def _keep(self, *reasons: str) -> None:
+        for reason in reasons:
+            if timer := self._timers.pop(reason, None):
+                timer.cancel()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,8 +16,8 @@ from telerank.types import Scores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# ``panels[title][line]``: a value for each x.
 Panels: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
-"""``panels[title][line]``: a value for each x."""
 
 # the palette of Okabe and Ito (2008) without yellow, which is too light for lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -41,6 +42,28 @@ STYLE: dict[str, Any] = {
 }
 
 
+@contextmanager
+def new_figure(width: float, height: float, **style: Any) -> Iterator[Figure]:
+    """A figure of this size in inches, in the style of all plots, with what differs."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({**STYLE, **style}):
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def place_in_groups(panel: Any, groups: Sequence[str], i: int, count: int) -> tuple[list[float], float]:
+    """The positions of the bars number ``i`` of ``count`` in each group, and the width of each.
+
+    The axis names the groups.
+    """
+    panel.set_xticks(range(len(groups)), groups)
+    panel.tick_params(axis="x", length=0)
+    panel.grid(visible=False, axis="x")
+    width = 0.8 / count
+    return [group - 0.4 + (i + 0.5) * width for group in range(len(groups))], width
+
+
 def line_plot(
     panels: Panels, x: Sequence[float], *, x_label: str = "depth", logarithmic: bool | None = None
 ) -> Figure:
@@ -48,22 +71,42 @@ def line_plot(
 
     ``logarithmic`` is the axis of ``x``; by default if its values differ by a large factor.
     """
-    is_wide = bool(x) and min(x) > 0 and max(x) / min(x) > _SPREAD
+    if logarithmic is None:
+        logarithmic = bool(x) and min(x) > 0 and max(x) / min(x) > _SPREAD
 
     def draw(panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
-        if is_wide if logarithmic is None else logarithmic:
-            panel.set_xscale("log")
-        _draw_lines(panel, lines, names, x)
+        panel.set_xscale("log" if logarithmic else "linear")
+        for name, values in lines.items():
+            if len(values) != len(x):
+                raise ValueError(f"the line {name!r} has {len(values)} values for {len(x)} x")
+            i = names.index(name)
+            dashes = _DASHES[i // len(COLOURS) % len(_DASHES)]
+            panel.plot(x, values, label=name, linestyle=dashes, **_point_style(i))
+        panel.set_xticks(_ticks(x, math.log if logarithmic else float))
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.minorticks_off()
         panel.set_xlabel(x_label)
 
     return _draw_panels(panels, draw, columns=min(3, len(panels)))
+
+
+def _point_style(i: int) -> dict[str, str]:
+    return {"color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
 
 
 def bar_plot(panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = COLOURS) -> Figure:
     """Draw panels below each other: a group of bars for each of ``groups``, a bar for each name."""
 
     def draw(panel: Any, bars: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
-        _draw_bars(panel, {name: bars.get(name, ()) for name in names}, groups, colours)
+        for i, name in enumerate(names):
+            values = bars.get(name, ())
+            if len(values) != len(groups):
+                raise ValueError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
+            left, width = place_in_groups(panel, groups, i, len(names))
+            colour = colours[i % len(colours)]
+            drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colour)
+            panel.bar_label(drawn, fmt="{:.2f}", fontsize=7, padding=1)
+        panel.margins(x=0.01, y=0.1)
 
     return _draw_panels(panels, draw, panel_size=(2 * _PANEL[0], 0.75 * _PANEL[1]), legend_columns=4)
 
@@ -73,8 +116,7 @@ def point_plot(points: Mapping[str, tuple[float, float]], *, x_label: str, y_lab
 
     def draw(panel: Any, named: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
         for i, name in enumerate(names):
-            style = {"color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
-            panel.plot(*([value] for value in named[name]), label=name, linestyle="none", **style)
+            panel.plot(*([value] for value in named[name]), label=name, linestyle="none", **_point_style(i))
         panel.set_xlabel(x_label)
 
     return _draw_panels({y_label: points}, draw, panel_size=(1.3 * _PANEL[0], 1.1 * _PANEL[1]))
@@ -97,15 +139,28 @@ def mixture_plot(
     mixed = all(math.isclose(sum(point), 1) for point in points)
     if mixed and len(runs) == 2:
         flat = {name: [value] * len(points) for name, value in (levels or {}).items()}
-        lines = {measure: {f"{runs[0]} + {runs[1]}": list(values), **flat}}
-        return line_plot(lines, [first for first, _ in points], x_label=f"weight of {runs[0]}")
-    if mixed and len(runs) == 3:
-        figure = _triangle(points, values, runs, measure)
-    elif len(runs) == 2:
-        figure = _square(points, values, runs, measure)
-    else:
+        return line_plot(
+            {measure: {f"{runs[0]} + {runs[1]}": list(values), **flat}},
+            [first for first, _ in points],
+            x_label=f"weight of {runs[0]}",
+        )
+    if len(runs) != (3 if mixed else 2):
         kind = "" if mixed else " that do not sum to 1"
         raise ValueError(f"the weights of two or three runs can be drawn, not of {len(runs)}{kind}")
+    if mixed:
+        side = (math.isqrt(8 * len(points) + 1) - 1) // 2
+        positions = [_project(point) for point in points]
+        figure, panel = _map(points, positions, values, measure, size=190 / side)
+        for corner, name in zip(((1, 0, 0), (0, 1, 0), (0, 0, 1)), runs, strict=True):
+            x, y = _project(corner)
+            at = (x, y + (0.09 if y else -0.09))
+            panel.annotate(name, at, ha="center", va="center", annotation_clip=False)
+        panel.set_axis_off()
+        panel.margins(0.12)
+    else:
+        side = math.isqrt(len(points) + 1)  # the origin is not a point
+        figure, panel = _map(points, points, values, measure, size=190 / side, marker="s")
+        panel.set(xlabel=f"weight of {runs[0]}", ylabel=f"weight of {runs[1]}")
     figure.suptitle(", ".join(f"{name}: {value:.4f}" for name, value in (levels or {}).items()), size=9)
     return figure
 
@@ -115,12 +170,8 @@ def calibration_plot(bins: Sequence[tuple[float, float, int]], curve: tuple[Scor
 
     The diagonal is a perfect calibration; the area of a point grows with the size of its bin.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as NewFigure
-
     most = max((size for _, _, size in bins), default=1)
-    with rc_context(STYLE):
-        figure = NewFigure(figsize=(8.4, 3.2), layout="constrained")
+    with new_figure(8.4, 3.2) as figure:
         left, right = figure.subplots(1, 2)
         left.plot([0, 1], [0, 1], color=COLOURS[-1], linestyle="--", linewidth=0.8)
         for confidence, value, size in bins:
@@ -140,17 +191,12 @@ def _draw_panels(
     legend_columns: int | None = None,
 ) -> Figure:
     """A figure of panels in rows of ``columns``, with one legend of all names if there are several."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as NewFigure
-
     if not panels:
         raise ValueError("a plot needs a panel")
     names = list(dict.fromkeys(name for values in panels.values() for name in values))
     rows, entries = -(-len(panels) // columns), legend_columns or 2 * columns
     legend_rows = -(-len(names) // entries) if len(names) > 1 else 0
-    height = panel_size[1] * rows + 0.25 * legend_rows
-    with rc_context(STYLE):
-        figure = NewFigure(figsize=(panel_size[0] * columns, height), layout="constrained")
+    with new_figure(panel_size[0] * columns, panel_size[1] * rows + 0.25 * legend_rows) as figure:
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         handles: dict[str, Any] = {}
         for panel, (label, values) in zip(axes, panels.items(), strict=False):
@@ -160,8 +206,7 @@ def _draw_panels(
         for empty in axes[len(panels) :]:
             empty.remove()
         if legend_rows:
-            order = [handles[name] for name in names]
-            figure.legend(order, names, loc="outside lower center", ncols=entries)
+            figure.legend([handles[name] for name in names], names, loc="outside lower center", ncols=entries)
     return figure
 
 
@@ -197,42 +242,6 @@ _METADATA: Mapping[str, dict[str, None]] = {
 }  # without date and program
 
 
-def _draw_lines(
-    panel: Any, lines: Mapping[str, Sequence[float]], names: Sequence[str], x: Sequence[float]
-) -> None:
-    for name, values in lines.items():
-        if len(values) != len(x):
-            raise ValueError(f"the line {name!r} has {len(values)} values for {len(x)} x")
-        i = names.index(name)
-        panel.plot(
-            x,
-            values,
-            label=name,
-            color=COLOURS[i % len(COLOURS)],
-            marker=_MARKERS[i % len(_MARKERS)],
-            linestyle=_DASHES[i // len(COLOURS) % len(_DASHES)],
-        )
-    panel.set_xticks(_ticks(x, math.log if panel.get_xscale() == "log" else float))
-    panel.xaxis.set_major_formatter("{x:g}")
-    panel.minorticks_off()
-
-
-def _draw_bars(
-    panel: Any, bars: Mapping[str, Sequence[float]], groups: Sequence[str], colours: Sequence[str]
-) -> None:
-    width = 0.8 / len(bars)
-    for i, (name, values) in enumerate(bars.items()):
-        if len(values) != len(groups):
-            raise ValueError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
-        left = [group - 0.4 + (i + 0.5) * width for group in range(len(groups))]
-        drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colours[i % len(colours)])
-        panel.bar_label(drawn, fmt="{:.2f}", fontsize=7, padding=1)
-    panel.set_xticks(range(len(groups)), groups)
-    panel.tick_params(axis="x", length=0)
-    panel.grid(visible=False, axis="x")
-    panel.margins(x=0.01, y=0.1)
-
-
 def _ticks(x: Sequence[float], project: Callable[[float], float]) -> list[float]:
     """The values of ``x`` whose labels fit: both ends, and those between from the left."""
     if not x:
@@ -242,37 +251,13 @@ def _ticks(x: Sequence[float], project: Callable[[float], float]) -> list[float]
     room = (project(last) - project(first)) / _TICKS * (1 - 1e-9)  # 0.3 - 0.2 is below 0.1
 
     def are_apart(left: float, right: float) -> bool:
-        letters = len(f"{left:g}{right:g}") / 2
-        return project(right) - project(left) >= room * max(1.0, letters / _LETTERS)
+        return project(right) - project(left) >= room * max(1.0, len(f"{left:g}{right:g}") / 2 / _LETTERS)
 
     kept = [first]
     for value in between:
         if are_apart(kept[-1], value) and are_apart(value, last):
             kept.append(value)
     return kept if last == first else [*kept, last]
-
-
-def _triangle(
-    points: Sequence[Sequence[float]], values: Sequence[float], runs: Sequence[str], measure: str
-) -> Figure:
-    side = (math.isqrt(8 * len(points) + 1) - 1) // 2
-    figure, panel = _map(points, [_project(point) for point in points], values, measure, size=190 / side)
-    for corner, name in zip(((1, 0, 0), (0, 1, 0), (0, 0, 1)), runs, strict=True):
-        x, y = _project(corner)
-        panel.annotate(name, (x, y + (0.09 if y else -0.09)), ha="center", va="center", annotation_clip=False)
-    panel.set_axis_off()
-    panel.margins(0.12)
-    return figure
-
-
-def _square(
-    points: Sequence[Sequence[float]], values: Sequence[float], runs: Sequence[str], measure: str
-) -> Figure:
-    side = math.isqrt(len(points) + 1)  # the origin is not a point
-    figure, panel = _map(points, points, values, measure, size=190 / side, marker="s")
-    panel.set_xlabel(f"weight of {runs[0]}")
-    panel.set_ylabel(f"weight of {runs[1]}")
-    return figure
 
 
 def _map(

@@ -25,11 +25,25 @@ def show_progress(progress: ProgressSetting = None, total: int | None = None) ->
     elif progress is False or not (sys.stderr.isatty() or is_notebook()):
         yield silent
     else:
-        bars = _Bars(total)
+        start, tasks = time.monotonic(), dict[str, Any]()
+        bars: Any = None
+
+        def update(label: str, done: int, count: int | None) -> None:
+            nonlocal bars
+            if bars is None:
+                if time.monotonic() - start < _DELAY:
+                    return
+                bars = _start_bars()
+            whole = total if count is None else count
+            if label not in tasks:
+                tasks[label] = bars.add_task(label, total=whole)
+            bars.update(tasks[label], completed=done, total=whole)
+
         try:
-            yield bars.update
+            yield update
         finally:
-            bars.stop()
+            if bars is not None:
+                bars.stop()
 
 
 def is_notebook() -> bool:
@@ -39,31 +53,8 @@ def is_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-class _Bars:
-    """Rich, which draws the bars, is loaded when the first one appears."""
-
-    def __init__(self, total: int | None) -> None:
-        self.total = total
-        self.start = time.monotonic()
-        self.shown: Any = None
-        self.tasks: dict[str, Any] = {}
-
-    def update(self, label: str, done: int, total: int | None) -> None:
-        if self.shown is None:
-            if time.monotonic() - self.start < _DELAY:
-                return
-            self.shown = _start_bars()
-        whole = self.total if total is None else total
-        if label not in self.tasks:
-            self.tasks[label] = self.shown.add_task(label, total=whole)
-        self.shown.update(self.tasks[label], completed=done, total=whole)
-
-    def stop(self) -> None:
-        if self.shown is not None:
-            self.shown.stop()
-
-
 def _start_bars() -> Any:
+    """Rich, which draws the bars, is loaded when the first one appears."""
     from rich import progress
     from rich.console import Console
 

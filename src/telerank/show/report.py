@@ -46,7 +46,7 @@ class Report(ABC):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What the reader must know beside the tables, such as queries that count 0."""
+        """Notes beside the tables, such as queries that count 0."""
         return ()
 
     def record(self) -> Mapping[str, Any]:
@@ -114,10 +114,10 @@ def table_record(table: Table) -> dict[str, Any]:
 
 def to_json(value: object) -> str:
     """JSON of standard values alone: infinity and NaN are null, control characters are escaped."""
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=1)
-    return escape_controls(text) + "\n"
+    return escape_controls(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=1)) + "\n"
 
 
+# The formats of tables, by name.
 FORMS: Mapping[str, Callable[[Sequence[Table], str], str]] = {
     "text": lambda tables, _: render_text(tables),
     "markdown": lambda tables, _: "\n".join(map(render_markdown, tables)),
@@ -126,7 +126,6 @@ FORMS: Mapping[str, Callable[[Sequence[Table], str], str]] = {
     "csv": lambda tables, _: render_csv(tables),
     "json": lambda tables, _: to_json({"tables": [table_record(table) for table in tables]}),
 }
-"""The formats of tables, by name."""
 
 
 def _plain(table: Table) -> tuple[list[str], list[list[str]]]:

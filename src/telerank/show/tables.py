@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -47,7 +47,7 @@ class Table:
     def of(
         cls,
         columns: Sequence[str],
-        rows: Iterable[Sequence[object]],
+        rows: Iterable[Iterable[object]],
         *,
         caption: str = "",
         notes: Sequence[str] = (),
@@ -62,19 +62,18 @@ class Table:
         return cls(tuple(columns), cells, caption, tuple(notes), left)
 
     @classmethod
+    def of_rows(cls, rows: Iterable[Mapping[str, object]], **settings: Any) -> Table:
+        """Make a table of rows of values by column, as :meth:`of`; a value that a row lacks is a dash."""
+        rows = list(rows)
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        return cls.of(columns, (map(row.get, columns) for row in rows), **settings)
+
+    @classmethod
     def pivot(
-        cls,
-        facts: Mapping[str, Mapping[str, object]],
-        *,
-        corner: str = "system",
-        caption: str = "",
-        notes: Sequence[str] = (),
-        form: str = ".3f",
+        cls, facts: Mapping[str, Mapping[str, object]], *, corner: str = "system", **settings: Any
     ) -> Table:
-        """Make a table of facts by row and column; a fact that a row lacks is a dash."""
-        columns = list(dict.fromkeys(column for row in facts.values() for column in row))
-        rows = [(name, *map(row.get, columns)) for name, row in facts.items()]
-        return cls.of((corner, *columns), rows, caption=caption, notes=notes, form=form)
+        """Make a table of facts by row and column, as :meth:`of_rows`."""
+        return cls.of_rows(({corner: name, **row} for name, row in facts.items()), **settings)
 
 
 def escape_controls(text: str) -> str:
@@ -148,14 +147,15 @@ class _FittedTable:
         room, table = options.max_width, self.table
         broken = sum(_widths(table, broken=False)) > room
         excess = sum(_widths(table, broken=broken)) - room
-        slack = [wide - least for wide, least in zip(_widths(table, broken=True), _least(table), strict=True)]
+        wide, least = (_widths(table, broken=True, separator=separator) for separator in ("\n", None))
+        slack = [width - minimum for width, minimum in zip(wide, least, strict=True)]
         if excess <= 0:
             yield _grid(table, broken=broken)
         elif table.left >= len(table.columns):
             yield _grid(table, broken=True, narrow=_wrapped_widths(table, room))
         elif excess <= max(slack):
             i = slack.index(max(slack))
-            yield _grid(table, broken=True, narrow={i: _widths(table, broken=True)[i] - _GAP - excess})
+            yield _grid(table, broken=True, narrow={i: wide[i] - _GAP - excess})
         else:
             yield from (_grid(part, broken=True) for part in _parts(table, room))
 
@@ -166,52 +166,46 @@ def _grid(table: Table, *, broken: bool, narrow: Mapping[int, int] | None = None
     from rich.text import Text
 
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    columns = [_aligned(table, i, broken=broken) for i in range(len(table.columns))]
-    for i, (head, *_) in enumerate(columns):
+    texts = []
+    for i in range(len(table.columns)):
         width = (narrow or {}).get(i)
-        if width is not None:
-            columns[i] = [text.strip() for text in columns[i]]
+        column = _aligned(table, i, broken=broken)
+        head, *cells = column if width is None else [text.strip() for text in column]
         side: Literal["left", "right"] = "left" if width is None or i < table.left else "right"
-        shown.add_column(
-            Text(head if width is None else head.strip()), overflow="fold", width=width, justify=side
-        )
-    for r, row in enumerate(table.rows):
-        texts = [column[r + 1] for column in columns]
-        shown.add_row(
-            *(Text(text, "bold" if cell.strong else "") for text, cell in zip(texts, row, strict=True))
-        )
+        shown.add_column(Text(head), overflow="fold", width=width, justify=side)
+        styles = ("bold" if row[i].strong else "" for row in table.rows)
+        texts.append([Text(text, style) for text, style in zip(cells, styles, strict=True)])
+    for row in zip(*texts, strict=True):
+        shown.add_row(*row)
     return shown
 
 
 def _parts(table: Table, room: int) -> Iterator[Table]:
     """Split the number columns into tables that fit, each with the text columns and one number or more."""
-    left, rest = list(range(table.left)), list(range(table.left, len(table.columns)))
-    while rest:
-        count = 1
-        while (
-            count < len(rest)
-            and sum(_widths(_select(table, [*left, *rest[: count + 1]]), broken=True)) <= room
-        ):
-            count += 1
-        yield _select(table, [*left, *rest[:count]])
-        rest = rest[count:]
+    part: list[int] = []
+    for i in range(table.left, len(table.columns)):
+        wider = _select(table, [*range(table.left), *part, i])
+        if part and sum(_widths(wider, broken=True)) > room:
+            yield _select(table, [*range(table.left), *part])
+            part = []
+        part.append(i)
+    yield _select(table, [*range(table.left), *part])
 
 
 def _select(table: Table, columns: Sequence[int]) -> Table:
-    rows = tuple(tuple(row[i] for i in columns) for row in table.rows)
-    return Table(tuple(table.columns[i] for i in columns), rows, left=table.left)
+    return Table(
+        tuple(table.columns[i] for i in columns),
+        tuple(tuple(row[i] for i in columns) for row in table.rows),
+        left=table.left,
+    )
 
 
-def _widths(table: Table, *, broken: bool) -> list[int]:
+def _widths(table: Table, *, broken: bool, separator: str | None = "\n") -> list[int]:
+    """The width of each column, with ``separator`` None if it is wrapped at every space."""
     columns = [_aligned(table, i, broken=broken) for i in range(len(table.columns))]
-    return [max(len(line) for text in column for line in text.split("\n")) + _GAP for column in columns]
-
-
-def _least(table: Table) -> list[int]:
-    """The width of each column if it is wrapped at every space."""
-    columns = [_aligned(table, i, broken=True) for i in range(len(table.columns))]
     return [
-        max((len(word) for text in column for word in text.split()), default=0) + _GAP for column in columns
+        max((len(part) for text in column for part in text.split(separator)), default=0) + _GAP
+        for column in columns
     ]
 
 
@@ -220,14 +214,12 @@ def _wrapped_widths(table: Table, room: int) -> dict[int, int]:
 
     What the longest words leave goes to the first columns, up to their longest texts.
     """
-    least = _least(table)
+    least = _widths(table, broken=True, separator=None)
     spare = room - sum(least)
     widths: dict[int, int] = {}
-    for i, (word, whole) in enumerate(zip(least, _widths(table, broken=True), strict=True)):
-        if spare < 0:
-            return {}
-        more = min(spare, max(whole - word, 0))
-        widths[i] = word + more - _GAP
+    for i, whole in enumerate(_widths(table, broken=True) if spare >= 0 else ()):
+        more = min(spare, max(whole - least[i], 0))
+        widths[i] = least[i] + more - _GAP
         spare -= more
     return widths
 
@@ -248,35 +240,27 @@ def _aligned(table: Table, i: int, *, broken: bool) -> list[str]:
 def render_markdown(table: Table) -> str:
     """A GitHub-flavoured Markdown table; marks are ``<sup>`` elements."""
     rule = [":--" if i < table.left else "--:" for i in range(len(table.columns))]
-    lines = [
-        [_md(name) for name in table.columns],
-        rule,
-        *([_md_cell(cell) for cell in row] for row in table.rows),
-    ]
+    lines = [[*map(_md, table.columns)], rule, *([_md_cell(cell) for cell in row] for row in table.rows)]
     parts = [f"**{_md(table.caption)}**"] if table.caption else []
     parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    parts += [_md(note) for note in table.notes]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *map(_md, table.notes)]) + "\n"
 
 
 def render_latex(table: Table) -> str:
     r"""A LaTeX ``table`` environment that uses the package ``booktabs``."""
     form = "l" * min(table.left, len(table.columns)) + "r" * (len(table.columns) - table.left)
-    rows = [" & ".join(_tex_cell(cell) for cell in row) + r" \\" for row in table.rows]
-    caption = [rf"\caption{{{_tex(table.caption)}}}"] if table.caption else []
-    notes = [rf"\par\smallskip{{\footnotesize {_tex(note)}}}" for note in table.notes]
     lines = [
         r"\begin{table}",
         r"\centering",
-        *caption,
+        *([rf"\caption{{{_tex(table.caption)}}}"] if table.caption else []),
         rf"\begin{{tabular}}{{{form}}}",
         r"\toprule",
-        " & ".join(_tex(name) for name in table.columns) + r" \\",
+        " & ".join(map(_tex, table.columns)) + r" \\",
         r"\midrule",
-        *rows,
+        *(" & ".join(map(_tex_cell, row)) + r" \\" for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}",
-        *notes,
+        *(rf"\par\smallskip{{\footnotesize {_tex(note)}}}" for note in table.notes),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -284,20 +268,18 @@ def render_latex(table: Table) -> str:
 
 def render_html(table: Table) -> str:
     """A ``<figure>`` with the table, its caption and its notes; number columns have the class ``n``."""
-    kinds = ["" if i < table.left else ' class="n"' for i in range(len(table.columns))]
-    head = "".join(
-        f'<th scope="col"{kind}>{markup.escape(name)}</th>'
-        for kind, name in zip(kinds, table.columns, strict=True)
-    )
-    rows = [
-        "".join(f"<td{kind}>{_html(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
-        for row in table.rows
-    ]
-    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+
+    def line(tag: str, texts: Iterable[str]) -> str:
+        kinds = ("" if i < table.left else ' class="n"' for i in range(len(table.columns)))
+        cells = zip(kinds, texts, strict=True)
+        return f"<tr>{''.join(f'<{tag}{kind}>{text}</{tag[:2]}>' for kind, text in cells)}</tr>"
+
+    head = line('th scope="col"', map(markup.escape, table.columns))
+    body = "\n".join(line("td", map(_html, row)) for row in table.rows)
     caption = f"<caption>{markup.escape(table.caption)}</caption>\n" if table.caption else ""
     notes = "".join(f"\n<p>{markup.escape(note)}</p>" for note in table.notes)
     tail = f"\n<figcaption>{notes}\n</figcaption>" if notes else ""
-    content = f"<table>\n{caption}<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    content = f"<table>\n{caption}<thead>\n{head}\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
     return f"<figure>\n{content}{tail}\n</figure>\n"
 
 
@@ -341,8 +323,9 @@ _TEX = {
 
 
 def _tex(text: str) -> str:
-    escaped = "".join(_TEX.get(char, char) for char in text)
-    return re.sub(r"(?<![\w-])-(?=[\d$])", "$-$", escaped)  # a minus, not a hyphen
+    return re.sub(
+        r"(?<![\w-])-(?=[\d$])", "$-$", "".join(_TEX.get(char, char) for char in text)
+    )  # a minus, not a hyphen
 
 
 def _tex_cell(cell: Cell) -> str:

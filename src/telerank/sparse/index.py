@@ -1,20 +1,124 @@
-"""An inverted index for reading: opened once, searched with any similarity, unaffected by later changes."""
+"""The folder of an index, its manifest, and an inverted index for reading.
+
+Replacing ``manifest.json`` is what commits a change. An index is opened once, searched with any similarity,
+and unaffected by later changes. Opening it compares the sizes of all files and the checksums of small ones
+(4 MiB and less).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from telerank.errors import AnalyzerError, IndexDamaged
-from telerank.sparse.manifest import IndexManifest
+from telerank import drafts
+from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
 from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
-from telerank.stored import FolderReader, check_files, verify_files
+from telerank.stored import (
+    MANIFEST,
+    MANIFEST_DRAFT,
+    FolderReader,
+    Manifest,
+    StoredFile,
+    check_files,
+    verify_files,
+    versions,
+)
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
+
+LOCK = "write.lock"
+SEGMENTS = "segments"
+# The folder for vectors of the documents, with a folder for each model.
+VECTORS = "vectors"
+# Models and texts of pipelines that are kept with an index.
+MODELS, PIPELINES = "models", "pipelines.json"
+# The folder for the record of the files that an index was made from.
+FILES = "files"
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """A segment: its counts, from which statistics are computed, and its files by name."""
+
+    name: str
+    documents: int
+    nonempty: int
+    tokens: int
+    files: Mapping[str, StoredFile]
+    deleted: str | None = None
+    deletions: int = 0
+
+
+@dataclass(frozen=True)
+class IndexManifest(Manifest):
+    """An index at one moment; ``generation`` grows with every commit.
+
+    ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
+    """
+
+    analyzer: str
+    fingerprint: str
+    segments: tuple[SegmentEntry, ...] = ()
+    generation: int = 0
+    built_with: Mapping[str, str] = field(default_factory=dict)
+    format: int = 1
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        if not has_index(folder):
+            raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing)")
+        return super().read(folder)
+
+
+def has_index(folder: Path) -> bool:
+    """Whether a folder holds an index, or something else with a manifest."""
+    return (folder / MANIFEST).is_file()
+
+
+def read_committed(folder: Path) -> IndexManifest:
+    """The manifest on the disk; one of generation 0, without analyzer, if there is none yet."""
+    return IndexManifest.read(folder) if has_index(folder) else IndexManifest("", "")
+
+
+def check_contents(folder: Path) -> None:
+    """Raise IndexFault if a folder holds more than an index, or than a killed writer left of one."""
+    if folder.exists() and not folder.is_dir():
+        raise IndexFault(f"{folder}: is a file, not a folder")
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if MANIFEST in names and LOCK not in names:
+        IndexManifest.read(folder)  # refuses a manifest of another kind
+    if {MANIFEST, LOCK} & names:  # without either, a folder named segments may belong to another program
+        names -= {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, MODELS, PIPELINES, FILES}
+    if others := sorted(names):
+        raise IndexFault(f"{folder}: holds other things ({others[0]}); an index needs a folder of its own")
+
+
+def sweep_index(folder: Path) -> None:
+    """Remove segments and files that the manifest does not name: replaced ones, those of a killed writer.
+
+    The next writer removes what cannot be removed now, because a process still writes to it.
+    """
+    try:
+        named = {entry.name: entry.files for entry in read_committed(folder).segments}
+    except IndexFault:  # nothing is removed before its replacement exists
+        return
+    drafts.remove(folder / MANIFEST_DRAFT)
+    segments = folder / SEGMENTS
+    drafts.sweep(segments.iterdir(), named)
+    for name, files in named.items():
+        drafts.sweep((segments / name).iterdir(), files)
+
+
+def read_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that decide what an index holds."""
+    decide = ("python", "telerank", "numpy", "numba", "PyStemmer")
+    return {name: version for name, version in versions().items() if name in decide}
+
 
 _SIMILARITIES_KEPT = 4  # whose contributions stay in memory
 _TERMS_KEPT = 1 << 17
@@ -40,15 +144,21 @@ class SparseIndex(FolderReader):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest, self.segments = _open(self.folder)
+        self.manifest, self.segments = IndexManifest.open(self.folder, partial(_open_segments, self.folder))
         self._contents = self.manifest
         self.analyzer = Analyzer.parse(self.manifest.analyzer)
         if self.manifest.fingerprint != self.analyzer.fingerprint():
-            versions = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
+            built_with = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
             raise AnalyzerError(
-                f"{self.folder}: was built where {self.analyzer} made other terms ({versions}); "
+                f"{self.folder}: was built where {self.analyzer} made other terms ({built_with}); "
                 "build it again"
             )
+        entries = self.manifest.segments
+        # a deleted document counts until segments are merged
+        counts = sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries)
+        self.statistics = Statistics(*counts)
+        # the names of the segments and of their marks of deletion decide which documents there are
+        self.state = " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in entries)
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 
@@ -56,17 +166,6 @@ class SparseIndex(FolderReader):
     def docs(self) -> IndexDocs:
         """The documents by docno."""
         return IndexDocs(self)
-
-    @property
-    def statistics(self) -> Statistics:
-        """Statistics of all segments; a deleted document counts until segments are merged."""
-        entries = self.manifest.segments
-        return Statistics(sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries))
-
-    @property
-    def state(self) -> str:
-        """The names of the segments and of their marks of deletion: they decide which documents there are."""
-        return " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in self.manifest.segments)
 
     @property
     def identity(self) -> dict[str, object]:
@@ -114,12 +213,10 @@ class IndexDocs:
     def locate(self, docno: str) -> tuple[int, int]:
         """The number of a document's segment, and its row there; raises KeyError if there is no document."""
         for number, segment in enumerate(self.index.segments):
-            try:
+            with suppress(KeyError):
                 row = segment.docnos.row(docno)
-            except KeyError:
-                continue
-            if not segment.is_deleted(row):
-                return number, row
+                if not segment.is_deleted(row):
+                    return number, row
         raise KeyError(docno)
 
     def __getitem__(self, docno: str) -> Doc:
@@ -127,17 +224,13 @@ class IndexDocs:
         return self.index.segments[number].docs.get_row(row)
 
     def __contains__(self, docno: str) -> bool:
-        try:
-            self.locate(docno)
-        except KeyError:
-            return False
-        return True
+        with suppress(KeyError):
+            return bool(self.locate(docno))
+        return False
 
     def __iter__(self) -> Iterator[Doc]:
         for segment in self.index.segments:
-            for row, doc in enumerate(segment.docs):
-                if not segment.is_deleted(row):
-                    yield doc
+            yield from (doc for row, doc in enumerate(segment.docs) if not segment.is_deleted(row))
 
     def __len__(self) -> int:
         return sum(len(segment) - int(segment.deleted.sum()) for segment in self.index.segments)
@@ -146,30 +239,22 @@ class IndexDocs:
         return f"{self.index!r}.docs"
 
 
-def _open(folder: Path) -> tuple[IndexManifest, tuple[Segment, ...]]:
-    """The manifest and its segments, read again if a writer has replaced them meanwhile."""
-    while True:
-        manifest = IndexManifest.read(folder)
-        try:
-            for entry in manifest.segments:
-                check_files(folder / "segments" / entry.name, entry.files)
-            return manifest, tuple(
-                Segment(folder / "segments" / entry.name, entry.deleted) for entry in manifest.segments
-            )
-        except Exception as error:  # damaged bytes may raise anything
-            damage = _damage(folder, manifest)
-            if IndexManifest.read(folder) != manifest:
-                continue
-            if damage:
-                raise damage from error
-            raise
+def _open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
+    try:
+        for entry in manifest.segments:
+            check_files(folder / SEGMENTS / entry.name, entry.files)
+        return tuple(Segment(folder / SEGMENTS / entry.name, entry.deleted) for entry in manifest.segments)
+    except Exception as error:  # damaged bytes may raise anything
+        if damage := _damage(folder, manifest):
+            raise damage from error
+        raise
 
 
 def _damage(folder: Path, manifest: IndexManifest, progress: Progress = silent) -> IndexDamaged | None:
     """The error that names the first file that is missing or damaged."""
     try:
         for entry in manifest.segments:
-            verify_files(folder / "segments" / entry.name, entry.files, f"verifying {entry.name}", progress)
+            verify_files(folder / SEGMENTS / entry.name, entry.files, f"verifying {entry.name}", progress)
     except IndexDamaged as damage:
         return damage
     except FileNotFoundError as error:  # removed meanwhile

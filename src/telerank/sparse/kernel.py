@@ -64,7 +64,7 @@ def prune(  # noqa: C901 — one loop; as functions its parts cost a third more 
     postings: offsets, rows (P,), values (P,);
     tables: slot of each term or -1, pointers (F, B + 1), largest (F, B), positions in blocks (P,);
     ranks: rank (N,), deleted (N,) or (0,);
-    work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B) of -1, keys (at least 2 k).
+    work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B), keys (at least 2 k).
     """
     # unpacked once: numba counts references whenever an array is taken out of a tuple
     terms, weights, known = query
@@ -98,7 +98,6 @@ def prune(  # noqa: C901 — one loop; as functions its parts cost a third more 
                 bound[block] = 0
         if best and count > k:
             count, threshold = k, max(threshold, _keep_best(keys, count, k, ranks[0]))
-    _reset(terms, postings, tables, first)
     if count > k:
         _keep_best(keys, count, k, ranks[0])
         count = k
@@ -169,7 +168,7 @@ def _block_table(offset: int, rows: Array, values: Array, pointers: Array, large
 
 @compiled
 def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
-    """Upper bounds of each block's documents, and first postings of terms without tables."""
+    """Upper bounds of each block's documents; first postings of terms without tables, -1 for no posting."""
     offsets, rows, values = postings
     slots, _, largest, _ = tables
     bound[:] = 0
@@ -180,6 +179,7 @@ def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: 
             for block in range(len(bound)):
                 bound[block] += row[block] * weight
             continue
+        first[t, :] = -1
         last, most = -1, np.int32(0)
         for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
             block, value = rows[i] >> BLOCK_BITS, values[i] * weight
@@ -243,16 +243,6 @@ def _collect(
                 count, threshold = k, max(threshold, _keep_best(keys, count, k, ranks[0]))
     sums[:] = 0
     return count, threshold
-
-
-@compiled
-def _reset(terms: Array, postings: Array, tables: Array, first: Array) -> None:
-    """Reset what :func:`_bound` wrote into ``first``."""
-    offsets, rows, _ = postings
-    for t in range(len(terms)):
-        if tables[0][terms[t]] < 0:
-            for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
-                first[t, rows[i] >> BLOCK_BITS] = -1
 
 
 @compiled

@@ -9,11 +9,11 @@ import numpy as np
 
 from telerank.sparse.index import SparseIndex
 from telerank.text import Analyzer
-from telerank.text.places import locate_terms
+from telerank.text.analyzer import locate_terms
 from telerank.text.steps import fold_accents
 
+# Postings that are counted: some ten milliseconds.
 POSTINGS = 2_000_000
-"""Postings that are counted: some ten milliseconds."""
 
 
 def count_matches(index: SparseIndex, text: str, most: int = POSTINGS) -> int | None:
@@ -33,8 +33,8 @@ def count_matches(index: SparseIndex, text: str, most: int = POSTINGS) -> int | 
     return count
 
 
+# Spellings of a word, the most frequent ones.
 MOST = 3
-"""Spellings of a word, the most frequent ones."""
 _LATER = 2  # vowels at the end of a word that are tried with accents: stemmers take "ité" off, not "ite"
 _ACCENTS = "\u0300\u0301\u0302\u0303\u0308"  # grave, acute, circumflex, tilde, diaeresis
 

@@ -16,8 +16,8 @@ from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Phrase, Query, Ranking
 
+# The terms of each query, and the whole numbers that their contributions are multiplied by.
 QueryWeights: TypeAlias = Callable[[SparseIndex, Sequence[str]], Sequence[Mapping[str, int]]]
-"""The terms of each query, and the whole numbers that their contributions are multiplied by."""
 
 _BATCH = 16  # queries given to a thread at a time
 
@@ -96,29 +96,31 @@ class SparseRetriever(Retriever):
             impacts.prepare([(number, term.df, term.cf)])
             value = impacts.contribution(number, posting) * weight
             [tf] = segment.frequencies(posting, posting + 1)
-            template = "{term!r}: tf {tf}, df {df}, cf {cf}"
-            template += ", {times} times in the query" if weight > 1 else ""
-            facts = {"term": text, "tf": tf, "df": term.df, "cf": term.cf, "times": weight}
-            parts.append(Explanation(value, Phrase(template, **facts)))
+            what = "{term!r}: tf {tf}, df {df}, cf {cf}"
+            what += ", {times} times in the query" if weight > 1 else ""
+            phrase = Phrase(what, term=text, tf=tf, df=term.df, cf=term.cf, times=weight)
+            parts.append(Explanation(value, phrase))
             total += value
         score = float(np.float32(total))
         if score != total:
             parts.append(Explanation(score - total, "rounding to float32"))
-        what = "{model} of a document of {terms} terms"
-        terms = segment.lengths[row]
-        return Explanation(score, Phrase(what, model=repr(self.similarity), terms=terms), tuple(parts))
+        facts = {"model": repr(self.similarity), "terms": segment.lengths[row]}
+        return Explanation(score, Phrase("{model} of a document of {terms} terms", **facts), tuple(parts))
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""
-        weighed = self.weigh(self.index, [query.text for query in queries])
-        terms = [{self.index.term(text): weight for text, weight in texts.items()} for texts in weighed]
+        terms = [
+            {self.index.term(text): weight for text, weight in weights.items()}
+            for weights in self.weigh(self.index, [query.text for query in queries])
+        ]
         answers = []
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
             known = [{t: weight for t, weight in query.items() if t.numbers[number] >= 0} for query in terms]
             impacts.prepare((term.numbers[number], term.df, term.cf) for query in known for term in query)
             weights = [{term.numbers[number]: weight for term, weight in query.items()} for query in known]
-            depth = len(impacts.segment) if self.depth is None else min(self.depth, len(impacts.segment))
-            answers.append(impacts.rank(weights, depth))
+            answers.append(
+                impacts.rank(weights, min(self.depth or len(impacts.segment), len(impacts.segment)))
+            )
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
@@ -129,13 +131,12 @@ class SparseRetriever(Retriever):
             for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
                 start, end = end, end + len(rows)
                 ranked.append(Ranking.presorted(query, tuple(docnos[start:end]), scores))
-        return [self._merge(*answer) for answer in zip(queries, lists, strict=True)]
-
-    def _merge(self, query: Query, lists: list[Ranking]) -> Ranking:
-        """Merge the segments' rankings of a query."""
-        if len(lists) == 1:
-            return lists[0]
-        docnos = [docno for ranking in lists for docno in ranking.docnos]
-        scores = np.concatenate([ranking.scores for ranking in lists]) if lists else np.empty(0)
-        ranking = Ranking.ranked(query, docnos, scores)
-        return ranking if self.depth is None else ranking.cut(self.depth)
+        if len(self.index.segments) == 1:
+            return [ranking for [ranking] in lists]
+        merged = []
+        for query, parts in zip(queries, lists, strict=True):
+            docnos = [docno for ranking in parts for docno in ranking.docnos]
+            scores = np.concatenate([np.empty(0), *(ranking.scores for ranking in parts)])
+            ranking = Ranking.ranked(query, docnos, scores)
+            merged.append(ranking if self.depth is None else ranking.cut(self.depth))
+        return merged

@@ -33,6 +33,11 @@ class Run:
     rows: npt.NDArray[np.int32]
     tfs: npt.NDArray[np.int32]
 
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """The first posting of each term."""
+        return np.cumsum(self.counts) - self.counts
+
     def save(self, path: Path, lengths: npt.NDArray[np.int32]) -> None:
         """Write the run, and the lengths of its documents."""
         with path.open("wb") as file:
@@ -50,12 +55,14 @@ class RunMaker:
     """Analyses and inverts stretches of documents; numbers terms in the order of their first occurrence.
 
     Memory: the vocabulary, the terms of ``most_surfaces`` (by default 150 MB), about 40 bytes for each piece
-    of the current stretch.
+    of the current stretch. A maker whose terms have the weights of a model, in whole steps of its own, makes
+    other runs (:func:`telerank.sparse.build.open_maker`); all that follows takes frequencies as weights.
     """
 
     def __init__(self, analyzer: Analyzer, *, most_surfaces: int = 1 << 20) -> None:
         self._classes = analyzer.classes
         self._numbers = _Numbers(analyzer, most_surfaces)
+        self._runs = 0
 
     @property
     def vocabulary(self) -> list[str]:
@@ -74,11 +81,15 @@ class RunMaker:
         for terms in map(self._numbers.__getitem__, distinct):
             numbers.extend(terms)
             ends.append(len(numbers))
-        analysed = (_as_array(numbers, np.int32), _as_array(ends, np.int64))
-        size = len(self._numbers.of_term)
+        analysed, size = (np.array(numbers), np.array(ends)), len(self._numbers.of_term)
         lengths, counts, rows, tfs = _invert(which, text_ends, analysed, first_row, size)
         ids = np.flatnonzero(counts)
         Run(ids, counts[ids], rows, tfs).save(path, lengths)
+        self._runs += 1
+
+    def finish(self) -> tuple[list[list[str]], list[int]]:
+        """The vocabularies, of which there is one, and for each run in order the number of its vocabulary."""
+        return [self.vocabulary], [0] * self._runs
 
 
 class _Numbers(dict[bytes, tuple[int, ...]]):
@@ -93,13 +104,7 @@ class _Numbers(dict[bytes, tuple[int, ...]]):
             self.clear()
         number, known = self.of_term.setdefault, self.of_term
         terms = self._analyzer(surface.decode("utf-8", "surrogatepass"))
-        numbers = self[surface] = tuple([number(term, len(known)) for term in terms])
-        return numbers
-
-
-def _as_array(values: array[int], kind: type[np.generic]) -> npt.NDArray[Any]:
-    """View values as an array; numpy refuses an empty buffer."""
-    return np.frombuffer(values, kind) if values else np.empty(0, kind)
+        return self.setdefault(surface, tuple([number(term, len(known)) for term in terms]))
 
 
 @compiled

@@ -36,8 +36,8 @@ from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import map_npy
 from telerank.text.steps import fold_accents
 
+# A stored frequency that means itself or more.
 ESCAPE = 255
-"""A stored frequency that means itself or more."""
 _BLOB, _STARTS = "terms.bin", "terms.starts.npy"
 
 
@@ -69,25 +69,29 @@ class Segment:
         self.deleted: npt.NDArray[np.bool_] = (
             np.empty(0, np.bool_) if deleted is None else np.array(map_npy(folder / deleted, "?"))
         )
+        self.blocks = -(-len(self) // kernel.BLOCK)
         self.docs = Docstore(folder)
         self.docnos = self.docs.docnos
-        self._check()
+        # compiled loops do not check bounds
+        if not (
+            len(self.docs) == len(self)
+            and len(self.deleted) in (0, len(self))
+            and len(self.offsets) == len(self.occurrences) + 1 == len(self.terms) + 1
+            and len(self._tfs) == len(self.rows) == self.offsets[-1]
+        ):
+            raise IndexDamaged(f"{self.folder}: its files do not belong together")
 
     @cached_property
     def tables(self) -> BlockTables:
         frequent = np.diff(self.offsets) >= max(self.blocks // 4, 1)
         slots = np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
         kind = np.int32 if len(self.rows) < 2**31 else np.int64
-        pointers = np.zeros((int(frequent.sum()), self.blocks + 1), kind)
-        return BlockTables(slots, pointers, np.zeros(len(self.rows), np.uint8))
+        shape = (int(frequent.sum()), self.blocks + 1)
+        return BlockTables(slots, np.zeros(shape, kind), np.zeros(len(self.rows), np.uint8))
 
     def __len__(self) -> int:
         """Documents, deleted ones included."""
         return len(self.lengths)
-
-    @property
-    def blocks(self) -> int:
-        return -(-len(self) // kernel.BLOCK)
 
     def df(self, term: int) -> int:
         """The number of documents that hold a term; deleted ones count until segments are merged."""
@@ -108,18 +112,6 @@ class Segment:
 
     def is_deleted(self, row: int) -> bool:
         return bool(len(self.deleted) and self.deleted[row])
-
-    def _check(self) -> None:
-        """Refuse sizes that do not agree: compiled loops do not check bounds."""
-        documents, postings = len(self), len(self.rows)
-        agree = (
-            len(self.docs) == documents
-            and len(self.deleted) in (0, documents)
-            and len(self.offsets) == len(self.occurrences) + 1 == len(self.terms) + 1
-            and len(self._tfs) == postings == self.offsets[-1]
-        )
-        if not agree:
-            raise IndexDamaged(f"{self.folder}: its files do not belong together")
 
 
 class Terms:
@@ -144,8 +136,7 @@ class Terms:
         """The terms that are ``bare`` without their accents, and differ from it."""
         order = self._accented
         first = bisect_left(order, bare, key=lambda number: fold_accents(self[number]))
-        same = takewhile(lambda term: fold_accents(term) == bare, (self[number] for number in order[first:]))
-        return list(same)
+        return list(takewhile(lambda term: fold_accents(term) == bare, map(self.__getitem__, order[first:])))
 
     @cached_property
     def _accented(self) -> npt.NDArray[np.int32]:
@@ -153,11 +144,9 @@ class Terms:
         blob = np.frombuffer(self._blob, np.uint8)
         starts = np.asarray(self._starts)[:-1]
         numbers = np.flatnonzero(np.logical_or.reduceat(blob > 127, starts)) if len(starts) else starts
-        terms = ((number, self[number]) for number in numbers.tolist())
-        folded = ((fold_accents(term), number, term) for number, term in terms)
-        return np.array(
-            [number for _, number in sorted((bare, n) for bare, n, term in folded if bare != term)], np.int32
-        )
+        bare = {number: fold_accents(self[number]) for number in numbers.tolist()}
+        accented = [number for number, term in bare.items() if term != self[number]]
+        return np.array(sorted(accented, key=bare.__getitem__), np.int32)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -182,10 +171,10 @@ def _encode(term: str) -> bytes:
     return term.encode("utf-8", "surrogatepass")  # a lone surrogate in a text is a term like any other
 
 
+# Rows and scores, best first.
 RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
-"""Rows and scores, best first."""
+# How often a query holds each of its terms, by the terms' numbers.
 Weights: TypeAlias = Mapping[int, int]
-"""How often a query holds each of its terms, by the terms' numbers."""
 _POSTINGS = 1 << 20  # whose contributions are computed at a time
 _POWERS = 12  # of ten: the numbers of documents for which a term's scores are known
 _ROW = np.uint64(2**32 - 1)
@@ -297,18 +286,9 @@ class Impacts:
 
     def contribution(self, term: int, posting: int) -> float:
         """The exact amount that a posting of a prepared term adds to the score of its document."""
-        large = self._large.get(term)
-        steps = self.values[posting] if large is None else large[posting - int(self.segment.offsets[term])]
-        return int(steps) * kernel.STEP
-
-    def _settle(self, terms: Iterable[int]) -> None:
-        """Fill the block tables of prepared terms."""
-        new = sorted(term for term in terms if term not in self._known)
-        known = np.zeros((len(new), _POWERS), np.int64)
-        kernel.settle(
-            np.array(new, np.int64), self._postings, self._block_tables, self.segment.deleted, known
-        )
-        self._known.update(zip(new, known.tolist(), strict=True))
+        if term in self._large:
+            return int(self._large[term][posting - int(self.segment.offsets[term])]) * kernel.STEP
+        return int(self.values[posting]) * kernel.STEP
 
     def _decode(self, keys: npt.NDArray[np.uint64]) -> RowScores:
         rows, half = (keys & _ROW).astype(np.uint32), np.uint64(32)
@@ -321,16 +301,21 @@ class Impacts:
 
     def _prune(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
-        self._settle({term for weights in queries for term in weights})
+        new = sorted({term for weights in queries for term in weights}.difference(self._known))
+        settled, deleted = np.zeros((len(new), _POWERS), np.int64), self.segment.deleted
+        kernel.settle(np.array(new, np.int64), self._postings, self._block_tables, deleted, settled)
+        self._known.update(zip(new, settled.tolist(), strict=True))
         power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
         known = [
             max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
             for weights in queries
         ]
-        terms = np.array([term for weights in queries for term in weights], np.int64)
-        times = np.array([weight for weights in queries for weight in weights.values()], np.int64)
-        ends = np.cumsum([len(weights) for weights in queries], dtype=np.int64)
-        batch = (terms, times, ends, np.array(known, np.int64))
+        batch = (
+            np.array([term for weights in queries for term in weights], np.int64),
+            np.array([weight for weights in queries for weight in weights.values()], np.int64),
+            np.cumsum([len(weights) for weights in queries], dtype=np.int64),
+            np.array(known, np.int64),
+        )
         keys = np.empty((len(queries), k), np.uint64)
         counts = kernel.prune_all(
             batch, self._postings, self._block_tables, self._ranks, keys, self._buffers(k)
@@ -342,14 +327,10 @@ class Impacts:
         kept = getattr(self._memory, "work", None)
         if kept is None:
             blocks = self.segment.blocks
-            kept = (
+            kept = self._memory.work = (
                 np.zeros(kernel.BLOCK, np.int32),
                 np.zeros(kernel.BLOCK, np.uint8),
                 np.zeros(blocks, np.int32),
-                np.full((kernel.MOST_TERMS, blocks), -1, self.segment.tables.pointers.dtype),
-                np.empty(0, np.uint64),
+                np.empty((kernel.MOST_TERMS, blocks), self.segment.tables.pointers.dtype),
             )
-        if len(kept[4]) != (room := 2 * k + 256):
-            kept = (*kept[:4], np.empty(room, np.uint64))
-        self._memory.work = kept
-        return kept
+        return (*kept, np.empty(2 * k + 256, np.uint64))

@@ -59,10 +59,8 @@ class Workers(AbstractContextManager["Workers"]):
             process.kill()
         self._threads.shutdown(cancel_futures=True)
         for process in self._processes:
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                with suppress(BrokenPipeError):  # the process ended before it read its request
-                    _pipe(pipe).close()
+            with suppress(BrokenPipeError), process:  # the process ended before it read its request
+                pass  # its pipes are closed, and it is waited for
 
     def _make(self, texts: Sequence[str], first_row: int, path: Path) -> int:
         number = self._idle.get()
@@ -94,17 +92,15 @@ def main() -> None:
     try:
         while True:
             request = pickle.load(requests)  # noqa: S301 — from our own parent
-            _send(answers, maker.vocabulary if request is None else _make_run(maker, request))
+            answer: object = maker.vocabulary if request is None else None
+            try:
+                if request is not None:
+                    maker.make(*request)
+            except Exception as error:  # noqa: BLE001 — the parent raises it
+                answer = error
+            _send(answers, answer)
     except (EOFError, pickle.UnpicklingError, BrokenPipeError):
         os._exit(0)  # the parent has finished or ended: nobody reads what is still in a buffer
-
-
-def _make_run(maker: RunMaker, request: tuple[Sequence[str], int, Path]) -> BaseException | None:
-    try:
-        maker.make(*request)
-    except Exception as error:  # noqa: BLE001 — the parent raises it
-        return error
-    return None
 
 
 def _send(pipe: IO[bytes], message: object) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -20,21 +22,21 @@ import numpy as np
 
 from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
-from telerank.errors import DocumentError, IndexFault, IndexLocked
-from telerank.sparse.build import STRETCH, build_segment, merge_segments
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import (
+from telerank.errors import DocumentError, IndexFault
+from telerank.sparse.build import STRETCH, build_segment, merge_segments, open_maker
+from telerank.sparse.index import (
     LOCK,
     SEGMENTS,
     IndexManifest,
     SegmentEntry,
+    SparseIndex,
     check_contents,
     has_index,
     read_committed,
     read_versions,
     sweep_index,
 )
-from telerank.stored import StoredFile, load_npy, record_files
+from telerank.stored import StoredFile, becoming_writer, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -92,7 +94,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         self.folder = Path(folder).resolve()
         self._workers, self._stretch, self._most_segments = workers, stretch, most_segments
         self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
-        try:
+        with becoming_writer(self.folder, "another writer is at work on this index", self.close):
             check_contents(self.folder)
             if analyzer is None:
                 IndexManifest.read(self.folder)  # raises if there is none
@@ -101,13 +103,6 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             self.manifest = self._read(analyzer, overwrite)
             (self.folder / SEGMENTS).mkdir(exist_ok=True)
             sweep_index(self.folder)
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, filelock.Timeout):
-                raise IndexLocked(f"{self.folder}: another writer is at work on this index") from None
-            if isinstance(error, OSError):
-                raise IndexFault(f"{self.folder}: cannot be written to: {error}") from error
-            raise
 
     def add(
         self,
@@ -123,12 +118,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
         Raises DocumentError if one cannot be stored or, without ``update``, is in the index already.
         """
-        analyzer = Analyzer.parse(self.manifest.analyzer)
+        maker = partial(open_maker, Analyzer.parse(self.manifest.analyzer), self._workers)
         with self._change():
             new = self._new_segment()
-            build_segment(
-                new, docs, analyzer, workers=self._workers, stretch=self._stretch, progress=progress
-            )
+            build_segment(new, docs, maker, stretch=self._stretch, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
@@ -136,8 +129,11 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
                 )
             entry = _record_segment(new)
             self._commit((*self._mark_deleted({*known, *deleted}), entry))
-        if len(self.manifest.segments) > self._most_segments:
-            self._fold(_first_small(self.manifest.segments), progress)
+        sizes = [segment.documents for segment in self.manifest.segments]
+        if len(sizes) > self._most_segments:
+            # from the first that is no larger than all after it: larger segments are rewritten less often
+            small = (number for number, size in enumerate(sizes) if size <= sum(sizes[number + 1 :]))
+            self._fold(next(small, 0), progress)
         return entry.documents
 
     def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
@@ -147,8 +143,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         first is unknown.
         """
         stream = iter(docs)
-        first = list(islice(stream, 1))
-        if first:
+        if first := list(islice(stream, 1)):
             return self.add(chain(first, stream), update=True, deleted=docnos, progress=progress)
         if docnos:
             self.delete(docnos)
@@ -258,11 +253,9 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         entries = list(self.manifest.segments)
         if not entries:
             return ()
-        index = SparseIndex(self.folder)
-        rows: dict[int, list[int]] = {}
-        for docno in docnos:
-            number, row = index.docs.locate(docno)
-            rows.setdefault(number, []).append(row)
+        index, rows = SparseIndex(self.folder), defaultdict[int, list[int]](list)
+        for number, row in map(index.docs.locate, docnos):
+            rows[number].append(row)
         for number, deleted in rows.items():
             entry, before = entries[number], index.segments[number].deleted
             marks = np.zeros(entry.documents, np.bool_)
@@ -276,16 +269,6 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             files[name] = StoredFile.record(folder / name)
             entries[number] = replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
         return tuple(entries)
-
-
-def _first_small(entries: tuple[SegmentEntry, ...]) -> int:
-    """The first segment that is no larger than all after it: larger segments are rewritten less often."""
-    after = sum(entry.documents for entry in entries)
-    for number, entry in enumerate(entries):
-        after -= entry.documents
-        if entry.documents <= after:
-            return number
-    return 0
 
 
 def _record_segment(folder: Path) -> SegmentEntry:

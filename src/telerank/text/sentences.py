@@ -1,10 +1,8 @@
-"""Word lists for sentence splitting: abbreviations by behaviour, and words that begin sentences.
+"""Splitting of English and French texts into sentences, in linear time.
 
-Abbreviations have no final stop. Those in lower case match in any case, others as written.
-
-Splitting of English and French texts into sentences, in linear time.
-
-Sentences may end at ``. ! ? …`` and at line ends; :func:`ends_sentence` decides about each mark.
+Sentences may end at ``. ! ? …`` and at line ends; :func:`ends_sentence` decides about each mark, by lists of
+abbreviations and of words that begin sentences. Abbreviations have no final stop. Those in lower case match
+in any case, others as written.
 """
 
 from __future__ import annotations

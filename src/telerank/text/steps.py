@@ -1,9 +1,8 @@
-"""Tokenizers: fast patterns that find surface tokens, and functions that clean them.
+"""The steps of analyzers: a name and, for some steps, an argument.
 
-Patterns may include too much (invisible characters, leading underscores): ``clean`` removes it, once for each
-distinct token instead of for each occurrence.
-
-The steps of analyzers: a name and, for some steps, an argument.
+A tokenizer is a fast pattern that finds surface tokens, and a function that cleans them. The pattern may
+include too much (invisible characters, leading underscores): ``clean`` removes it, once for each distinct
+token instead of for each occurrence.
 
 ``words``
     Runs of letters, digits, combining marks and underscores. Apostrophes between letters belong to the word,

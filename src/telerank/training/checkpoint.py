@@ -14,14 +14,20 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from safetensors.torch import load_file, save_file
 
 from telerank.drafts import DRAFT, remove, remove_folder, replace_file, replace_folder, sweep_drafts
 from telerank.errors import ModelError
-from telerank.stored import MANIFEST, Manifest, StoredFiles, parse_files, record_files, verify_files
-from telerank.training.settings import Training, read_mapping, validate_settings, write_settings
+from telerank.stored import MANIFEST, Manifest, StoredFiles, record_files, verify_files
+from telerank.training.settings import (
+    Training,
+    read_mapping,
+    set_dotted,
+    validate_settings,
+    write_settings,
+)
 from telerank.training.trained import CHECKPOINTS, CONFIG, VERSIONS, collect_versions
 
 _TENSORS, _SEPARATOR = "training.safetensors", "/"
@@ -39,11 +45,13 @@ class CheckpointState(NamedTuple):
     """What a training needs to resume, besides its model.
 
     ``record`` is JSON: the settings of the optimiser, and how far the training has come. ``tensors`` are
-    those of the optimiser, of the task, and the states of random numbers, nested by name.
+    those of the optimiser, of the task, and the states of random numbers, nested by name. They were read from
+    ``folder``.
     """
 
     record: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,6 @@ class _CheckpointManifest(Manifest):
     files: StoredFiles
     kind: str = "checkpoint"
     format: int = 1
-    parsers: ClassVar = {"files": parse_files}
 
 
 def write_checkpoint(output: Path, step: int, config: Training, save: Save, state: CheckpointState) -> None:
@@ -96,14 +103,8 @@ def read_state(checkpoint: Path) -> CheckpointState:
         raise ModelError(f"{checkpoint}: no {MANIFEST}: another version of telerank wrote this checkpoint")
     manifest = _CheckpointManifest.read(checkpoint)
     verify_files(checkpoint, manifest.files, "checking the checkpoint")
-    tensors: dict[str, Any] = {}
-    for name, tensor in load_file(checkpoint / _TENSORS).items():
-        *groups, last = name.split(_SEPARATOR)
-        group = tensors
-        for part in groups:
-            group = group.setdefault(part, {})
-        group[last] = tensor
-    return CheckpointState(manifest.record, tensors)
+    tensors = set_dotted({}, load_file(checkpoint / _TENSORS), _SEPARATOR)
+    return CheckpointState(manifest.record, tensors, checkpoint)
 
 
 def check_same(config: Training, output: Path) -> None:

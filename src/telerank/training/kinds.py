@@ -1,42 +1,41 @@
 """The kinds of models that are trained, by name.
 
-A new kind is a package with its settings and the function that trains it, and a line in :data:`KINDS`. Both
-are loaded when they are first used: only a function that trains needs torch.
+A new kind is a module that ends with its record, ``KIND``, and a line in :data:`KINDS`. The modules need
+torch, and are loaded when they are first used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from telerank.errors import ModelError
 from telerank.training.settings import SettingsSource, Training, read_settings
 from telerank.training.trained import TrainedModels
 
+KINDS = {
+    "bi-encoder": "telerank.training.bi_encoder.train",
+    "reranker": "telerank.training.reranker.train",
+    "reader": "telerank.training.reader.train",
+}
+"""The module of each kind."""
+
 
 @dataclass(frozen=True)
 class TrainingKind:
-    """Where the settings of one training are, and the function that trains it; ``plan`` is of several."""
+    """The ``settings`` of one training and the function that trains it; those of ``several``, if it has such.
 
-    _settings: str
-    _train: str
-    _plan: str = ""
-    _train_plan: str = ""
+    ``train`` takes settings, an output, ``shared`` and the options of a training, and returns the model's
+    folder; ``train_several`` takes the settings of several, an output and the options.
+    """
 
-    @property
-    def settings(self) -> type[Training]:
-        """The class of the settings of one training."""
-        settings: type[Training] = _load(self._settings)
-        return settings
-
-    @property
-    def train(self) -> Callable[..., Path]:
-        """Takes settings, an output, ``shared`` and the options of a training; returns the model's folder."""
-        train: Callable[..., Path] = _load(self._train)
-        return train
+    settings: type[Training]
+    train: Callable[..., Path]
+    several: type[Training] | None = None
+    train_several: Callable[..., TrainedModels] | None = None
 
     def read(self, source: SettingsSource, changes: Mapping[str, object]) -> Training:
         """The settings of a file or a mapping, of one training or several, with other values of ``changes``.
@@ -44,37 +43,21 @@ class TrainingKind:
         Raises FormatError if they have an unknown key or an invalid value; ModelError if this kind has no
         such changes.
         """
-        settings: type[Training] = _load(self._plan or self._settings)
+        settings = self.several or self.settings
         if changes.keys() - settings.model_fields.keys():
             raise ModelError("seeds and sizes are for re-rankers")
         return read_settings(source, settings, changes)
 
     def train_all(self, settings: Training, output: str | Path, **options: Any) -> TrainedModels:
         """Train what :meth:`read` has read."""
-        if self._train_plan:
-            trained: TrainedModels = _load(self._train_plan)(settings, output, **options)
-            return trained
+        if self.train_several is not None:
+            return self.train_several(settings, output, **options)
         return TrainedModels({".": self.train(settings, output, **options)})
-
-
-KINDS = {
-    "bi-encoder": TrainingKind("bi_encoder.config:BiEncoderTraining", "bi_encoder.train:train_bi_encoder"),
-    "reranker": TrainingKind(
-        "reranker.config:RerankerTraining",
-        "reranker.train:train_reranker",
-        "reranker.plan:TrainingPlan",
-        "reranker.compare:train_rerankers",
-    ),
-    "reader": TrainingKind("reader.config:ReaderTraining", "reader.train:train_reader"),
-}
 
 
 def find_training_kind(name: str) -> TrainingKind:
     """The kind of that name. Raises ModelError if there is none."""
     if name not in KINDS:
         raise ModelError(f"{name}: expected one of {', '.join(KINDS)}")
-    return KINDS[name]
-
-
-def _load(name: str) -> Any:
-    return resolve_name(f"telerank.training.{name}")
+    kind: TrainingKind = import_module(KINDS[name]).KIND
+    return kind

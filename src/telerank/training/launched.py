@@ -32,7 +32,7 @@ def join(device: str | None) -> str:
         If there is no such device.
     """
     from telerank.training.parallel import join_processes
-    from telerank.training.training import choose_device
+    from telerank.training.task import choose_device
 
     chosen = choose_device(device or "auto")
     with join_processes(chosen):
@@ -47,11 +47,15 @@ def working_together() -> Iterator[Processes]:
     """
     import torch
 
-    from telerank.training.faults import explaining_peers
-    from telerank.training.parallel import join_processes
+    from telerank.training.parallel import NO_PEER, ProcessError, join_processes
 
-    with explaining_peers(), join_processes(torch.device("cpu")) as processes:
-        yield processes
+    try:
+        with join_processes(torch.device("cpu")) as processes:
+            yield processes
+    except RuntimeError as error:
+        if any(words in str(error) for words in NO_PEER):
+            raise ProcessError from error
+        raise
 
 
 def each(do: Callable[[], T]) -> T:

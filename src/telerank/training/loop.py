@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -21,12 +22,14 @@ from telerank.models.on_processor import FreeMemory, QuickDropout
 from telerank.models.precision import train_plainly
 from telerank.models.random_numbers import RandomNumbers
 from telerank.training import checkpoint, log
-from telerank.training.ahead import BatchesAhead
 from telerank.training.log import Record, Report, write_losses
-from telerank.training.settings import OptimisationSettings, Training
+from telerank.training.optimisation import DevSchedule, build_optimiser, compute_rate
+from telerank.training.settings import Training
 from telerank.training.task import Task, TrainingDevice
 from telerank.training.trained import LOG, MODEL
 from telerank.types import Progress
+
+T = TypeVar("T")
 
 
 def trained_transformers(module: nn.Module) -> list[PreTrainedModel]:
@@ -81,22 +84,46 @@ class Position:
     updates: int = 0
 
 
-class DevSchedule(NamedTuple):
-    """Updates between two dev values, and those without a better value that end a training.
+class BatchesAhead(Generic[T]):
+    """The batches that ``make`` makes of their numbers; on a processor each is made when it is taken.
 
-    The value is the dev measure, or the dev loss.
+    An error of the thread is raised where its batch is taken.
     """
 
-    every: int
-    patience: int
-    by_loss: bool
+    def __init__(self, make: Callable[[int], T], device: torch.device) -> None:
+        self._make = make
+        self._next: tuple[int, Future[T]] | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        if device.type != "cpu":
+            self._thread = ThreadPoolExecutor(1, "batches", _choose_gpu, (device,))
+
+    @property
+    def beside(self) -> bool:
+        """Whether batches are made beside the device."""
+        return self._thread is not None
+
+    def take(self, number: int) -> T:
+        """Batch ``number``."""
+        begun, self._next = self._next, None
+        if begun is not None and begun[0] == number:
+            return begun[1].result()
+        return self._make(number)
+
+    def begin(self, number: int) -> None:
+        """Begin to make batch ``number``, the next to be taken. What it reads must not change until then."""
+        if self._thread is not None:
+            self._next = number, self._thread.submit(self._make, number)
+
+    def rest(self) -> None:
+        """Wait until the thread does nothing, before anything else uses what it reads."""
+        if self._next is not None:
+            wait([self._next[1]])
 
 
-class DevValues(NamedTuple):
-    """The dev measure and the dev loss, if they were computed."""
-
-    measure: float | None = None
-    loss: float | None = None
+def _choose_gpu(device: torch.device) -> Any:
+    """Pin memory for the GPU that computes: a thread begins with the first one."""
+    if device.type == "cuda" and device.index is not None and torch.cuda.is_available():
+        torch.cuda.set_device(device)
 
 
 @dataclass
@@ -242,7 +269,7 @@ class Loop:
 
         Raises ModelError if another number of processes wrote it, because their random numbers differ.
         """
-        record, tensors = state
+        record, tensors = state.record, state.tensors
         if record["processes"] != self._processes.size:
             began = f"this training began with {record['processes']} processes, not {self._processes.size}"
             raise ModelError(f"{self.output}: {began}: resume with as many, or begin in another folder")
@@ -279,7 +306,7 @@ class Loop:
         folder = self.output / MODEL
         self._processes.first(lambda: checkpoint.write_model(folder, self.config, self.task.save))
 
-    def _measure_dev(self, progress: Progress) -> DevValues | None:
+    def _measure_dev(self, progress: Progress) -> tuple[float | None, float | None] | None:
         """The dev measure and loss if they are due; the model is saved if it is the best so far."""
         schedule, position = self.schedule, self.position
         if schedule is None or (position.step != self.steps and position.step % schedule.every):
@@ -297,14 +324,16 @@ class Loop:
         if best is None or (value < best if schedule.by_loss else value > best):
             position.best, position.best_step = value, position.step
             self._save_model()
-        return DevValues(measure, loss)
+        return measure, loss
 
     def _is_patience_over(self) -> bool:
         """Whether there were too many updates without a better value."""
         schedule, position = self.schedule, self.position
         return schedule is not None and position.step - position.best_step >= schedule.patience
 
-    def _log(self, seconds_each: float, dev: DevValues | None, reports: Sequence[Report]) -> None:
+    def _log(
+        self, seconds_each: float, dev: tuple[float | None, float | None] | None, reports: Sequence[Report]
+    ) -> None:
         position = self.position
         if dev is None and position.step != self.steps and position.step % self.config.log_every:
             return
@@ -315,9 +344,7 @@ class Loop:
             return
         remaining = round((self.steps - position.step) * seconds_each, 1)
         rate = compute_rate(position.step - 1, self.steps, self.config.optimisation)
-        record = Record(
-            position.step, loss, rate, round(position.seconds, 1), remaining, *(dev or DevValues())
-        )
+        record = Record(position.step, loss, rate, round(position.seconds, 1), remaining, *(dev or ()))
         log.append_record(self.output / LOG, record)
         for report in reports:
             report(record)
@@ -332,40 +359,3 @@ def trained_weights(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
     """The weights of modules that have gradients, each once."""
     every = (weight for module in modules for weight in module.parameters())
     return list(dict.fromkeys(weight for weight in every if weight.requires_grad))
-
-
-def build_optimiser(weights: Sequence[nn.Parameter], settings: OptimisationSettings) -> torch.optim.Optimizer:
-    """Adam or AdamW; weights of one dimension, which are biases and those of layer norms, do not decay."""
-    decays = (
-        ([weight for weight in weights if weight.ndim > 1], settings.weight_decay),
-        ([weight for weight in weights if weight.ndim <= 1], 0.0),
-    )
-    groups = [{"params": group, "weight_decay": decay} for group, decay in decays if group]
-    kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
-    return kind(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps, fused=True)
-
-
-def compute_rate(update: int, steps: int, settings: OptimisationSettings) -> float:
-    """The learning rate of an update, counted from 0.
-
-    It rises from 0 during ``warm_up`` updates; then it falls to 0 at ``steps``, or stays.
-    """
-    warm_up = count_warm_up(steps, settings)
-    if update < warm_up:
-        return settings.learning_rate * update / warm_up
-    if settings.schedule == "constant":
-        return settings.learning_rate
-    return settings.learning_rate * (steps - update) / (steps - warm_up)
-
-
-def count_warm_up(steps: int, settings: OptimisationSettings) -> int:
-    """The number of updates of the warm-up.
-
-    Raises ModelError if the training has no more updates than that.
-    """
-    if isinstance(settings.warm_up, float):
-        return int(settings.warm_up * steps)
-    if settings.warm_up >= steps:
-        problem = f"warm_up ({settings.warm_up}) must be less than the {steps} updates of these epochs"
-        raise ModelError(f"{problem}, or a share of them, as 0.1")
-    return settings.warm_up

@@ -27,6 +27,8 @@ from telerank.errors import ModelError, TelerankError
 T = TypeVar("T")
 V = TypeVar("V")
 
+NO_PEER = ("gloo", "NCCL")
+"""Words of errors that a missing process causes."""
 _WAIT = timedelta(days=7)  # how long processes wait while the first reads, measures or writes
 _ITEMS = 4096  # texts of a process that are shared out together
 _LATE, _FAILED = 2, 3  # states of a weight: its gradient came after its bucket was sent; its process failed

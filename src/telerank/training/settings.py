@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
@@ -52,15 +52,29 @@ Interval: TypeAlias = Annotated[int | str, BeforeValidator(_parse_interval)]
 """A number of updates, or epochs as a text: `0.5 epochs`."""
 
 
-def exactly_one(**choices: object) -> None:
-    """Check that one of the settings is set. Raises ValueError if several are, or none."""
+class CheckedSection(Section):
+    """A section whose settings have to fit together."""
+
+    def problems(self) -> Iterator[tuple[object, str]]:
+        """What would not fit together: whether it is so, and how it is said; the first one is an error."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for holds, problem in self.problems():
+            if holds:
+                raise ValueError(problem)
+        return self
+
+
+def exactly_one(**choices: object) -> tuple[bool, str]:
+    """The problem that several of the settings are set, or none."""
     chosen = [name for name, value in choices.items() if value not in (None, False)]
-    if len(chosen) != 1:
-        what = " and ".join(chosen) or "none"
-        raise ValueError(f"expected one of {', '.join(choices)}, got {what}")
+    what = " and ".join(chosen) or "none"
+    return len(chosen) != 1, f"expected one of {', '.join(choices)}, got {what}"
 
 
-class ListSettings(Section):
+class ListSettings(CheckedSection):
     """Lists of documents, from a run or a pool."""
 
     run: str | None = None
@@ -70,14 +84,9 @@ class ListSettings(Section):
     depth: PositiveInt = 10
     """The first `depth` documents of each list (monoBERT on TREC-CAR: BM25's top 10)."""
 
-    @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
-        self.check_source()
-        return self
-
-    def check_source(self) -> None:
-        """Raise ValueError unless exactly one source is set."""
-        exactly_one(run=self.run, pool=self.pool)
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield exactly_one(run=self.run, pool=self.pool)
+        yield from super().problems()
 
 
 class NegativeSettings(ListSettings):
@@ -107,26 +116,18 @@ class NegativeSettings(ListSettings):
     """`listed`: learn only from relevant documents that are in the list, too (BeST: "only the top-100
     documents … are used for training"); by default from all of a query's."""
 
-    @model_validator(mode="after")
-    def _only_of_lists(self) -> NegativeSettings:
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield exactly_one(run=self.run, pool=self.pool, random=self.random, judged=self.judged)
         for name in ("only", "relevant"):
-            if getattr(self, name) is not None and (self.random or self.judged):
-                raise ValueError(f"{name}: says which documents of a run or a pool are learned from")
-        return self
+            listed = getattr(self, name) is None or not (self.random or self.judged)
+            yield not listed, f"{name}: says which documents of a run or a pool are learned from"
+        numbers = f"per_positive ({self.per_positive}) must be a multiple of per_group ({self.per_group})"
+        whole = self.per_group is None or self.per_positive % self.per_group == 0
+        yield not whole, f"{numbers}: all groups have the same size"
 
     def allows(self, grade: int | None) -> bool:
         """Whether a document of a list that is not relevant may be drawn; ``grade`` None: it is unjudged."""
         return self.only in (None, "relevant-elsewhere") or (grade is None) == (self.only == "unjudged")
-
-    @model_validator(mode="after")
-    def _whole_groups(self) -> NegativeSettings:
-        if self.per_group is not None and self.per_positive % self.per_group:
-            numbers = f"per_positive ({self.per_positive}) must be a multiple of per_group ({self.per_group})"
-            raise ValueError(f"{numbers}: all groups have the same size")
-        return self
-
-    def check_source(self) -> None:
-        exactly_one(run=self.run, pool=self.pool, random=self.random, judged=self.judged)
 
 
 class Triples(Section):
@@ -138,7 +139,7 @@ class Triples(Section):
     """Lines that are shuffled together; 1 keeps the order of the file."""
 
 
-class CollectionSettings(Section):
+class CollectionSettings(CheckedSection):
     """A collection, and how it is read."""
 
     collection: str
@@ -149,7 +150,7 @@ class CollectionSettings(Section):
     """The encoding of the collection's texts."""
 
 
-class DataSettings(Section):
+class DataSettings(CheckedSection):
     """What is learned from."""
 
     seed: Seed | None = None
@@ -177,7 +178,7 @@ class TrainingData(CollectionSettings, DataSettings):
     choice is part of a larger one. An epoch is then of these."""
 
 
-class OptimisationSettings(Section):
+class OptimisationSettings(CheckedSection):
     """How long the training is, and how it updates the weights."""
 
     steps: PositiveInt
@@ -220,7 +221,7 @@ class OptimisationSettings(Section):
         return steps if self.epochs is None else None
 
 
-class DevSettings(Section):
+class DevSettings(CheckedSection):
     """When the dev measure is computed; it decides which weights are kept, and when training stops early."""
 
     measure: str = "AP"
@@ -253,11 +254,10 @@ class DevSettings(Section):
             raise ValueError(f"expected one measure, got {', '.join(names)}")
         return names[0]
 
-    @model_validator(mode="after")
-    def _measured_before_it_ends(self) -> DevSettings:
+    def problems(self) -> Iterator[tuple[object, str]]:
         if type(self.every) is type(self.patience):  # else it depends on the length of an epoch
             self.intervals(lambda epochs: epochs)
-        return self
+        yield from super().problems()
 
     def intervals(self, updates: Callable[[float], float]) -> tuple[float, float]:
         """``every`` and ``patience`` in updates; ``updates`` converts a number of epochs.
@@ -274,7 +274,7 @@ class DevSettings(Section):
         return every, patience
 
 
-class Training(Section):
+class Training(CheckedSection):
     """The settings of the loop; a task's settings add the model, its data and its loss."""
 
     data: DataSettings = DataSettings()
@@ -311,18 +311,15 @@ class Training(Section):
         """The seed of what is learned from, and of its order."""
         return self.seed if self.data.seed is None else self.data.seed
 
-    def saves_memory(self) -> str:
-        """What to set if a training needs more memory than there is."""
-        settings = self.optimisation
-        lower = f"set optimisation.batch to less than {settings.batch}, and accumulation to more"
-        return lower if self.recompute else f"{lower}, or recompute to true"
+    @property
+    def smaller_batch(self) -> str:
+        """The settings that make batches smaller in memory."""
+        return f"optimisation.batch to less than {self.optimisation.batch}, and accumulation to more"
 
-    @model_validator(mode="after")
-    def _warms_up_within_the_training(self) -> Training:
-        settings = self.optimisation
-        if settings.epochs is None and settings.warm_up >= settings.steps:
-            raise ValueError(f"warm_up ({settings.warm_up}) must be less than steps ({settings.steps})")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        steps, warm_up = self.optimisation.steps, self.optimisation.warm_up
+        is_long = self.optimisation.epochs is None and warm_up >= steps
+        yield is_long, f"warm_up ({warm_up}) must be less than steps ({steps})"
 
 
 T = TypeVar("T", bound=Section)
@@ -371,3 +368,16 @@ def write_settings(settings: Section, path: Path) -> None:
 def dump_settings(settings: Section) -> str:
     """All settings in YAML, as :func:`write_settings` writes them."""
     return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
+
+
+def set_dotted(record: dict[str, Any], changes: Mapping[str, Any], separator: str = ".") -> dict[str, Any]:
+    """Nested settings, in which those at joined names have got other values."""
+    for name, value in changes.items():
+        *sections, last = name.split(separator)
+        section = record
+        for part in sections:
+            if not isinstance(section.get(part), dict):
+                section[part] = {}
+            section = section[part]
+        section[last] = value
+    return record

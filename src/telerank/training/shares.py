@@ -95,7 +95,7 @@ class _Shares:
         for _ in range(kept):
             part = self._take()
             if self.writer is not None:
-                self.writer.skip([doc.docno for doc in part], [doc.full_text for doc in part])
+                self.writer.skip(part)
             self.done += len(part)
 
     def _take(self) -> list[Doc]:
@@ -118,8 +118,7 @@ class _Shares:
     def _write(self, parts: list[list[Doc]], shares: list[tuple[Floats | None, int]]) -> None:
         for part, (vectors, cut) in zip(parts, shares, strict=False):
             if self.writer is not None and vectors is not None:
-                texts = [doc.full_text for doc in part]
-                self.writer.add([doc.docno for doc in part], texts, vectors, cut=cut)
+                self.writer.add(part, vectors, cut=cut)
 
 
 def _wait(written: list[Future[None]]) -> None:

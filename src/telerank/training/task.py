@@ -1,19 +1,25 @@
-"""The protocol of a task: all that the training loop knows of a model and its data."""
+"""The protocol of a task, all that the loop knows of a model and its data; and what a task computes with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from telerank.models.precision import Precision
-from telerank.training.parallel import GradientSums, Processes
+from telerank.errors import ModelError
+from telerank.models.inference import pin
+from telerank.models.precision import Precision, device_of, resolve_precision
+from telerank.models.precision import precision as open_precision
+from telerank.training.parallel import GradientSums, Processes, is_launched
 from telerank.types import Progress
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,39 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(mode)
 
 
+def pin_all(batch: T, device: torch.device) -> T:
+    """A dataclass of tensors, each as :func:`~telerank.models.inference.pin` gives it."""
+    values = {each.name: getattr(batch, each.name) for each in fields(batch)}  # type: ignore[arg-type]
+    return type(batch)(**{name: pin(value, device) for name, value in values.items()})
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; processes on the same machine get a GPU each.
+
+    Raises
+    ------
+    ModelError
+        If there is no such device, or it cannot be used.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if is_launched() and name == "cuda":
+        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    elif int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1 and name.startswith("cuda"):
+        raise ModelError(f"device {name!r}: each process has a GPU of its own, so name it 'cuda'")
+    return device_of(name)
+
+
+def choose_precision(name: str, device: torch.device) -> Precision:
+    """The precision of that name; ``auto`` is bfloat16 on a GPU that supports it, else float32.
+
+    ``float16`` is for trainings alone, whose gradients are scaled (:class:`TrainingDevice`).
+    """
+    if name == "float16":
+        return lambda: torch.autocast(device.type, dtype=torch.float16)
+    return open_precision(resolve_precision(name, device), device)
+
+
 class Task(Protocol):
     """A model and its batches; the batch of each number is always the same, so that training resumes."""
 
@@ -67,8 +106,9 @@ class Task(Protocol):
     def examples(self) -> int:
         """Number of examples in an epoch; it is only asked for if something is set in epochs."""
 
-    def prepare(self, number: int, progress: Progress) -> None:
+    def prepare(self, number: int, progress: Progress) -> None:  # noqa: ARG002 — nothing by default
         """Prepare batch ``number``: called before each, in every process; most tasks need do nothing."""
+        return
 
     def read(self, number: int) -> Any:
         """The tensors of batch ``number`` on the processor, for :meth:`backward`; a function of the number.
@@ -93,11 +133,12 @@ class Task(Protocol):
         Called in every process; all return the same value.
         """
 
-    def dev_loss(self, progress: Progress) -> float | None:
+    def dev_loss(self, progress: Progress) -> float | None:  # noqa: ARG002 — none by default
         """The loss on the dev set, without dropout, of the same batches each time; None if there are none.
 
         Called in every process, after :meth:`dev` if that is called; all return the same value.
         """
+        return None
 
     def save(self, folder: Path) -> None:
         """Write the model into a folder that does not exist yet. Called in the first process."""
@@ -107,10 +148,8 @@ class Task(Protocol):
 
         Called in every process; those of the first are written.
         """
+        return {}
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
+    def restore(self, state: Mapping[str, Tensor]) -> None:  # noqa: ARG002 — nothing by default
         """Restore the :meth:`state` of a checkpoint; the task was made from its model."""
-
-
-MakeTask: TypeAlias = Callable[[Path | None, TrainingDevice, Progress], Task]
-"""Makes a task, in every process: with a fresh model, or with the one that :meth:`Task.save` wrote."""
+        return

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from telerank.errors import ModelError
 from telerank.records import read_record
@@ -31,14 +31,11 @@ class TrainedModels(Report):
     file with the plot of several sizes.
     """
 
+    title: ClassVar[str] = "Training"
     models: Mapping[str, Path]
     results: Sequence[Table] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     plot: Path | None = None
-
-    @property
-    def title(self) -> str:
-        return "Training"
 
     @property
     def model(self) -> Path:

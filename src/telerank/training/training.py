@@ -2,29 +2,70 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 import torch
 from filelock import FileLock, Timeout
 
 from telerank.errors import ModelError
 from telerank.models.on_processor import with_quick_dropout
-from telerank.models.precision import Precision, device_of
-from telerank.models.precision import precision as open_precision
 from telerank.training import checkpoint, log
-from telerank.training.faults import deterministic, explaining
 from telerank.training.log import Report, silent_report
-from telerank.training.loop import DevSchedule, Loop, count_warm_up
-from telerank.training.parallel import is_launched, join_processes
+from telerank.training.loop import Loop
+from telerank.training.optimisation import count_updates, count_warm_up, schedule_dev
+from telerank.training.parallel import NO_PEER, join_processes
 from telerank.training.settings import Training
-from telerank.training.task import MakeTask, TrainingDevice
+from telerank.training.task import Task, TrainingDevice, choose_device, choose_precision
 from telerank.training.trained import CHECKPOINTS, LOG
 from telerank.types import Progress, silent
+
+K = TypeVar("K", bound=Task)
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+@contextmanager
+def explaining(config: Training) -> Iterator[None]:
+    """Raise ModelError where memory, a deterministic algorithm or another process is missing."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
+        text, lacks = str(error), (torch.OutOfMemoryError, MemoryError)
+        if isinstance(error, lacks) or any(words in text for words in _NO_MEMORY):
+            other = "" if config.recompute else ", or recompute to true"
+            raise ModelError(f"out of memory: set {config.smaller_batch}{other}") from error
+        if any(words in text for words in NO_PEER):
+            raise ModelError("another process has ended: its message says why") from error
+        if config.deterministic and _WORKSPACE in text:
+            reason = f"the GPU was used before without {_WORKSPACE}: set it to :4096:8"
+            raise ModelError(f"deterministic: {reason} for the whole program") from error
+        if config.deterministic and "deterministic" in text:
+            raise ModelError(f"deterministic: {text.splitlines()[0]}") from error
+        raise
+
+
+@contextmanager
+def deterministic(device: torch.device) -> Iterator[None]:
+    """Let torch use only algorithms that give the same numbers each time; for the whole process.
+
+    On a GPU that takes a setting of cuBLAS, which it reads when it is first used.
+    """
+    if device.type == "cuda":
+        os.environ.setdefault(_WORKSPACE, ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    searches = torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warns)
+        torch.backends.cudnn.benchmark = searches
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -38,13 +79,16 @@ class TrainingOptions(TypedDict, total=False):
 def train(
     config: Training,
     output: str | Path,
-    make_task: MakeTask,
+    make_task: Callable[[Path | None, TrainingDevice, Progress], K],
     *,
     resume: bool = False,
     report: Report = silent_report,
     progress: Progress = silent,
-) -> Path:
-    """Train the task, and return the folder of the model, ``output/model``.
+) -> tuple[Path, K]:
+    """Train the task; return the folder of the model, ``output/model``, and the task.
+
+    ``make_task`` makes the task, in every process: with a fresh model, or with the one in a folder that
+    :meth:`~telerank.training.task.Task.save` wrote.
 
     With ``resume``, a training that was killed continues from its last checkpoint, to the same losses as if
     it had not been killed. Under ``torchrun`` the processes share each batch; only the first reports.
@@ -75,12 +119,17 @@ def train(
                 stack.enter_context(deterministic(device))
             if config.precision in ("float32-fast", "tf32"):  # for gradients; autocast needs no context
                 stack.enter_context(hardware.precision())
-            loop = _open_loop(config, folder, make_task, hardware, progress)
+            begun = next(reversed(checkpoint.list_checkpoints(folder)), None)
+            # checked before its model is read
+            state = None if begun is None else checkpoint.read_state(begun)
+            torch.manual_seed(config.seed)
+            task = make_task(begun, hardware, progress)
+            loop = _open_loop(config, folder, task, hardware, state)
             reports = [report]
             if config.tensorboard and processes.leads:
                 board = log.open_tensorboard(folder / "tensorboard", loop.position.step)
                 reports.append(stack.enter_context(board))
-            return loop.run(reports, progress)
+            return loop.run(reports, progress), task
 
 
 def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> None:
@@ -97,13 +146,13 @@ def _begin(folder: Path, lock: FileLock, config: Training, *, resume: bool) -> N
 
 
 def _open_loop(
-    config: Training, folder: Path, make_task: MakeTask, hardware: TrainingDevice, progress: Progress
+    config: Training,
+    folder: Path,
+    task: Task,
+    hardware: TrainingDevice,
+    state: checkpoint.CheckpointState | None,
 ) -> Loop:
-    """The loop of a new training, or of its last checkpoint."""
-    begun = next(reversed(checkpoint.list_checkpoints(folder)), None)
-    state = None if begun is None else checkpoint.read_state(begun)  # checked before its model is read
-    torch.manual_seed(config.seed)
-    task = make_task(begun, hardware, progress)
+    """The loop of a new training, or of the ``state`` of a checkpoint."""
     steps = count_updates(config, lambda: task.examples)
     count_warm_up(steps, config.optimisation)
     loop = Loop(config, folder, steps, schedule_dev(config, lambda: task.examples), task, hardware)
@@ -111,7 +160,7 @@ def _open_loop(
         try:
             loop.restore(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{begun}: no checkpoint of this training ({error})") from error
+            raise ModelError(f"{state.folder}: no checkpoint of this training ({error})") from error
 
     def write() -> None:
         checkpoint.write_record(config, folder)
@@ -120,58 +169,3 @@ def _open_loop(
 
     hardware.processes.first(write)
     return loop
-
-
-def count_updates(config: Training, examples: Callable[[], int]) -> int:
-    """The most updates of the weights; ``examples`` is called only if the length is set in epochs."""
-    settings = config.optimisation
-    return settings.steps if settings.epochs is None else _of_epochs(settings.epochs, config, examples)
-
-
-def schedule_dev(config: Training, examples: Callable[[], int]) -> DevSchedule | None:
-    """When dev is computed, if at all; ``examples`` is called only for epochs.
-
-    Raises ModelError if patience ends before the first dev measure.
-    """
-    if config.dev is None:
-        return None
-    try:
-        every, patience = config.dev.intervals(lambda epochs: _of_epochs(epochs, config, examples))
-    except ValueError as error:
-        raise ModelError(f"dev: {error}") from error
-    return DevSchedule(int(every), int(patience), config.dev.by_loss)
-
-
-def _of_epochs(epochs: float, config: Training, examples: Callable[[], int]) -> int:
-    settings = config.optimisation
-    return math.ceil(epochs * examples() / (settings.batch * settings.accumulation))
-
-
-def choose_device(name: str) -> torch.device:
-    """The device of that name; processes on the same machine get a GPU each.
-
-    Raises
-    ------
-    ModelError
-        If there is no such device, or it cannot be used.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if is_launched() and name == "cuda":
-        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    elif int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1 and name.startswith("cuda"):
-        raise ModelError(f"device {name!r}: each process has a GPU of its own, so name it 'cuda'")
-    return device_of(name)
-
-
-def choose_precision(name: str, device: torch.device) -> Precision:
-    """The precision of that name; ``auto`` is bfloat16 on a GPU that supports it, else float32.
-
-    ``float16`` is for trainings alone, whose gradients are scaled (:class:`TrainingDevice`).
-    """
-    if name == "float16":
-        return lambda: torch.autocast(device.type, dtype=torch.float16)
-    if name != "auto":
-        return open_precision(name, device)
-    supported = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return open_precision("bfloat16" if supported else "float32", device)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, ExpressionError
-from telerank.pipelines.answers import ends_in_read
-from telerank.pipelines.functions import answer_pipeline, pipeline
+from telerank.pipelines.functions import answer_pipeline, ends_in_read, pipeline
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages

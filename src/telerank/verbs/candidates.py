@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from telerank.errors import CollectionError, MeasureError
+from telerank.evaluation.compare import columns_table, depth_table
 from telerank.evaluation.depth import (
     Consistency,
     Reranker,
@@ -21,7 +22,6 @@ from telerank.evaluation.depth import (
     rerank_by_run,
 )
 from telerank.evaluation.measures import MeasureNames, parse_measures
-from telerank.evaluation.report import columns_table, depth_table
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report

@@ -136,9 +136,13 @@ def encode(
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent
     source, target, encoder = launched.each(partial(_prepare, docs, folder, model, device, precision))
-    tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
     of_index = (source.folder.name, source.sparse.state) if isinstance(source, Index) else (source.name,)
-    how = launched.each(lambda: Encoding(dtype, shard, tokens, *of_index))
+
+    def describe() -> Encoding:
+        tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
+        return Encoding(dtype, shard, tokens, *of_index)
+
+    how = launched.each(describe)
     size, stream = launched.each(lambda: stream_documents(source))
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
@@ -165,12 +169,13 @@ def _prepare(
     from telerank.dense.encoder import TorchEncoder
 
     source = open_source(docs) if isinstance(docs, str | Path) else docs
+    located = locate_model(model, index=source.folder if isinstance(source, Index) else None)
+    encoder = TorchEncoder(located, device, precision)
+    if folder is not None:
+        return source, Path(folder), encoder
     if isinstance(source, Index):
-        target = source.vectors_folder(model) if folder is None else Path(folder)
-        return source, target, TorchEncoder(locate_model(model, index=source.folder), device, precision)
-    if folder is None:
-        raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
-    return source, Path(folder), TorchEncoder(locate_model(model), device, precision)
+        return source, source.vectors_folder(model), encoder
+    raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
 
 
 def _approximate(

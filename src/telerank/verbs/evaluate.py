@@ -15,7 +15,14 @@ from telerank.errors import CollectionError
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.answers.report import AnswerEvaluations
-from telerank.evaluation.compare import Comparison, compare_evaluations
+from telerank.evaluation.compare import (
+    Comparison,
+    compare_evaluations,
+    depth_table,
+    describe_gaps,
+    means_table,
+    query_table,
+)
 from telerank.evaluation.measures import (
     Evaluation,
     MeasureNames,
@@ -24,14 +31,13 @@ from telerank.evaluation.measures import (
     parse_measures,
     require_means,
 )
-from telerank.evaluation.report import depth_table, describe_gaps, means_table, query_table
 from telerank.parameters import Flags, Help, Level, Measures, RelevanceLevel
 from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import ProgressSetting
-from telerank.verbs.judge import JudgedRuns
+from telerank.verbs.judge import JudgedRuns, name_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,25 +102,29 @@ class RunEvaluations(Report):
         return describe_gaps(self.evaluations)
 
     def record(self) -> dict[str, Any]:
-        runs = [
-            {
-                "run": name,
-                **({"by_depth": self.curves[name]} if self.depths else {"mean": evaluation.mean}),
-                "missing": evaluation.missing,
-                "unanswerable": evaluation.unanswerable,
-                "unjudged": evaluation.unjudged,
-                **({"per_query": evaluation.by_query()} if self.per_query else {}),
-            }
-            for name, evaluation in self.evaluations.items()
-        ]
-        queries = len(next(iter(self.evaluations.values())).qids)
-        depths = {"depths": self.depths} if self.depths else {}
-        return {"qrels": self.source, "queries": queries, **depths, "runs": runs}
+        return {
+            "qrels": self.source,
+            "queries": len(next(iter(self.evaluations.values())).qids),
+            **({"depths": self.depths} if self.depths else {}),
+            "runs": [
+                {
+                    "run": name,
+                    **({"by_depth": self.curves[name]} if self.depths else {"mean": evaluation.mean}),
+                    "missing": evaluation.missing,
+                    "unanswerable": evaluation.unanswerable,
+                    "unjudged": evaluation.unjudged,
+                    **({"per_query": evaluation.by_query()} if self.per_query else {}),
+                }
+                for name, evaluation in self.evaluations.items()
+            ],
+        }
 
     def plot(self) -> Figure:
         """Plot each measure by depth, a line for each run."""
-        panels = {family: {run: own[family] for run, own in self.curves.items()} for family in self.expanded}
-        return line_plot(panels, self.depths)
+        return line_plot(
+            {family: {run: own[family] for run, own in self.curves.items()} for family in self.expanded},
+            self.depths,
+        )
 
 
 def evaluate(
@@ -142,8 +152,7 @@ def evaluate(
         measures = MEASURES_BY_DEPTH if depths else MEASURES
     expanded = expand_measures(measures, depths, relevance_level) if depths else {}
     names = [*chain(*expanded.values())] if depths else parse_measures(measures, relevance_level)
-    evaluations = measure_runs(runs, names, progress=progress)
-    return RunEvaluations(evaluations, runs.source, tuple(depths), expanded)
+    return RunEvaluations(measure_runs(runs, names, progress=progress), runs.source, tuple(depths), expanded)
 
 
 def compare(
@@ -170,8 +179,11 @@ def compare(
     names = parse_measures(measures, relevance_level)
     require_means(names)
     runs.require_two("compare")
-    chosen = _find_baselines([str(baseline) for baseline in baselines], runs)
-    return compare_evaluations(measure_runs(runs, names, progress=progress), chosen, level=level)
+    return compare_evaluations(
+        measure_runs(runs, names, progress=progress),
+        _find_baselines([str(baseline) for baseline in baselines], runs),
+        level=level,
+    )
 
 
 def _find_baselines(baselines: Sequence[str], runs: JudgedRuns) -> list[str]:
@@ -194,14 +206,17 @@ def measure_runs(
     for name in runs.runs:
         with show_progress(progress) as shown:
             evaluation = measure(runs.read(name), runs.qrels, measures, progress=shown)
-        judged = len(evaluation.qids) - len(evaluation.missing)
-        runs.check_judged(name, judged=judged, first=next(iter(evaluation.unjudged), None))
+        runs.check_judged(
+            name,
+            judged=len(evaluation.qids) - len(evaluation.missing),
+            first=next(iter(evaluation.unjudged), None),
+        )
         evaluations[name] = evaluation
     return evaluations
 
 
+# Files of predictions, named by their files, or by name; or texts by qid.
 PredictionSources: TypeAlias = Sequence[str | Path] | Mapping[str, str | Path | Mapping[str, str]]
-"""Files of predictions, named by their files, or by name; or texts by qid."""
 
 
 def evaluate_answers(
@@ -233,9 +248,11 @@ def evaluate_answers(
     """
     names = parse_answer_measures(measures)
     gold = data if isinstance(data, GoldAnswers) else read_gold(data, split)
+    if not isinstance(predictions, Mapping):
+        predictions = name_files(predictions, _stem, "a file of predictions")
     texts = {
         name: source if isinstance(source, Mapping) else read_predictions(source)
-        for name, source in _name(predictions).items()
+        for name, source in predictions.items()
     }
     values = _read_values(no_answer, texts, gold)
     evaluations = {name: measure_answers(gold, own, names) for name, own in texts.items()}
@@ -259,8 +276,8 @@ def compare_answers(
     for baseline in baselines:
         if _stem(baseline) not in known and baseline not in known:
             raise CollectionError(f"the baseline {baseline} is none of the systems: {', '.join(known)}")
-    chosen = [baseline if baseline in known else _stem(baseline) for baseline in baselines]
-    return evaluations.compare(list(dict.fromkeys(chosen)), level=level)
+    chosen = dict.fromkeys(baseline if baseline in known else _stem(baseline) for baseline in baselines)
+    return compare_evaluations(evaluations.final, list(chosen) or known[:1], level=level)
 
 
 def read_gold(data: str | Path | Collection, split: str | None = None) -> GoldAnswers:
@@ -274,8 +291,10 @@ def read_gold(data: str | Path | Collection, split: str | None = None) -> GoldAn
     if not any(part in collection.answers for part in parts):
         raise CollectionError(f"{collection.name}: split {chosen!r} has no answers")
     streams = (own.get(part) for own in (collection.answers, collection.unlocated) for part in parts)
-    answers = chain.from_iterable(stream() for stream in streams if stream is not None)
-    return GoldAnswers.of(collection.split_queries(chosen), answers)
+    return GoldAnswers.of(
+        collection.split_queries(chosen),
+        chain.from_iterable(stream() for stream in streams if stream is not None),
+    )
 
 
 def are_predictions(files: Sequence[str | Path]) -> bool:
@@ -286,16 +305,6 @@ def are_predictions(files: Sequence[str | Path]) -> bool:
             f"{files[kinds.index(False)]} holds no predictions, {files[kinds.index(True)]} does"
         )
     return all(kinds)
-
-
-def _name(predictions: PredictionSources) -> dict[str, str | Path | Mapping[str, str]]:
-    if isinstance(predictions, Mapping):
-        return dict(predictions)
-    names = [_stem(file) for file in predictions]
-    if len(dict.fromkeys(map(str, predictions))) < len(names):
-        raise CollectionError("a file of predictions is given twice")
-    pairs = zip(names, predictions, strict=True)
-    return {name if names.count(name) == 1 else str(file): file for name, file in pairs}
 
 
 def _stem(file: str | Path) -> str:

@@ -18,8 +18,7 @@ from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
 from telerank.experiments.schema import has_small, read_experiment
 from telerank.pipelines.functions import FUNCTIONS, read_pipeline
-from telerank.pipelines.models import Models
-from telerank.pipelines.reader import Names
+from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress

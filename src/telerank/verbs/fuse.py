@@ -12,7 +12,7 @@ from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
 from telerank.fusion.tuning import FusionTuning, WeightGrid, tune_weights
-from telerank.pipelines.lazy_run import LazyRun
+from telerank.pipelines.run_files import LazyRun
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting, Ranking
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
@@ -62,8 +62,10 @@ def fuse(
                 yield fusion(rankings)
 
     def settings() -> dict[str, object]:
-        sources = [str(run) if isinstance(run, str | Path) else name for name, run in by_name.items()]
-        return {**asdict(fusion), "runs": sources}
+        return {
+            **asdict(fusion),
+            "runs": [str(run) if isinstance(run, str | Path) else name for name, run in by_name.items()],
+        }
 
     def describe() -> list[str]:
         some = {name: f"{count} of {queries} queries" for name, count in lacking.items() if count}
@@ -130,6 +132,7 @@ def combine(
     with show_progress(progress) as shown:
         matrix = combine_runs(rankings, runs.qrels, measures, fusion=fusion, progress=shown)
     for name in runs.runs:
-        judged = matrix.queries - matrix.missing[name]
-        runs.check_judged(name, judged=judged, first=next(iter(matrix.unjudged[name]), None))
+        runs.check_judged(
+            name, judged=matrix.queries - matrix.missing[name], first=next(iter(matrix.unjudged[name]), None)
+        )
     return replace(matrix, level=level)

@@ -15,8 +15,7 @@ from telerank.errors import IndexFault
 from telerank.retrieval.folder_update import read_record, recorded_docs, replacing_record
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.sparse.index import SparseIndex
-from telerank.sparse.manifest import has_index
+from telerank.sparse.index import has_index
 from telerank.text import Analyzer
 from telerank.types import Doc, ProgressSetting
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from telerank.retrieval.folder_update import FolderChanges
     from telerank.sparse.writer import IndexWriter
 
+# A collection or its path, documents, or texts by docno.
 Documents: TypeAlias = Collection | str | Path | Iterable[Doc] | Mapping[str, str]
-"""A collection or its path, documents, or texts by docno."""
 _COMPARED = 1000  # documents between two calls of progress
 
 
@@ -199,38 +198,31 @@ def verify_index(index: Index | str | Path, *, progress: ProgressSetting = None)
 def describe_index(index: Index | str | Path) -> dict[str, int | float | str | dict[str, str]]:
     """Analyzer, counts and sizes of an index, by name; its vectors and its saved pipelines."""
     opened = index if isinstance(index, Index) else Index(index)
-    words = _describe_words(opened.sparse) if opened.has_texts else {}
+    facts: dict[str, Any] = {}
+    if opened.has_texts:
+        sparse = opened.sparse
+        entries = sparse.manifest.segments
+        files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
+        facts = {
+            "analyzer": sparse.manifest.analyzer,
+            "documents": len(sparse),
+            "deleted, not yet merged": sum(entry.deletions for entry in entries),
+            "documents with a term": sparse.statistics.documents,
+            "terms in all": sparse.statistics.tokens,
+            "average length": round(sparse.statistics.average_length, 2),
+            "segments": len(entries),
+            "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
+            "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
+        }
+    if (record := read_record(opened.folder)) is not None:
+        unread = {
+            name: f"{file.problem} ({file.reason})" if file.reason else file.problem
+            for name, file in record.files.items()
+            if file.problem
+        }
+        facts |= {"files": len(record.files), "files not read": unread}
     vectors = {name: describe_vectors(folder) for name, folder in opened.vectors.items()}
-    return {**words, **_describe_files(opened.folder), "vectors": vectors, "pipelines": opened.pipelines}
-
-
-def _describe_words(index: SparseIndex) -> dict[str, int | float | str]:
-    entries = index.manifest.segments
-    files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
-    return {
-        "analyzer": index.manifest.analyzer,
-        "documents": len(index),
-        "deleted, not yet merged": sum(entry.deletions for entry in entries),
-        "documents with a term": index.statistics.documents,
-        "terms in all": index.statistics.tokens,
-        "average length": round(index.statistics.average_length, 2),
-        "segments": len(entries),
-        "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
-        "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
-    }
-
-
-def _describe_files(folder: Path) -> dict[str, int | dict[str, str]]:
-    """The files that an index was made from, and those of them that were not read."""
-    record = read_record(folder)
-    if record is None:
-        return {}
-    unread = {
-        name: f"{file.problem} ({file.reason})" if file.reason else file.problem
-        for name, file in record.files.items()
-        if file.problem
-    }
-    return {"files": len(record.files), "files not read": unread}
+    return {**facts, "vectors": vectors, "pipelines": opened.pipelines}
 
 
 def _open_writer(index: Index | str | Path, workers: int | None = None) -> IndexWriter:

@@ -185,14 +185,11 @@ def gates(
     if (text is None) == (docno is None) or (docno is None) != (docs is None):
         raise CollectionError("gates: give --text, or --docno with --docs")
     if docno is not None and docs is not None:
-        text = _find_text(docno, docs)
+        source = open_source(docs)
+        if not isinstance(source, Index):
+            text = find_docs(source, [docno])[0].full_text
+        elif docno in source.docs:
+            text = source.docs[docno].full_text
+        else:
+            raise CollectionError(f"{docs} has no document {docno!r}")
     return read_gates(load_reranker(model), query, text or "")
-
-
-def _find_text(docno: str, docs: str) -> str:
-    source = open_source(docs)
-    if not isinstance(source, Index):
-        return find_docs(source, [docno])[0].full_text
-    if docno not in source.docs:
-        raise CollectionError(f"{docs} has no document {docno!r}")
-    return source.docs[docno].full_text

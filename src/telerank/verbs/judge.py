@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
@@ -18,10 +18,10 @@ from telerank.types import Qrels, Ranking
 if TYPE_CHECKING:
     from telerank.retrieval.index import Index
 
+# A run file (``-``: standard input), or rankings in memory.
 RunSource: TypeAlias = str | Path | Iterable[Ranking]
-"""A run file (``-``: standard input), or rankings in memory."""
+# Run files, named by their files, or runs by name.
 Runs: TypeAlias = Sequence[str | Path] | Mapping[str, RunSource]
-"""Run files, named by their files, or runs by name."""
 
 _PACKED, _RUN = {".gz", ".xz"}, {".run", ".trec", ".txt", ".res"}
 _LOOKED_AT = 100  # queries of a run that decide which split judges it
@@ -89,7 +89,7 @@ def judge(
         If the qrels are malformed.
     """
     by_name = name_runs(runs)
-    remarks: tuple[str, ...] = ()
+    remarks: list[str] = []
     if isinstance(data, Mapping):
         qrels, source = data, "the qrels"
     elif isinstance(data, str | Path) and _is_qrels_file(str(data), strict):
@@ -102,13 +102,13 @@ def judge(
         source = collection.name if isinstance(data, Collection) else str(data)
         qrels = collection.judged(chosen)
         if split is None and chosen is not None and len(collection.qrels) > 1:
-            remarks = (f"split {chosen}: the only one of {collection.name} that judges these runs",)
+            remarks.append(f"split {chosen}: the only one of {collection.name} that judges these runs")
         if (least := collection.relevant_from) > 1:
             grades = f"grades from {least} up are relevant; lower grades count as 0"
-            remarks = (*remarks, f"{collection.name}: {grades}")
+            remarks.append(f"{collection.name}: {grades}")
     if not qrels:
         raise CollectionError(f"{source} holds no qrels")
-    return JudgedRuns(by_name, qrels, source, remarks, depth, strict)
+    return JudgedRuns(by_name, qrels, source, tuple(remarks), depth, strict)
 
 
 def describe_judged(index: Index, collection: Collection, split: str | None) -> list[str]:
@@ -126,12 +126,18 @@ def describe_judged(index: Index, collection: Collection, split: str | None) -> 
 
 def name_runs(runs: Runs) -> dict[str, RunSource]:
     """Runs by name: ``bm25`` for ``runs/bm25.run.gz``; the whole path if two files have the same name."""
-    if isinstance(runs, Mapping):
-        return dict(runs)
-    paths = [str(run) for run in runs]
+    return dict(runs) if isinstance(runs, Mapping) else name_files(runs, _name, "a run")
+
+
+def name_files(files: Sequence[str | Path], name_of: Callable[[str], str], what: str) -> dict[str, Any]:
+    """Files by their names; by the whole path if two files have the same name.
+
+    Raises CollectionError if one is given twice.
+    """
+    paths = [str(file) for file in files]
     if len(set(paths)) < len(paths):
-        raise CollectionError("a run is given twice")
-    names = [_name(path) for path in paths]
+        raise CollectionError(f"{what} is given twice")
+    names = [name_of(path) for path in paths]
     return {name if names.count(name) == 1 else path: path for name, path in zip(names, paths, strict=True)}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from telerank.corpus.collection import CandidatePool, Collection
 from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline
-from telerank.pipelines.lazy_run import LazyRun
+from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, walk_stages

@@ -21,7 +21,7 @@ from telerank.models.readers import fresh_reader, load_reader
 from telerank.training.parallel import Processes
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.training.reader.questions import describe_left_out, read_questions
-from telerank.training.reader.train import FIT, ReaderJob, ReaderTask, span_loss, train_reader
+from telerank.training.reader.train import FIT, ReaderTask, make_reader_task, span_loss, train_reader
 from telerank.training.reader.windows import WindowOrder, open_windows
 from telerank.types import Doc, silent
 
@@ -167,7 +167,7 @@ def test_only_moved_answers_that_are_learned_from_are_counted(asking, tmp_path):
     few = read_questions(sources[0].model_copy(update={"questions": 1}), SHARES, 0)
     assert few.counts.get("answers moved", 0) <= 1
     training = asking(data={"sets": [source.model_dump() for source in sources]})
-    ReaderJob(training, tmp_path, tmp_path).make_task(None, ON_CPU, silent)
+    make_reader_task(None, ON_CPU, silent, config=training, output=tmp_path, shared=tmp_path)
     counts = json.loads((tmp_path / "data.json").read_text())
     named = {name: count for name, count in counts.items() if name.startswith("answers moved")}
     assert named == {"answers moved": 10, "answers moved, mine.json": 8, "answers moved, yours.json": 2}

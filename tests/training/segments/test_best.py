@@ -12,15 +12,15 @@ from small_training import ON_CPU, losses
 
 from small_segments import QUERIES, answer_of, segment_settings, text_of
 from telerank.errors import FormatError, ModelError
-from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.loop import Loop
-from telerank.training.reranker.compare import train_rerankers
+from telerank.training.reranker.iteration_results import IterationResult, Iterations, read_result
+from telerank.training.reranker.iterations import join_tasks
+from telerank.training.reranker.job import RerankerJob, start_reranker
 from telerank.training.reranker.plan import TrainingPlan
+from telerank.training.reranker.selection import Selection, read_selection, read_truth
 from telerank.training.reranker.task import RerankerTask
-from telerank.training.reranker.train import RerankerJob, start_reranker, train_reranker
-from telerank.training.segments.report import IterationResult, draw, read_result, tabulate, write_result
-from telerank.training.segments.selection import Selection, read_selection, read_truth
+from telerank.training.reranker.train import train_reranker, train_rerankers
 from telerank.training.settings import read_settings
 from telerank.types import silent
 
@@ -49,7 +49,7 @@ def joint_task(segmented, tmp_path):
     def make(seed_of_selector=0, **changes):
         config = segmented("best", model={"dropout": 0.0, "head": {"dropout": 0.0}}, **changes)
         tasks = RerankerJob.open(config, tmp_path, tmp_path).open_tasks(None, ON_CPU, silent)
-        task = tasks.joint(start_reranker(config.model, seed_of_selector))
+        task = join_tasks(tasks, start_reranker(config.model, seed_of_selector))
         for model in task.models:
             for module in model:
                 module.train()
@@ -166,10 +166,10 @@ def test_a_segment_that_comes_again_is_chosen_by_its_first_score(joint_task):
 def test_both_models_start_from_the_same_weights_and_are_in_every_checkpoint(segmented, tmp_path, trained):
     tasks = RerankerJob.open(segmented("best"), tmp_path, tmp_path)
     one, other = tasks.model_of(None), tasks.model_of(None)
-    assert reranker_fingerprint(one) == reranker_fingerprint(other)
+    assert one.fingerprint == other.fingerprint
     checkpoint = trained.parent / "1"
     ranker, selector = load_reranker(checkpoint), load_reranker(checkpoint / "selector")
-    prints = {reranker_fingerprint(model) for model in (ranker, selector, one)}
+    prints = {model.fingerprint for model in (ranker, selector, one)}
     assert len(prints) == 3  # both have learned, from different segments
 
 
@@ -199,7 +199,7 @@ def test_later_iterations_start_afresh_and_learn_from_the_arg_max_of_the_one_bef
 def test_the_iteration_with_the_best_dev_measure_is_the_model(trained, results):
     best = max(results, key=lambda result: (result["dev"], -result["iteration"]))["iteration"]
     model, kept = load_reranker(trained / "model"), trained / "iterations" / str(best) / "model"
-    assert reranker_fingerprint(model) == reranker_fingerprint(load_reranker(kept))
+    assert model.fingerprint == load_reranker(kept).fingerprint
     assert not (trained / "model" / "selector").exists()
     log = (trained / "iterations" / str(best) / "log.jsonl").read_text()
     assert (trained / "log.jsonl").read_text() == log
@@ -299,19 +299,19 @@ def test_results_without_known_passages_have_a_table_and_a_plot():
         IterationResult(1, 0.37, 5, None, None, None, 8, 0, 0),
         IterationResult(2, 0.36, 4, None, None, 0.25, 8, 0, 0),
     ]
-    table = tabulate(results, "RR")
+    table = Iterations("RR", results).table()
     assert tuple(cell.text for cell in table.rows[1]) == ("2", "–", "–", "–", "0.3600", "25.0 %", "4")
-    assert draw(results, "RR").axes
+    assert Iterations("RR", results).draw().axes
     assert results[1].describe("RR") == "iteration 2: dev RR 0.3600, changed 25.0 %"
 
 
 def test_precision_on_train_is_named_after_the_segments_that_it_is_of(tmp_path):
     """Those that are learned from, not all of a document; a file of the name before is read."""
     result = IterationResult(1, 0.37, 5, 0.5, 0.25, None, 8, 0, 0)
-    table = tabulate([result], "RR")
+    table = Iterations("RR", [result]).table()
     assert table.columns[1:4] == ("P@1 of the selection", "within reach", "P@1 dev")
     assert any("of the segments that are learned from" in note for note in table.notes)
-    write_result(tmp_path, result)
+    result.write(tmp_path)
     record = json.loads((tmp_path / "result.json").read_text())
     record["train_precision"] = record.pop("selection_precision")
     (tmp_path / "result.json").write_text(json.dumps(record))

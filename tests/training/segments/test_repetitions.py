@@ -8,9 +8,9 @@ import pytest
 
 from small_ranking import QUERIES, ranking_settings
 from telerank.corpus.formats import open_collection
-from telerank.training.reranker.candidates import assign_queries
-from telerank.training.reranker.compare import train_rerankers
 from telerank.training.reranker.plan import TrainingPlan
+from telerank.training.reranker.task import assign_queries
+from telerank.training.reranker.train import train_rerankers
 from telerank.training.settings import read_settings
 
 

@@ -15,13 +15,13 @@ from small_segments import QUERIES, dev_of
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.records import describe_error
 from telerank.reranking.texts import make_pairs
-from telerank.training.examples.read_groups import read_groups
-from telerank.training.examples.reading import Reading
+from telerank.training.examples.reading import Reading, read_groups
 from telerank.training.reranker.config import RerankerLoss
-from telerank.training.reranker.outcome import read_outcome
-from telerank.training.reranker.pair_logits import EndToEnd
+from telerank.training.reranker.job import RerankerJob
+from telerank.training.reranker.plan import read_outcome
+from telerank.training.reranker.scoring import EndToEnd
 from telerank.training.reranker.task import ranking_loss
-from telerank.training.reranker.train import RerankerJob, describe_cut, train_reranker
+from telerank.training.reranker.train import describe_cut, train_reranker
 from telerank.training.settings import NegativeSettings
 from telerank.trec import read_run
 from telerank.types import Qrel, Query, silent
@@ -173,8 +173,8 @@ def test_dev_and_test_are_ranked_by_segments_as_the_stage_ranks_them(
 ):
     """The run of the test has the scores that the scorer of segments gives with the saved model."""
     from telerank.reranking.scorer import Scorer
-    from telerank.segments.aggregate import Aggregate
     from telerank.segments.scorer import SegmentScorer
+    from telerank.segments.settings import Aggregate
 
     test = {"split": "dev", "run": str(segment_set / "dev.run"), "queries": 6, "measures": ["RR"]}
     config = segmented(

@@ -23,10 +23,11 @@ from telerank.cli.data.made_sets import (
 from telerank.cli.options import CollectionOptions, Format, PrintJson, ReportOptions, Texts
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help, Split
+from telerank.show.progress import show_progress
 from telerank.types import name_pages
 
 if TYPE_CHECKING:
-    from telerank.corpus.collection import Collection, CollectionContents
+    from telerank.corpus.collection import Collection
 
 _SHOWN = 600  # characters of a text
 
@@ -49,7 +50,6 @@ def ls(
     """
     from telerank.corpus.collection import count_contents
     from telerank.corpus.formats import list_collections, list_formats
-    from telerank.show.progress import show_progress
 
     if where is None:
         _show_names(list_formats(), ("format", "description"), as_json=as_json)
@@ -60,7 +60,7 @@ def ls(
             collection = options.open_collection(where, format, encoding)
             contents = count_contents(collection, progress=progress)
         if as_json:
-            console.print_json(asdict(contents))
+            console.print_json(contents)
         else:
             _show_contents(contents)
 
@@ -75,24 +75,22 @@ def _show_names(names: Mapping[str, str], columns: tuple[str, str], *, as_json: 
     console.out().print(table)
 
 
-def _show_contents(contents: CollectionContents) -> None:
+def _show_contents(contents: Mapping[str, Any]) -> None:
     head = Table(show_header=False, box=None)
     for name in ("name", "format", "licence", "source"):
-        head.add_row(name, console.shown(getattr(contents, name) or "not stated by the files"))
-    head.add_row("documents", f"{contents.documents:,}")
-    for note, count in contents.notes.items():
-        head.add_row(console.shown(note.replace("_", " ")), f"{count:,}")
-    if contents.unread:
-        head.add_row("not read", console.shown(", ".join(contents.unread)))
-    if contents.pools:
-        head.add_row("pools", console.shown(", ".join(contents.pools)))
+        head.add_row(name, console.shown(contents[name] or "not stated by the files"))
+    for name, count in ({"documents": contents["documents"]} | contents["notes"]).items():
+        head.add_row(console.shown(name.replace("_", " ")), f"{count:,}")
+    for name, label in (("unread", "not read"), ("pools", "pools")):
+        if contents[name]:
+            head.add_row(label, console.shown(", ".join(contents[name])))
     console.out().print(head)
-    if not contents.splits:
+    if not contents["splits"]:
         return
-    known = {kind for counts in contents.splits.values() for kind in counts}
+    known = {kind for counts in contents["splits"].values() for kind in counts}
     kinds = [kind for kind in ("queries", "qrels", "answers") if kind in known]
     table = Table(Column("split", no_wrap=True), *(Column(kind, justify="right") for kind in kinds))
-    for split, counts in contents.splits.items():
+    for split, counts in contents["splits"].items():
         numbers = (f"{counts[kind]:,}" if kind in counts else "" for kind in kinds)
         table.add_row(console.shown(split), *numbers)
     console.out().print(table)
@@ -121,16 +119,7 @@ def show(
     if docnos:
         records += ({"kind": "document", **doc.record} for doc in find_docs(opened, docnos))
     if query is not None:
-        judged = asdict(find_query(opened, query, split))
-        records.append(
-            {
-                "kind": "query",
-                "split": judged["split"],
-                **judged["query"],
-                "qrels": judged["grades"],
-                "answers": judged["answers"],
-            }
-        )
+        records.append({"kind": "query", **find_query(opened, query, split)})
     if head is not None or not (docnos or query is not None):
         records += _first(opened, head or 3, split)
     if not records:
@@ -192,8 +181,7 @@ def convert(
     What users of a service judged, as a collection to train on:
     `telerank data convert judged.jsonl judged --to jsonl --index idx`
     """
-    from telerank.corpus.convert import convert
-    from telerank.show.progress import show_progress
+    from telerank.corpus.writing import convert
     from telerank.verbs.data import with_documents
 
     with show_progress() as progress:
@@ -237,7 +225,6 @@ def stats(
     """
     from telerank.corpus.lengths import token_counter
     from telerank.corpus.statistics import describe
-    from telerank.show.progress import show_progress
 
     count = token_counter(analyzer, tokenizer)
     reports = []

@@ -15,10 +15,11 @@ from telerank.cli.commands import derive
 from telerank.cli.options import Format, PrintJson, Texts
 from telerank.errors import CollectionError
 from telerank.parameters import Flags, Help
+from telerank.show.progress import show_progress
 
 if TYPE_CHECKING:
     from telerank.corpus.derived.ranking_set import RankingSet
-    from telerank.corpus.derived.writing import WrittenDocuments
+    from telerank.corpus.writing import WrittenDocuments
 
 
 @derive
@@ -51,14 +52,13 @@ def make_ranking_set(
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus.derived import ranking_set as sets_of
-    from telerank.retrieval.index import TemporaryIndex
-    from telerank.show.progress import show_progress
+    from telerank.retrieval.index import temporary_index
 
     description = f"{model} over {analyzer}" if negatives == "bm25" else ""
     settings = sets_of.RankingSetSettings(negatives, depth, split_by, seed, description, titles)
     sets_of.check_target(out, overwrite=overwrite)
     with show_progress() as progress:
-        first_stage = TemporaryIndex(analyzer, model, progress) if description else None
+        first_stage = temporary_index(analyzer, model, progress) if description else None
         opened = [options.open_collection(name, format, encoding) for name in sets]
         ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)
@@ -83,15 +83,14 @@ def _show_ranking_set(ranking_set: RankingSet) -> None:
     table = Table("part", *(Column(name, justify="right", no_wrap=True) for name in names))
     for part, counts in ranking_set.counts().items():
         leak = leaks.get(part)
-        shown = (f"{leak.documents:,}", _count_share(leak.in_train, leak.documents)) if leak else ("", "")
+        shown = ("", "")
+        if leak:
+            share = f" ({_share(leak.in_train, leak.documents)})" if leak.documents else ""
+            shown = f"{leak.documents:,}", f"{leak.in_train:,}{share}"
         pairs = counts["positives"] + counts["negatives"]
         numbers = (counts["questions"], pairs, counts["short_of_negatives"])
         table.add_row(part, *(f"{number:,}" for number in numbers), *shown)
     console.out().print(table)
-
-
-def _count_share(part: int, whole: int) -> str:
-    return f"{part:,} ({100 * part / whole:.1f} %)" if whole else "0"
 
 
 _LIMITS = (128, 256, 512, 1024, 2048)
@@ -121,8 +120,8 @@ def make_long_documents(
 
     Example: `telerank data make-long-documents french-long fquad piaf --least-words 400`
     """
-    from telerank.corpus.derived import articles, writing
-    from telerank.show.progress import show_progress
+    from telerank.corpus import writing
+    from telerank.corpus.derived import articles
 
     settings = articles.ArticleSettings(least_words, folds, seed)
     writing.check_target(out, overwrite=overwrite)
@@ -170,15 +169,15 @@ def make_far_relevant(
 
     Example: `telerank data make-far-relevant far-french piaf --filler 0.5 --folds 5`
     """
-    from telerank.corpus.derived import far, positions, writing
-    from telerank.show.progress import show_progress
+    from telerank.corpus import lengths, writing
+    from telerank.corpus.derived import far
 
     try:
         settings = far.FarSettings(beyond, length, queries, filler, folds, seed, halve)
     except ValueError as error:  # options that do not go together
         raise CollectionError(f"make-far-relevant: {error}") from error
     writing.check_target(out, overwrite=overwrite)
-    spans = positions.word_spans if tokenizer is None else positions.tokenizer_spans(tokenizer)
+    spans = lengths.word_spans if tokenizer is None else lengths.tokenizer_spans(tokenizer)
     unit = "words" if tokenizer is None else f"tokens of {tokenizer.name}"
     with show_progress() as progress, ExitStack() as resources:
         opened = options.open_collection(collection, format, encoding)
@@ -244,9 +243,8 @@ def align_passages(
 
     Example: `telerank data align-passages COLLECTION/answers.jsonl COLLECTION PASSAGES`
     """
+    from telerank.corpus import lengths
     from telerank.corpus.answers import write_answers
-    from telerank.corpus.derived import positions
-    from telerank.show.progress import show_progress
 
     if out.is_dir():
         raise CollectionError(f"{out}: expected a file to write, this is a folder")
@@ -255,7 +253,7 @@ def align_passages(
     with show_progress() as progress:
         of_documents = options.open_collection(documents, None, encoding)
         of_passages = options.open_collection(passages, None, encoding)
-        alignment = positions.align_passages(of_documents, of_passages, split or (), progress=progress)
+        alignment = lengths.align_passages(of_documents, of_passages, split or (), progress=progress)
         write_answers(out, alignment.answers())
     if as_json:
         counts = {name: {**asdict(own), "share": own.share} for name, own in alignment.splits.items()}
@@ -263,16 +261,12 @@ def align_passages(
         return
     table = Table("split", *(Column(name, justify="right") for name in ("passages", "aligned", "share")))
     for name, own in alignment.splits.items():
-        table.add_row(name, f"{own.passages:,}", f"{own.aligned:,}", _percent(own.share))
+        table.add_row(name, f"{own.passages:,}", f"{own.aligned:,}", _share(own.aligned, own.passages))
     console.out().print(table)
     missing = sum(own.missing for own in alignment.splits.values())
     aligned_passages = sum(own.aligned for own in alignment.splits.values())
     console.out().print(
         f"passages: relevant to a query with a relevant document; {missing:,} are not in {of_passages.name}"
     )
-    of_all = _percent(aligned_passages / alignment.every)
+    of_all = _share(aligned_passages, alignment.every)
     console.out().print(f"aligned: {of_all} of the {alignment.every:,} relevant passages of any query")
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"

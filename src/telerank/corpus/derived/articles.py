@@ -1,4 +1,4 @@
-"""Long documents out of question-answering sets: the paragraphs of an article, joined.
+"""Articles of question-answering sets: long documents of their paragraphs, and parts with whole articles.
 
 SQuAD-style sets ask about paragraphs and know where the answer stands. Joined to its article, a paragraph is
 a part of a long document whose relevant text is known to the character: which segment a model should choose
@@ -13,10 +13,9 @@ is known, too.
   out.
 - Questions are dealt into folds by article, so that no article is asked about in two.
 
-Parts of question-answering sets with whole articles in them: train, dev, test.
-
-The part of an article depends on its title and a seed alone, so an article that several sets have is in the
-same part of all of them: XQuAD and SQuAD share articles, questions and paragraphs.
+In train, dev and test the part of an article depends on its title and a seed alone, so an article that
+several sets have is in the same part of all of them: XQuAD and SQuAD share articles, questions and
+paragraphs.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from telerank.corpus.derived.questions import (
     name_folds,
     normalise,
 )
-from telerank.corpus.derived.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.reading import Stream
+from telerank.corpus.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
@@ -90,9 +89,9 @@ def join_articles(
             )
     kept, repeated = leave_out_repeated(collections)
     merged = merge(kept, progress=progress)
-    articles = _Articles.of(merged)
-    long = {docno for docno, doc in articles.docs.items() if len(doc.text.split()) > settings.least_words}
-    moved = [articles.move(question) for question in merged.questions]
+    docs, begins = _join_paragraphs(merged)
+    long = {docno for docno, doc in docs.items() if len(doc.text.split()) > settings.least_words}
+    moved = [_move(question, begins) for question in merged.questions]
     questions = tuple(question for question in moved if long.issuperset(question.positives))
     folds = deal_questions(questions, name_folds(settings.folds) or ["all"], seed=settings.seed)
     record = {
@@ -108,9 +107,9 @@ def join_articles(
         "offsets": count_offsets(collections),
     }
     return LongDocuments(
-        partial(_documents, articles.docs, questions),
+        partial(_documents, docs, questions),
         {fold: tuple(question.query for question in own) for fold, own in folds.items()},
-        len(articles.docs),
+        len(docs),
         record,
     )
 
@@ -165,35 +164,30 @@ def _without(collection: Collection, articles: set[str]) -> Collection:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Articles:
+def _join_paragraphs(merged: MergedSet) -> tuple[dict[str, Doc], dict[str, tuple[str, int]]]:
     """Documents by docno, and for each paragraph its document and where it begins there."""
+    begins, docs = {}, {}
+    paragraphs: dict[str, list[Doc]] = {}
+    for doc in merged.docs.values():
+        paragraphs.setdefault(article_of(doc.docno), []).append(doc)
+    for docno, own in paragraphs.items():
+        lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
+        for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
+            begins[paragraph.docno] = docno, begin
+        docs[docno] = Doc(
+            docno, BETWEEN.join(paragraph.text for paragraph in own), own[0].title.replace("_", " ")
+        )
+    return docs, begins
 
-    docs: Mapping[str, Doc]
-    begins: Mapping[str, tuple[str, int]]
 
-    @classmethod
-    def of(cls, merged: MergedSet) -> _Articles:
-        begins, docs = {}, {}
-        paragraphs: dict[str, list[Doc]] = {}
-        for doc in merged.docs.values():
-            paragraphs.setdefault(article_of(doc.docno), []).append(doc)
-        for docno, own in paragraphs.items():
-            lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
-            for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
-                begins[paragraph.docno] = docno, begin
-            text = BETWEEN.join(paragraph.text for paragraph in own)
-            docs[docno] = Doc(docno, text, own[0].title.replace("_", " "))
-        return cls(docs, begins)
-
-    def move(self, question: Question) -> Question:
-        """The question with its paragraphs and answers moved to their documents."""
-        positives = dict.fromkeys(self.begins[docno][0] for docno in question.positives)
-        answers = []
-        for answer in question.answers:
-            docno, begin = self.begins[answer.docno]
-            answers.append(replace(answer, docno=docno, start=begin + answer.start, sources=()))
-        return Question(question.query, tuple(positives), tuple(answers))
+def _move(question: Question, begins: Mapping[str, tuple[str, int]]) -> Question:
+    """The question with its paragraphs and answers moved to their documents."""
+    positives = dict.fromkeys(begins[docno][0] for docno in question.positives)
+    answers = []
+    for answer in question.answers:
+        docno, begin = begins[answer.docno]
+        answers.append(replace(answer, docno=docno, start=begin + answer.start, sources=()))
+    return Question(question.query, tuple(positives), tuple(answers))
 
 
 def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterator[LongDocument]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -32,10 +32,10 @@ from itertools import chain, islice
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.articles import BETWEEN, title_words
-from telerank.corpus.derived.positions import TokenSpans, word_spans
 from telerank.corpus.derived.questions import Question, deal_questions, digest, name_folds, normalise, shuffle
-from telerank.corpus.derived.writing import LongDocument, LongDocuments
 from telerank.corpus.docstore import Docstore, DocstoreWriter
+from telerank.corpus.lengths import TokenSpans, word_spans
+from telerank.corpus.writing import LongDocument, LongDocuments
 from telerank.errors import CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 
@@ -102,94 +102,37 @@ def make_far_relevant(
         for doc in collection.read_docs("storing passages", progress):
             writer.add(doc)
     passages = Docstore(folder)
+    relevant = collection.relevant(collection.qrels)
+    judged = {*chain.from_iterable(relevant.values())}
     given_up = _give_up(passages, settings)
-    late = _LateQuestions.of(collection, settings, passages, given_up)
-    if not late.targets:
+    splits, kept, left_out = _choose_queries(collection, settings, relevant, passages, given_up)
+    targets: dict[str, list[str]] = {}  # the passages that become documents, with their queries
+    for query in dict.fromkeys(chain.from_iterable(splits.values())):
+        for docno in kept[query.qid]:
+            targets.setdefault(docno, []).append(query.qid)
+    if not targets:
         raise CollectionError(f"{collection.name}: no query has a relevant passage that is no filler")
-    rows = [row for row, docno in enumerate(passages.docnos) if docno not in late.judged]
-    rows += [row for row, docno in enumerate(passages.docnos) if docno in late.judged & given_up]
+    rows = [row for row, docno in enumerate(passages.docnos) if docno not in judged]
+    rows += [row for row, docno in enumerate(passages.docnos) if docno in judged & given_up]
     if not rows:
         raise CollectionError(
             f"{collection.name}: every passage is relevant to a query, so that none can be filler; "
             "give up a share of the articles (--filler 0.5)"
         )
-    maker = _Maker(passages, rows, settings, spans, _Refusals.of(collection, late.relevant))
+    maker = _Maker(passages, rows, settings, spans, _find_refusals(collection, kept))
     record = {
         "recipe": {"kind": "far-relevant", **asdict(settings), "unit": unit},
         "sources": [collection.provenance],
-        "filler": {"passages": len(rows), "of_which_given_up": len(given_up & late.judged)},
-        "left_out": late.left_out,
+        "filler": {"passages": len(rows), "of_which_given_up": len(given_up & judged)},
+        "left_out": left_out,
     }
-    order = [docno for docno in passages.docnos if docno in late.targets]
-    documents = partial(map, maker.make, order, [late.targets[docno] for docno in order])
-    return LongDocuments(documents, late.deal(settings), len(order), record)
-
-
-@dataclass(frozen=True, eq=False)
-class _LateQuestions:
-    """The queries that are asked, by split, with their relevant passages.
-
-    ``targets`` are the passages that become documents, with their queries; ``judged`` all that any query
-    judges relevant.
-    """
-
-    splits: Mapping[str, Sequence[Query]]
-    relevant: Mapping[str, tuple[str, ...]]
-    targets: Mapping[str, Sequence[str]]
-    judged: AbstractSet[str]
-    left_out: Mapping[str, int]
-
-    @classmethod
-    def of(
-        cls,
-        collection: Collection,
-        settings: FarSettings,
-        passages: Docstore,
-        given_up: AbstractSet[str],
-    ) -> _LateQuestions:
-        relevant = collection.relevant(collection.qrels)
-        left_out = {"queries_whose_passage_is_missing": 0, "queries_of_filler": 0, "queries_not_drawn": 0}
-        splits: dict[str, list[Query]] = {}
-        kept: dict[str, tuple[str, ...]] = {}
-        for split in collection.qrels:
-            queries = []
-            for query in collection.split_queries(split):
-                here = [docno for docno in relevant.get(query.qid, ()) if docno in passages]
-                if own := tuple(docno for docno in here if docno not in given_up):
-                    kept[query.qid] = own
-                    queries.append(query)
-                elif query.qid in relevant:
-                    left_out["queries_of_filler" if here else "queries_whose_passage_is_missing"] += 1
-            drawn = {*shuffle(queries, lambda query: query.qid, seed=settings.seed)[: settings.queries]}
-            splits[split] = [query for query in queries if query in drawn]
-            left_out["queries_not_drawn"] += len(queries) - len(splits[split])
-        targets: dict[str, list[str]] = {}
-        for query in dict.fromkeys(chain.from_iterable(splits.values())):
-            for docno in kept[query.qid]:
-                targets.setdefault(docno, []).append(query.qid)
-        return cls(splits, kept, targets, {*chain.from_iterable(relevant.values())}, left_out)
-
-    def deal(self, settings: FarSettings) -> Mapping[str, Sequence[Query]]:
-        """The queries by split: in folds, or as they are, but for the one that is halved."""
-        if settings.folds:
-            every = {query.qid: query for own in self.splits.values() for query in own}
-            return self._parts(tuple(every.values()), name_folds(settings.folds), settings.seed)
-        if settings.halved is None:
-            return self.splits
-        if settings.halved not in self.splits:
-            raise CollectionError(f"no split {settings.halved!r} to halve: {', '.join(self.splits)}")
-        names = [f"{settings.halved}-{number}" for number in (1, 2)]
-        if taken := [name for name in names if name in self.splits]:
-            raise CollectionError(f"{settings.halved!r} cannot be halved: there is a split {taken[0]!r}")
-        whole = {name: own for name, own in self.splits.items() if name != settings.halved}
-        return {**whole, **self._parts(self.splits[settings.halved], names, settings.seed)}
-
-    def _parts(self, queries: Sequence[Query], names: Sequence[str], seed: int) -> dict[str, list[Query]]:
-        """Queries in parts of one size, so that no document is relevant in two of them."""
-        parts = deal_questions(
-            tuple(Question(query, self.relevant[query.qid]) for query in queries), names, seed=seed
-        )
-        return {name: [question.query for question in own] for name, own in parts.items()}
+    order = [docno for docno in passages.docnos if docno in targets]
+    return LongDocuments(
+        partial(map, maker.make, order, [targets[docno] for docno in order]),
+        _deal(splits, kept, settings),
+        len(order),
+        record,
+    )
 
 
 def _give_up(passages: Docstore, settings: FarSettings) -> set[str]:
@@ -203,31 +146,77 @@ def _give_up(passages: Docstore, settings: FarSettings) -> set[str]:
     return {docno for title in order[: round(settings.filler * len(order))] for docno in articles[title]}
 
 
-@dataclass(eq=False)
-class _Refusals:
-    """What may not be filler for a query: passages of its pools, and the words of its answers."""
+def _choose_queries(
+    collection: Collection,
+    settings: FarSettings,
+    relevant: Mapping[str, Sequence[str]],
+    passages: Docstore,
+    given_up: AbstractSet[str],
+) -> tuple[dict[str, list[Query]], dict[str, tuple[str, ...]], dict[str, int]]:
+    """The queries that are asked, by split; the relevant passages of each that are no filler; counts."""
+    left_out = {"queries_whose_passage_is_missing": 0, "queries_of_filler": 0, "queries_not_drawn": 0}
+    splits: dict[str, list[Query]] = {}
+    kept: dict[str, tuple[str, ...]] = {}
+    for split in collection.qrels:
+        queries = []
+        for query in collection.split_queries(split):
+            here = [docno for docno in relevant.get(query.qid, ()) if docno in passages]
+            if own := tuple(docno for docno in here if docno not in given_up):
+                kept[query.qid] = own
+                queries.append(query)
+            elif query.qid in relevant:
+                left_out["queries_of_filler" if here else "queries_whose_passage_is_missing"] += 1
+        drawn = {*shuffle(queries, lambda query: query.qid, seed=settings.seed)[: settings.queries]}
+        splits[split] = [query for query in queries if query in drawn]
+        left_out["queries_not_drawn"] += len(queries) - len(splits[split])
+    return splits, kept, left_out
 
-    pooled: Mapping[str, AbstractSet[str]]
-    answers: Mapping[str, AbstractSet[str]]
 
-    @classmethod
-    def of(cls, collection: Collection, kept: Mapping[str, tuple[str, ...]]) -> _Refusals:
-        pooled: dict[str, set[str]] = {qid: set() for qid in kept}
-        answers: dict[str, set[str]] = {qid: set() for qid in kept}
-        for ranking in chain.from_iterable(pool() for pool in collection.pools.values()):
-            if ranking.query.qid in kept:
-                pooled[ranking.query.qid].update(ranking.docnos)
-        for answer in chain.from_iterable(own() for own in collection.answers.values()):
-            if answer.qid in kept:
-                answers[answer.qid].add(normalise(answer.text))
-        return cls(pooled, answers)
+def _deal(
+    splits: Mapping[str, Sequence[Query]], kept: Mapping[str, tuple[str, ...]], settings: FarSettings
+) -> Mapping[str, Sequence[Query]]:
+    """The queries by split: in folds, or as they are, but for the one that is halved.
 
-    def refuses(self, qids: Sequence[str], passage: Doc) -> bool:
-        if any(passage.docno in self.pooled[qid] for qid in qids):
-            return True
-        texts = [text for qid in qids for text in self.answers[qid]]
+    Parts are of one size, and no document is relevant in two of them.
+    """
+    whole: dict[str, Sequence[Query]] = {}
+    if settings.folds:
+        names = name_folds(settings.folds)
+        queries = {query.qid: query for query in chain.from_iterable(splits.values())}
+    elif (halved := settings.halved) is None:
+        return splits
+    else:
+        if halved not in splits:
+            raise CollectionError(f"no split {halved!r} to halve: {', '.join(splits)}")
+        names = [f"{halved}-{number}" for number in (1, 2)]
+        if taken := [name for name in names if name in splits]:
+            raise CollectionError(f"{halved!r} cannot be halved: there is a split {taken[0]!r}")
+        whole = {name: own for name, own in splits.items() if name != halved}
+        queries = {query.qid: query for query in splits[halved]}
+    questions = tuple(Question(query, kept[qid]) for qid, query in queries.items())
+    parts = deal_questions(questions, names, seed=settings.seed)
+    return {**whole, **{name: [question.query for question in own] for name, own in parts.items()}}
+
+
+def _find_refusals(collection: Collection, qids: Iterable[str]) -> Callable[[Sequence[str], Doc], bool]:
+    """Whether a passage may not be filler for queries: it is in their pools, or has their answers."""
+    pooled: dict[str, set[str]] = {qid: set() for qid in qids}
+    answers: dict[str, set[str]] = {qid: set() for qid in pooled}
+    for ranking in chain.from_iterable(pool() for pool in collection.pools.values()):
+        if ranking.query.qid in pooled:
+            pooled[ranking.query.qid].update(ranking.docnos)
+    for answer in chain.from_iterable(own() for own in collection.answers.values()):
+        if answer.qid in answers:
+            answers[answer.qid].add(normalise(answer.text))
+
+    def refuses(qids: Sequence[str], passage: Doc) -> bool:
+        texts = {text for qid in qids for text in answers[qid]}
         words = f" {normalise(passage.full_text)} " if texts else ""
-        return any(f" {text} " in words for text in texts)
+        return any(passage.docno in pooled[qid] for qid in qids) or any(
+            f" {text} " in words for text in texts
+        )
+
+    return refuses
 
 
 class _Maker:
@@ -239,9 +228,9 @@ class _Maker:
         rows: Sequence[int],
         settings: FarSettings,
         spans: TokenSpans,
-        refusals: _Refusals,
+        refuses: Callable[[Sequence[str], Doc], bool],
     ) -> None:
-        self._passages, self._rows, self._settings, self._refusals = passages, rows, settings, refusals
+        self._passages, self._rows, self._settings, self._refuses = passages, rows, settings, refuses
         self._count = lru_cache(_CACHED)(lambda row: len(spans(passages.get_row(row).text)))
         self._spans = spans
 
@@ -289,12 +278,9 @@ class _Maker:
         while refused < _TRIES:
             row = self._rows[int(generator.random() * len(self._rows))]  # the same in all Pythons
             refused += 1
-            if row in used:
-                continue
             other = self._passages.get_row(row)
-            if (title and title_words(other.title) == title) or self._refusals.refuses(qids, other):
-                continue
-            if other.text.strip():
+            is_near = title and title_words(other.title) == title
+            if row not in used and other.text.strip() and not is_near and not self._refuses(qids, other):
                 used.add(row)
                 refused = 0
                 yield row

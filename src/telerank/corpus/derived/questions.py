@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
-from telerank.trec.files import check_id
+from telerank.trec import check_id
 from telerank.types import Answer, Doc, Progress, Query, silent
 
 WORDS = re.compile(r"\w+")
@@ -118,11 +118,14 @@ def _read_questions(collection: Collection, prefix: str, new_docnos: Mapping[str
             answers.setdefault(answer.qid, []).append(
                 replace(answer, docno=new_docno(answer.docno), sources=())
             )
-    queries = [
-        Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text) for qid, text in texts.items()
+    return [
+        _join(
+            Question(Query(f"{prefix}-{check_id(qid, 'qid', collection.name)}", text), ()),
+            positives.get(qid, ()),
+            answers.get(qid, ()),
+        )
+        for qid, text in texts.items()
     ]
-    records = zip(queries, map(positives.get, texts), map(answers.get, texts), strict=True)
-    return [_join(Question(query, ()), docnos or (), spans or ()) for query, docnos, spans in records]
 
 
 def _join(question: Question, positives: Iterable[str], answers: Iterable[Answer]) -> Question:

@@ -9,11 +9,10 @@ The folder is an extended BEIR folder::
 
 The same sets and settings give the same bytes.
 
-How negatives of questions are found: documents that do not contain the answer.
-
-All three (Karpukhin et al. 2020, as in the Piaf report) exclude the question's positives and every document
-that contains the words of one of its answers in a row; in a split by paragraph
-(:func:`.questions.split_by_paragraph`), also documents of other parts.
+Negatives of questions are documents that do not contain the answer. All three ways to find them (Karpukhin et
+al. 2020, as in the Piaf report) exclude the question's positives and every document that contains the words
+of one of its answers in a row; in a split by paragraph (:func:`.questions.split_by_paragraph`), also
+documents of other parts.
 
 ``random``
     Documents drawn without replacement from the positives of other questions.
@@ -63,14 +62,13 @@ from telerank.corpus.derived.questions import (
     split_by_paragraph,
     split_by_question,
 )
-from telerank.corpus.derived.writing import check_folder, write_beir, write_manifest
 from telerank.corpus.readers.by_split import BEIR
 from telerank.corpus.reading import has_file
+from telerank.corpus.writing import check_folder, write_beir, write_manifest
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.stage import Stage
-from telerank.trec.columns import read_run, write_run
-from telerank.trec.files import Format
+from telerank.trec import Format, read_run, write_run
 from telerank.types import Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"
@@ -173,16 +171,21 @@ def make_ranking_set(
         if settings.negatives == "bm25":
             if first_stage is None:
                 raise ValueError("negatives 'bm25' need a first stage")
-            stage = resources.enter_context(first_stage(merged.docs.values()))
-            find = partial(search_negatives, stage=stage, depth=depth, progress=progress)
+            find = partial(
+                search_negatives,
+                stage=resources.enter_context(first_stage(merged.docs.values())),
+                depth=depth,
+                progress=progress,
+            )
         elif settings.negatives == "random":
             candidates = tuple(dict.fromkeys(docno for one in merged.questions for docno in one.positives))
             find = partial(draw_random_negatives, candidates=candidates, depth=depth, seed=seed)
         else:
             find = partial(take_batch_negatives, depth=depth, seed=seed)
         negatives = {part: tuple(find(questions, screen)) for part, questions in split.parts.items()}
-    refused = dict(sorted(screen.refused.items()))
-    return RankingSet(settings, tuple(collections), merged, split, negatives, refused)
+    return RankingSet(
+        settings, tuple(collections), merged, split, negatives, dict(sorted(screen.refused.items()))
+    )
 
 
 def is_made_by(folder: str | Path, settings: RankingSetSettings) -> bool:
@@ -252,13 +255,13 @@ class Screen:
         self.refused: Counter[str] = Counter()
 
     def passes(self, question: Question, docno: str) -> bool:
-        reason = self.reason(question, docno)
+        reason = self._reason(question, docno)
         if reason:
             self.refused[reason] += 1
         return not reason
 
-    def reason(self, question: Question, docno: str) -> str:
-        """Why the document is refused, or an empty string; does not count the refusal."""
+    def _reason(self, question: Question, docno: str) -> str:
+        """Why the document is refused, or an empty string."""
         if docno in question.positives:
             return "positive"
         if self._homes is not None and self._homes[docno] != self._homes[question.positives[0]]:
@@ -310,23 +313,17 @@ def search_negatives(
         short: list[Question] = []
         rankings = (stage % cut).run(question.query for question in waiting)
         for question, ranking in zip(waiting, rankings, strict=True):
-            # the first documents that pass, and the reasons of the refusals before the last of them
-            refused: Counter[str] = Counter()
-            rows: list[int] = []
-            for row, docno in enumerate(ranking.docnos):
-                if len(rows) == depth:
-                    break
-                if reason := screen.reason(question, docno):
-                    refused[reason] += 1
-                else:
-                    rows.append(row)
+            before = screen.refused.copy()
+            passing = (row for row, docno in enumerate(ranking.docnos) if screen.passes(question, docno))
+            rows = list(islice(passing, depth))
             if len(rows) < depth and len(ranking) == cut:
+                screen.refused = before  # only the last search of a question counts
                 short.append(question)
                 continue
             docnos = tuple(ranking.docnos[row] for row in rows)
-            scores = ranking.scores[np.array(rows, dtype=np.int64)]
-            negatives[question.query.qid] = Ranking.presorted(question.query, docnos, scores)
-            screen.refused.update(refused)
+            negatives[question.query.qid] = Ranking.presorted(
+                question.query, docnos, ranking.scores[np.array(rows, dtype=np.int64)]
+            )
             progress("searching negatives", len(negatives), len(questions))
         waiting, cut = short, 4 * cut
     return (negatives[question.query.qid] for question in questions)

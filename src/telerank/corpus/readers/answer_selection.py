@@ -1,4 +1,4 @@
-"""Questions with candidate sentences: TREC-QA, WikiQA, castorini's parallel files; :mod:`.selqa` is apart.
+"""Questions with candidate sentences: TREC-QA, WikiQA, SelQA, castorini's parallel files.
 
 Every candidate is a document, and those of a question are its pool ``SPLIT/candidates`` in the order of the
 file. Candidates that answer have grade 1, the others 0. A question without an answer keeps its grades of 0,
@@ -36,13 +36,23 @@ A collection is a folder with these files, or of such folders, each a split name
 sentence's docno is its line in the files, after the split if there are several (``test-12``).
 
 Source: github.com/castorini/data (Rao, He and Lin, CIKM 2016). Licence: that of each set.
+
+``selqa``: Questions on Wikipedia with the sentences of a section, as JSON or as TSV.
+
+The JSON is an array of questions with ``question``, ``candidates`` (sentences) and ``answers`` (the
+positions of those that answer), the TSV has the columns question, sentence and label, lines of a question
+together. A question's id is its position from 1, a sentence's docno that and its own, ``1-0``. If a folder
+has a split in both forms, the JSON is read.
+
+Source: Jurczyk, Zhai and Choi, SelQA: A New Benchmark for Selection-based Question Answering, ICTAI 2016
+(github.com/emorynlp/selqa). Licence: Apache-2.0.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import partial
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from pathlib import Path
@@ -53,22 +63,25 @@ from telerank.corpus.reading import (
     WHOLE,
     bind_parts,
     find_file,
+    has_files,
     is_note,
     list_few,
+    load_splits,
     name_splits,
-    read_first_lines,
+    plain_name,
+    read_first_keys,
+    read_first_line,
+    read_text,
     require_file,
     unread_files,
 )
-from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import Conditions, Format, check_id, numbered_lines
+from telerank.errors import FormatError
+from telerank.trec import Conditions, Format, check_id, describe_json, numbered_lines, parse_json
 from telerank.types import Doc, Qrel, Query, Ranking
 
 LABELS = {"0": False, "1": True}
 # A question and its candidates, each with whether it answers the question.
 CandidateQuestion: TypeAlias = tuple[Query, tuple[tuple[Doc, bool], ...]]
-
-
 # Reads a file, with an encoding and the prefix of ids that the file does not state.
 ReadQuestions = Callable[[Path, str, str], Iterator[CandidateQuestion]]
 
@@ -89,12 +102,7 @@ def candidate_format(
 
     def open_questions(path: Path, encoding: str) -> Collection:
         files = form.read(path) or ({WHOLE: path} if path.is_file() and not parts else {})
-        if not files:
-            raise CollectionError(f"{path}: {missing}")
-        load = {
-            split: cache(partial(_read_split, read, file, encoding, f"{split}-" if len(files) > 1 else ""))
-            for split, file in files.items()
-        }
+        load = load_splits(path, files, partial(_read_split, read), encoding, missing)
 
         def docs() -> Iterator[Doc]:
             """The candidates of all splits; one with the docno of an earlier one must have its text."""
@@ -107,20 +115,27 @@ def candidate_format(
                         what = f"one text for the candidate {doc.docno}"
                         raise FormatError(files[split], None, what, doc.text)
 
-        def unanswered() -> int:
+        def count_notes() -> dict[str, int]:
             every = (candidates for questions in load.values() for _, candidates in questions())
-            return sum(not any(answers for _, answers in candidates) for candidates in every)
+            return {"questions_without_answer": sum(not any(answers for _, answers in own) for own in every)}
 
         return Collection(
             path.name,
             form.name,
             docs,
             bind_parts(load, lambda questions: (query for query, _ in questions)),
-            bind_parts(load, _qrels),
+            bind_parts(
+                load,
+                lambda questions: (
+                    Qrel(query.qid, doc.docno, int(answers))
+                    for query, candidates in questions
+                    for doc, answers in candidates
+                ),
+            ),
             pools={f"{split}/candidates": pool for split, pool in bind_parts(load, _pool).items()},
             candidates="candidates",
             source=source,
-            notes=lambda: {"questions_without_answer": unanswered()},
+            notes=count_notes,
             unread=unread_files(path, [*files.values(), *(find_file(path, part) for part in parts)]),
         )
 
@@ -139,11 +154,6 @@ def _read_split(read: ReadQuestions, path: Path, encoding: str, prefix: str) -> 
     return questions
 
 
-def _qrels(questions: Iterable[CandidateQuestion]) -> Iterator[Qrel]:
-    for query, candidates in questions:
-        yield from (Qrel(query.qid, doc.docno, int(answers)) for doc, answers in candidates)
-
-
 def _pool(questions: Iterable[CandidateQuestion]) -> Iterator[Ranking]:
     return (rank_in_order(query, (doc.docno for doc, _ in candidates)) for query, candidates in questions)
 
@@ -154,18 +164,16 @@ def _group(rows: Iterable[tuple[Query, Doc, bool]]) -> Iterator[CandidateQuestio
         yield query, tuple((doc, answers) for _, doc, answers in own)
 
 
-def split_files(files: Iterable[Path]) -> dict[str, Path]:
+def _number(qid: str, question: str, candidates: Iterable[tuple[str, bool]]) -> CandidateQuestion:
+    """A question whose sentences have no ids: they are its own and their positions, ``1-0``."""
+    docs = ((Doc(f"{qid}-{n}", text), answers) for n, (text, answers) in enumerate(candidates))
+    return Query(qid, question), tuple(docs)
+
+
+def _split_files(files: Iterable[Path]) -> dict[str, Path]:
     """Files by split; one without a split in its name beside others that have one is the sum of them."""
     splits = name_splits([*files])
     return {split: file for split, file in splits.items() if split != WHOLE} or splits
-
-
-def first_line(file: Path) -> str:
-    return next(iter(read_first_lines(file)), "")
-
-
-def is_named(path: Path, name: str) -> bool:
-    return any(name in file.name.lower() for file in list_few(path))
 
 
 _WIKIQA = ["QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label"]
@@ -177,31 +185,30 @@ def _read_wikiqa(path: Path, encoding: str, _prefix: str) -> Iterator[tuple[Quer
         if number == 1 and columns == _WIKIQA:
             continue
         if len(columns) != len(_WIKIQA) or columns[-1] not in LABELS:
-            names = ", ".join(_WIKIQA)
-            raise FormatError(
-                path,
-                number,
-                f"{len(_WIKIQA)} columns with tabs between, {names}, of which the last is 0 or 1",
-                line,
-            )
+            what = f"{len(_WIKIQA)} columns with tabs between, {', '.join(_WIKIQA)}"
+            raise FormatError(path, number, f"{what}, of which the last is 0 or 1", line)
         qid, question, _, title, docno, sentence, label = columns
         doc = Doc(check_id(docno, "SentenceID", path, number), sentence, title)
         yield Query(check_id(qid, "QuestionID", path, number), question), doc, LABELS[label]
 
 
 def _wikiqa_files(path: Path) -> dict[str, Path]:
-    return split_files(file for file in list_few(path) if first_line(file).rstrip().split("\t") == _WIKIQA)
-
-
-def _wikiqa_conditions(path: Path) -> Conditions:
-    yield is_named(path, "wikiqa"), ""
-    where = "no file in it has a first line that begins" if path.is_dir() else "its first line does not begin"
-    yield _wikiqa_files(path), f"{where} with QuestionID and Question"
+    return _split_files(
+        file for file in list_few(path) if read_first_line(file).rstrip().split("\t") == _WIKIQA
+    )
 
 
 WIKIQA = candidate_format(
     Format(
-        "wikiqa", _wikiqa_conditions, _wikiqa_files, "WikiQA: TSV of QuestionID, Question, …, Sentence, Label"
+        "wikiqa",
+        has_files(
+            _wikiqa_files,
+            "no file in it has a first line that begins with QuestionID and Question",
+            "its first line does not begin with QuestionID and Question",
+            "wikiqa",
+        ),
+        _wikiqa_files,
+        "WikiQA: TSV of QuestionID, Question, …, Sentence, Label",
     ),
     lambda *file: _group(_read_wikiqa(*file)),
     missing=f"no file with the columns {', '.join(_WIKIQA)}",
@@ -224,7 +231,7 @@ def _read_trecqa(path: Path, encoding: str, prefix: str) -> Iterator[CandidateQu
             questions = [text for tag, text in texts if tag == "<question>"]
             if len(questions) != 1:
                 raise FormatError(path, number, f"one <question> in {qid}", str(len(questions)))
-            yield number_candidates(
+            yield _number(
                 qid, questions[0], [(text, tag == "<positive>") for tag, text in texts if tag != "<question>"]
             )
             qid = ""
@@ -252,25 +259,18 @@ def _read_element(path: Path, begun: int, name: str, lines: Iterator[tuple[int, 
     return text
 
 
-def number_candidates(qid: str, question: str, candidates: Iterable[tuple[str, bool]]) -> CandidateQuestion:
-    """A question whose sentences have no ids: they are its own and their positions, ``1-0``."""
-    docs = ((Doc(f"{qid}-{n}", text), answers) for n, (text, answers) in enumerate(candidates))
-    return Query(qid, question), tuple(docs)
-
-
 def _trecqa_files(path: Path) -> dict[str, Path]:
-    return split_files(file for file in list_few(path) if _QA_BEGINS.match(first_line(file).strip()))
-
-
-def _trecqa_conditions(path: Path) -> Conditions:
-    where = "no file in it begins" if path.is_dir() else "it does not begin"
-    yield _trecqa_files(path), f"{where} with <QApairs id='…'>"
+    return _split_files(file for file in list_few(path) if _QA_BEGINS.match(read_first_line(file).strip()))
 
 
 TRECQA = candidate_format(
     Format(
         "trecqa",
-        _trecqa_conditions,
+        has_files(
+            _trecqa_files,
+            "no file in it begins with <QApairs id='…'>",
+            "it does not begin with <QApairs id='…'>",
+        ),
         _trecqa_files,
         "TREC-QA: pseudo-XML of <QApairs>, tokens separated by tabs",
     ),
@@ -287,11 +287,8 @@ def _read_parallel(path: Path, encoding: str, prefix: str) -> Iterator[tuple[Que
     files = [numbered_lines(require_file(path, name), encoding, blank=True) for name in _PARALLEL]
     for number, lines in enumerate(zip_longest(*files), 1):
         if None in lines:
-            raise FormatError(
-                (path / _PARALLEL[lines.index(None)]),
-                number,
-                f"as many lines as the longest of {', '.join(_PARALLEL)}",
-            )
+            what = f"as many lines as the longest of {', '.join(_PARALLEL)}"
+            raise FormatError(path / _PARALLEL[lines.index(None)], number, what)
         qid, question, sentence, label = (line.strip() for _, line in lines)
         if label not in LABELS:
             raise FormatError(path / _PARALLEL[-1], number, "0 or 1", label)
@@ -329,4 +326,73 @@ PARALLEL = candidate_format(
     missing=f"expected {', '.join(_PARALLEL)} in it, or in folders in it",
     source="github.com/castorini/data",
     parts=_PARALLEL,
+)
+
+
+_SELQA = {"question", "candidates", "answers"}
+
+
+def _read_selqa(path: Path, encoding: str, prefix: str) -> Iterator[CandidateQuestion]:
+    """Read the questions of a file, JSON or TSV by its content."""
+    read = _read_selqa_json if read_first_keys(path) else _read_selqa_tsv
+    for position, (question, candidates) in enumerate(read(path, encoding), 1):
+        yield _number(f"{prefix}{position}", question, candidates)
+
+
+def _read_selqa_json(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple[str, bool]]]]:
+    loaded = parse_json(path, read_text(path, encoding))
+    if not isinstance(loaded, list):
+        raise FormatError(path, None, "an array of questions", describe_json(loaded))
+    for position, record in enumerate(loaded, 1):
+        match record:
+            case {"question": str(question), "candidates": list(texts), "answers": list(answers)} if all(
+                isinstance(text, str) for text in texts
+            ):
+                pass
+            case _:
+                raise FormatError(path, None, f"a question with candidates and answers as item {position}")
+        for answer in answers:
+            if isinstance(answer, bool) or not isinstance(answer, int) or not 0 <= answer < len(texts):
+                what = f"answers of item {position} that are positions of its candidates"
+                raise FormatError(path, None, what, describe_json(answer))
+        yield question, [(text, n in answers) for n, text in enumerate(texts)]
+
+
+def _read_selqa_tsv(path: Path, encoding: str) -> Iterator[tuple[str, list[tuple[str, bool]]]]:
+    rows = list[tuple[str, str, bool]]()
+    for number, line in numbered_lines(path, encoding):
+        columns = line.split("\t")
+        if len(columns) != 3 or columns[2].strip() not in LABELS:
+            raise FormatError(path, number, "3 columns with tabs between: question, sentence, 0 or 1", line)
+        rows.append((columns[0], columns[1], LABELS[columns[2].strip()]))
+    for question, own in groupby(rows, itemgetter(0)):
+        yield question, [(text, answers) for _, text, answers in own]
+
+
+def _selqa_files(path: Path) -> dict[str, Path]:
+    files = list_few(path)
+    rows = {
+        file: read_first_line(file).split("\t") for file in files if plain_name(file).lower().endswith(".tsv")
+    }
+    tables = [
+        file for file, row in rows.items() if len(row) == 3 and row[2].strip() in LABELS and " " in row[1]
+    ]
+    return _split_files(tables) | _split_files(file for file in files if read_first_keys(file) >= _SELQA)
+
+
+SELQA = candidate_format(
+    Format(
+        "selqa",
+        has_files(
+            _selqa_files,
+            "no file of question, candidates and answers in it",
+            "its first object has not question, candidates and answers",
+            "selqa",
+        ),
+        _selqa_files,
+        "SelQA: JSON of question, candidates, answers; or TSV",
+    ),
+    _read_selqa,
+    missing="no file of questions, candidates and answers",
+    source="github.com/emorynlp/selqa",
 )

@@ -1,4 +1,6 @@
-"""BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``, plain or compressed.
+"""Folders with files for each split: BEIR, MS MARCO, ANTIQUE.
+
+BEIR has ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``, plain or compressed.
 
 Qrels may also be beside them, as ``qrels.tsv`` or ``qrels.SPLIT.tsv``, and may have no header. A folder may
 have answers, too: ``answers/SPLIT.jsonl`` (see :mod:`telerank.corpus.answers`), as the long documents that
@@ -52,7 +54,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -63,9 +65,10 @@ from telerank.corpus.readers.plain import read_docs
 from telerank.corpus.reading import (
     WHOLE,
     Stream,
-    bind,
+    bind_files,
     find_file,
     has_file,
+    judged_queries,
     list_few,
     list_files,
     match_splits,
@@ -75,8 +78,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError, FormatWarning
-from telerank.trec import read_qrels, read_run, read_topics
-from telerank.trec.files import Conditions, Format, check_id
+from telerank.trec import Conditions, Format, check_id, read_qrels, read_run, read_topics
 from telerank.types import Answer, Doc, Qrel, Query, Ranking
 
 _BEIR_QRELS = re.compile(r"(.+)\.(?:tsv|txt)")
@@ -100,21 +102,18 @@ def _open_beir(path: Path, encoding: str) -> Collection:
     flat = match_splits(path, _FLAT)
     qrels = match_splits(path / "qrels", _BEIR_QRELS) | flat
     answers = match_splits(path / "answers", _BEIR_ANSWERS)
-    questions = bind(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
-    judgments = bind(read_qrels, qrels)
+    questions = bind_files(read_topics, {WHOLE: queries}, format="jsonl", encoding=encoding)
+    judgments = bind_files(read_qrels, qrels)
 
-    def judged(qrels: Stream[Qrel]) -> Iterator[Query]:
-        """The queries that are judged, in the order of a file that has those of all splits."""
-        if queries is None:
-            raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
-        qids = {qrel.qid for qrel in qrels()}
-        return (query for query in read_topics(queries, encoding=encoding) if query.qid in qids)
+    def no_queries(_: Path) -> Iterator[Query]:
+        raise CollectionError(f"{path}: qrels but no queries.jsonl (or .gz, .xz)")
 
     if qrels and queries:
         qids = cache(lambda: frozenset(query.qid for query in read_topics(queries, encoding=encoding)))
-        judgments = bind(_read_qrels, qrels, queries=queries, qids=qids)
-    if qrels:
-        questions = bind(judged, judgments)
+        judgments = bind_files(_read_qrels, qrels, queries=queries, qids=qids)
+        questions = bind_files(judged_queries, judgments, queries=queries, encoding=encoding)
+    elif qrels:
+        questions = bind_files(no_queries, qrels)
     unread = [f"qrels/{name}" for name in unread_files(path / "qrels", qrels.values())]
     unread += [f"answers/{name}" for name in unread_files(path / "answers", answers.values())]
     folders = [path / "qrels", path / LONG_DOCUMENTS, *([path / "answers"] if answers else [])]
@@ -124,7 +123,7 @@ def _open_beir(path: Path, encoding: str) -> Collection:
         partial(read_docs, corpus, encoding),
         questions,
         judgments,
-        bind(read_answers, answers),
+        bind_files(read_answers, answers),
         source="a BEIR folder (github.com/beir-cellar/beir names the source of each set)",
         unread=(*unread_files(path, [corpus, queries, *folders, *flat.values()]), *unread),
     )
@@ -233,25 +232,31 @@ def _msmarco_conditions(path: Path) -> Conditions:
 def _open_msmarco(path: Path, encoding: str) -> Collection:
     corpora = _corpora(path)
     if len(corpora) != 1:
-        names = " and ".join(file.name for file, _ in corpora)
-        problem = (
-            f"both {names}: which" if corpora else f"no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz): what"
-        )
-        raise CollectionError(f"{path}: {problem} is the collection?")
+        both = f"both {' and '.join(file.name for file, _ in corpora)}: which"
+        neither = f"no {_PASSAGES} and no {_DOCUMENTS} (or .gz, .xz): what"
+        raise CollectionError(f"{path}: {both if corpora else neither} is the collection?")
     file, read = corpora[0]
-    queries, qrels = _by_split(path, _QUERIES), _by_split(path, _MSMARCO_QRELS)
+    queries, qrels = (
+        {
+            f"test{split}" if split.isdecimal() else split: file
+            for split, file in match_splits(path, names).items()
+        }
+        for names in (_QUERIES, _MSMARCO_QRELS)
+    )
     answers = find_file(path, _ANSWERS) if path.is_dir() else None
-    known = (_LISTS, _TRIPLES)  # triples are for training (read_triples)
+    # triples are for training (read_triples)
     others = [
-        entry for entry in list_files(path) if any(names.fullmatch(plain_name(entry)) for names in known)
+        entry
+        for entry in list_files(path)
+        if _LISTS.fullmatch(plain_name(entry)) or _TRIPLES.fullmatch(plain_name(entry))
     ]
     return Collection(
         path.name,
         MSMARCO.name,
         partial(read, file, encoding),
-        bind(read_topics, queries, format="tsv", encoding=encoding),
-        bind(read_qrels, qrels),
-        bind(read_split_answers, queries if answers else {}, answers=answers, encoding=encoding),
+        bind_files(read_topics, queries, format="tsv", encoding=encoding),
+        bind_files(read_qrels, qrels),
+        bind_files(read_split_answers, queries if answers else {}, answers=answers, encoding=encoding),
         pools=_pools(path, encoding, queries),
         notes=partial(count_unplaced, queries.values(), answers, encoding) if answers else dict,
         licence="MS MARCO terms: non-commercial research",
@@ -260,24 +265,15 @@ def _open_msmarco(path: Path, encoding: str) -> Collection:
     )
 
 
-def _by_split(path: Path, names: re.Pattern[str]) -> dict[str, Path]:
-    return {
-        f"test{split}" if split.isdecimal() else split: file
-        for split, file in match_splits(path, names).items()
-    }
-
-
-def _pools(path: Path, encoding: str, queries: dict[str, Path]) -> dict[str, Stream[Ranking]]:
+def _pools(path: Path, encoding: str, queries: Mapping[str, Path]) -> dict[str, Stream[Ranking]]:
     pools: dict[str, Stream[Ranking]] = {}
     for file in list_files(path):
         if match := _LISTS.fullmatch(plain_name(file)):
             split, name = match[2] or match[3], match[1] or match[4]
-            if f"{split}.small" in queries:
-                split = f"{split}.small"
+            small = ".small" if f"{split}.small" in queries else ""
             is_run = match[3] and not plain_name(file).endswith(".tsv")
-            pools[f"{split}/{name}"] = (
-                partial(read_run, file) if is_run else partial(read_pool, file, encoding)
-            )
+            read = partial(read_run, file) if is_run else partial(read_pool, file, encoding)
+            pools[f"{split}{small}/{name}"] = read
     return pools
 
 
@@ -320,8 +316,8 @@ def _open_antique(path: Path, encoding: str) -> Collection:
         name=path.name,
         format=ANTIQUE.name,
         docs=partial(_antique, Doc, "docno", docs, encoding=encoding),
-        queries=bind(partial(_antique, Query, "qid"), queries, encoding=encoding),
-        qrels=bind(read_antique_qrels, qrels),
+        queries=bind_files(partial(_antique, Query, "qid"), queries, encoding=encoding),
+        qrels=bind_files(read_antique_qrels, qrels),
         licence="research purposes",
         source="ciir.cs.umass.edu/downloads/Antique",
         relevant_from=3,

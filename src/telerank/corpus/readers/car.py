@@ -35,6 +35,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,11 +43,9 @@ from typing import Any, BinaryIO
 import cbor2
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.reading import bind, list_files, plain_name, read_all
+from telerank.corpus.reading import bind_files, has_files, list_files, plain_name, read_all
 from telerank.errors import CollectionError, FormatError
-from telerank.trec import read_qrels
-from telerank.trec.files import Conditions, Format, check_id, open_bytes
-from telerank.trec.topics import read_topics
+from telerank.trec import Format, check_id, open_bytes, read_qrels, read_topics
 from telerank.types import Doc, Query
 
 PAGES, OUTLINES, PARAGRAPHS = 0, 1, 2
@@ -118,12 +117,15 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
         window, number = _Window(file), 1
         try:
             item = window.item()
-            headed = _is_header(item)
+            headed = isinstance(item, list) and len(item) > 1 and item[0] == "CAR"
             if headed:
-                kind = _kind_in_header(item)
-                if kind not in kinds:
-                    expected = f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}"
-                    raise FormatError(path, None, expected, KINDS.get(kind, _describe(item)))
+                if (kind := _kind_of(item)) not in kinds:
+                    raise FormatError(
+                        path,
+                        None,
+                        f"a TREC-CAR file of {' or '.join(KINDS[number] for number in kinds)}",
+                        KINDS.get(kind, _describe(item)),
+                    )
                 if window.take() != _LIST:
                     raise FormatError(path, None, "a list of items after the header")
             else:
@@ -136,12 +138,17 @@ def _items(path: str | Path, kinds: tuple[int, ...]) -> Iterator[tuple[int, Any]
             raise FormatError(path, None, f"a whole CBOR item as item {number}", str(error)) from error
 
 
-def _is_header(item: object) -> bool:
-    return isinstance(item, list) and len(item) > 1 and item[0] == "CAR"
-
-
-def _kind_in_header(header: list[Any]) -> Any:
-    return header[1][0] if isinstance(header[1], list) and header[1] else None
+def _kind_of(item: object) -> int:
+    """The kind of a file by its header or its first item; -1 if it is not TREC-CAR's."""
+    match item:
+        case ["CAR", [int(kind), *_], *_]:
+            return kind
+        case [0, bytes(), _, *_]:
+            return PARAGRAPHS
+        case [0, _, bytes(), *_]:
+            return OUTLINES
+        case _:
+            return -1
 
 
 class _Window:
@@ -186,48 +193,27 @@ class _Window:
         return bool(more)
 
 
-def detect_kind(path: Path) -> int | None:
-    """The kind of a CBOR file by its header or first item; None if it is not TREC-CAR's."""
-    try:
-        with open_bytes(path) as file:
-            item = _Window(file, 1 << 16).item()
-    except (FormatError, OSError, cbor2.CBORDecodeError):
-        return None
-    if _is_header(item):
-        kind = _kind_in_header(item)
-        return kind if kind in KINDS else None
-    if not isinstance(item, list) or len(item) < 3 or item[0] != 0:
-        return None
-    return PARAGRAPHS if isinstance(item[1], bytes) else OUTLINES if isinstance(item[2], bytes) else None
-
-
-def _conditions(path: Path) -> Conditions:
-    files = list_files(path)
-    yield any(".cbor" in file.name for file in files), ""
-    yield any(_car_kind(file) is not None for file in files), "no .cbor file of paragraphs, outlines or pages"
-
-
 def _open(path: Path, encoding: str) -> Collection:
     del encoding  # CBOR's text is UTF-8
-    kinds = {file: _car_kind(file) for file in list_files(path)}
-    if not any(kind is not None for kind in kinds.values()):
+    kinds = _find_kinds(path)
+    if not kinds:
         raise CollectionError(f"{path}: expected TREC-CAR files of paragraphs or outlines (.cbor)")
-    topics = [file for file, kind in kinds.items() if kind is None and _TOPICS.search(plain_name(file))]
+    others = [file for file in list_files(path) if file not in kinds]
+    topics = [file for file in others if _TOPICS.search(plain_name(file))]
+    # outlines replace pages of the same name
+    outlines = sorted((file for file, kind in kinds.items() if kind != PARAGRAPHS), key=kinds.__getitem__)
     readers = {
-        # outlines replace pages of the same name
-        **{_stem(file): partial(read_outlines, file) for file, kind in kinds.items() if kind == PAGES},
-        **{_stem(file): partial(read_outlines, file) for file, kind in kinds.items() if kind == OUTLINES},
+        **{_stem(file): partial(read_outlines, file) for file in outlines},
         **{_stem(file): partial(read_topics, file, format="car") for file in topics},
     }
     judged: dict[str, Path] = {}
-    levels: dict[str, tuple[str, str]] = {}
-    for file in kinds:
+    levels = {stem: (stem, "") for stem in readers}
+    for file in others:
         if _QRELS.search(plain_name(file)):
             match, stem = _LEVEL.search(plain_name(file)), _stem(file)
             level = match[1] if match and match[1] in _STEPS else ""
             split = f"{stem}-{level}" if level else stem
             judged[split], levels[split] = file, (stem, level)
-    levels |= {stem: (stem, "") for stem in readers}
 
     def queries(read: Callable[[], Iterator[Query]], level: str) -> Iterator[Query]:
         return (query for query in read() if not level or query.qid.count("/") == _STEPS[level])
@@ -241,15 +227,20 @@ def _open(path: Path, encoding: str) -> Collection:
             for split, (stem, level) in sorted(levels.items())
             if stem in readers
         },
-        qrels=bind(read_qrels, judged),
+        qrels=bind_files(read_qrels, judged),
         licence="CC BY-SA 3.0",
         source="trec-car.cs.unh.edu",
     )
 
 
-def _car_kind(file: Path) -> int | None:
-    is_cbor = ".cbor" in file.name and file.is_file() and not _QRELS.search(plain_name(file))
-    return detect_kind(file) if is_cbor else None
+def _find_kinds(path: Path) -> dict[Path, int]:
+    """The CBOR files of TREC-CAR with their kinds."""
+    kinds: dict[Path, int] = {}
+    for file in list_files(path):
+        if ".cbor" in file.name and file.is_file() and not _QRELS.search(plain_name(file)):
+            with suppress(FormatError, OSError, cbor2.CBORDecodeError), open_bytes(file) as opened:
+                kinds[file] = _kind_of(_Window(opened, 1 << 16).item())
+    return {file: kind for file, kind in kinds.items() if kind in KINDS}
 
 
 def _stem(file: Path) -> str:
@@ -259,4 +250,10 @@ def _stem(file: Path) -> str:
     return _LEVEL.sub("", name.partition(".cbor")[0].removesuffix(".txt").removesuffix(".qrels"))
 
 
-TREC_CAR = Format("trec-car", _conditions, _open, "TREC-CAR: CBOR files of paragraphs and outlines")
+_MISSING = "no .cbor file of paragraphs, outlines or pages"
+TREC_CAR = Format(
+    "trec-car",
+    has_files(_find_kinds, _MISSING, _MISSING, ".cbor"),
+    _open,
+    "TREC-CAR: CBOR files of paragraphs and outlines",
+)

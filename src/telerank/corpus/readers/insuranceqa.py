@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
+from typing import TypeAlias
 
 from telerank.corpus.collection import Collection, rank_in_order
 from telerank.corpus.reading import (
-    bind,
+    bind_parts,
     find_file,
     has_file,
     list_files,
@@ -31,23 +32,17 @@ from telerank.corpus.reading import (
     read_columns,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import Conditions, Format, numbered_lines
+from telerank.trec import Conditions, Format, numbered_lines
 from telerank.types import Doc, Qrel, Query, Ranking
 
-_SPLITS = ("train", "valid", "test")
 _QUESTION_FILE = re.compile(
     r"InsuranceQA\.question\.anslabel\.(raw|token)\.(\d+)\.pool\.solr\.(train|valid|test)\.encoded"
 )
 _WORD = re.compile(r"idx_\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class InsuranceQuestion:
-    """One line of a question file; ``pool`` is in the order of the file, which is Solr's, best first."""
-
-    query: Query
-    relevant: tuple[str, ...]
-    pool: tuple[str, ...]
+# A line of a question file: the query, the labels of its answers, and its pool, which is Solr's, best first.
+InsuranceQuestion: TypeAlias = tuple[Query, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -99,23 +94,17 @@ class _Folder:
                 if not all(label.isdecimal() for label in labels) or len({*labels}) < len(labels):
                     what = "answer labels: different numbers separated by blanks"
                     raise FormatError(path, number, what, column)
-            yield InsuranceQuestion(query, relevant, pool)
-
-    def queries(self, split: str) -> Iterator[Query]:
-        return (question.query for question in self.read(split))
-
-    def qrels(self, split: str) -> Iterator[Qrel]:
-        return (Qrel(one.query.qid, label, 1) for one in self.read(split) for label in one.relevant)
+            yield query, relevant, pool
 
     def pool(self, split: str, size: int) -> Iterator[Ranking]:
         for first, question in zip_longest(self.read(split), self.read(split, size)):
-            if first is None or question is None or first.query != question.query:
+            if first is None or question is None or first[0] != question[0]:
                 raise FormatError(
                     self.questions[split][size],
                     None,
-                    f"the questions of the smallest pool; see {(question or first).query.qid}",
+                    f"the questions of the smallest pool; see {(question or first)[0].qid}",
                 )
-            yield rank_in_order(question.query, question.pool)
+            yield rank_in_order(question[0], question[2])
 
     def _decode(self, text: str, path: Path, number: int) -> str:
         """Replace word numbers by words; a token that is not a word number is kept as it is."""
@@ -131,17 +120,16 @@ def _find_folder(path: Path, variety: str, encoding: str = "utf-8") -> _Folder |
     answers = find_file(path, f"InsuranceQA.label2answer.{variety}.encoded")
     if vocabulary is None or answers is None:
         return None
-    questions: dict[str, dict[int, Path]] = {split: {} for split in _SPLITS}
-    for file in list_files(path):
-        match = _QUESTION_FILE.fullmatch(plain_name(file))
-        if match and match[1] == variety:
-            questions[match[3]][int(match[2])] = file
-    return _Folder(
-        vocabulary,
-        answers,
-        {split: dict(sorted(files.items())) for split, files in questions.items() if files},
-        encoding,
+    matches = ((_QUESTION_FILE.fullmatch(plain_name(file)), file) for file in list_files(path))
+    files = sorted(
+        (int(match[2]), match[3], file) for match, file in matches if match and match[1] == variety
     )
+    questions = {
+        split: {size: file for size, own, file in files if own == split}
+        for split in ("train", "valid", "test")
+        if any(own == split for _, own, _ in files)
+    }
+    return _Folder(vocabulary, answers, questions, encoding)
 
 
 def _conditions(variety: str, path: Path) -> Conditions:
@@ -158,13 +146,16 @@ def _open(variety: str, path: Path, encoding: str) -> Collection:
         raise CollectionError(
             f"{path}: expected vocabulary and InsuranceQA.label2answer.{variety}.encoded in it"
         )
-    splits = {split: split for split in folder.questions}
+    questions = {split: partial(folder.read, split) for split in folder.questions}
     return Collection(
         name=path.name,
         format=(INSURANCEQA if variety == "raw" else INSURANCEQA_TOKEN).name,
         docs=folder.docs,
-        queries=bind(folder.queries, splits),
-        qrels=bind(folder.qrels, splits),
+        queries=bind_parts(questions, lambda lines: (query for query, _, _ in lines)),
+        qrels=bind_parts(
+            questions,
+            lambda lines: (Qrel(query.qid, label, 1) for query, relevant, _ in lines for label in relevant),
+        ),
         pools={
             f"{split}/{size}": partial(folder.pool, split, size)
             for split, files in folder.questions.items()

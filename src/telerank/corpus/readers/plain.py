@@ -1,4 +1,6 @@
-r"""JSON documents: an object a line, or in ``.json`` files an array of objects, as Anserini's JsonCollection.
+r"""Plain files: documents as JSON, CSV or TSV, passages, and topics and qrels without documents.
+
+JSON documents are an object a line, or in ``.json`` files an array of objects, as Anserini's JsonCollection.
 
 ====================================================  =========================================
 ``docno``, ``_id``, ``id``, ``doc_id``, ``docid``     the docno, a string or a whole number
@@ -43,7 +45,7 @@ from typing import Any
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
-    bind,
+    bind_files,
     find_file,
     group_by_split,
     is_note,
@@ -60,9 +62,9 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import (
+from telerank.trec import (
     LONGEST,
+    TOPICS_FORMATS,
     Conditions,
     Format,
     decode,
@@ -73,8 +75,9 @@ from telerank.trec.files import (
     parse_json,
     parse_object,
     raw_lines,
+    read_qrels,
+    read_topics,
 )
-from telerank.trec.topics import TOPICS_FORMATS
 from telerank.types import Doc
 
 DOCNO_KEYS = ("docno", "_id", "id", "doc_id", "docid")
@@ -120,9 +123,9 @@ def _json_doc(path: Path, number: int | None, record: dict[str, Any], source: st
 def _json_conditions(path: Path) -> Conditions:
     docs = _doc_files(path)
     keys = {file.name: read_first_keys(file) for file in docs[:_EXAMINED]}
-    first = next((name for name, own in keys.items() if not own & {*DOCNO_KEYS}), "")
+    first = next((name for name, own in keys.items() if own.isdisjoint(DOCNO_KEYS)), "")
     judged = next((name for name, own in keys.items() if {"docno", "query", "grade"} <= own), "")
-    yield any(own & {*TEXT_KEYS} for own in keys.values()), ""
+    yield not all(own.isdisjoint(TEXT_KEYS) for own in keys.values()), ""
     objects = any(keys.values())
     yield objects, "no file of JSON objects" if path.is_dir() else "its first line is not a JSON object"
     yield objects and not first, f"the first object of {first} has no {_DOCNO}"
@@ -141,9 +144,12 @@ def _open_json(path: Path, encoding: str) -> Collection:
     entries = list_files(path) if path.is_dir() else []
     topics, qrels = _named(_QUERIES, entries), _named(_QRELS, entries)
     questions, judgments = group_by_split(topics, qrels)
-    queries = bind(read_topics, questions, encoding=encoding)
+    queries = bind_files(read_topics, questions, encoding=encoding)
     if [*questions] == [WHOLE] and WHOLE not in judgments and judgments:
-        queries = bind(judged_queries, judgments, queries=topics[0], encoding=encoding)
+        queries = {
+            split: partial(judged_queries, partial(read_qrels, file), topics[0], encoding, file.name)
+            for split, file in judgments.items()
+        }
     inner = files[0].parent if path.is_dir() else path
     beside = (f"{inner.name}/{name}" for name in unread_files(inner, files) if inner != path)
     return Collection(
@@ -151,7 +157,7 @@ def _open_json(path: Path, encoding: str) -> Collection:
         JSONL.name,
         partial(read_all, read_docs, files, encoding),
         queries,
-        bind(read_qrels, judgments),
+        bind_files(read_qrels, judgments),
         unread=(*unread_files(path, [*files, inner, *topics, *qrels]), *beside),
     )
 
@@ -163,7 +169,7 @@ def _doc_files(path: Path) -> list[Path]:
     entries = list_files(path)
     files = _json_files(path)
     folders = [entry for entry in entries if entry.is_dir()]
-    beside = files or len(folders) != 1 or not any(map(_has_queries_or_qrels, entries))
+    beside = files or len(folders) != 1 or not (_named(_QUERIES, entries) or _named(_QRELS, entries))
     return files if beside else _json_files(folders[0])
 
 
@@ -172,16 +178,12 @@ def _json_files(folder: Path) -> list[Path]:
     return [file for file in files if not _QUERIES.fullmatch(plain_name(file))]
 
 
-def _has_queries_or_qrels(file: Path) -> bool:
-    return any(names.fullmatch(plain_name(file)) for names in (_QUERIES, _QRELS))
-
-
 def _other_files(folder: Path, docs: list[Path]) -> list[Path]:
     """Entries of a folder of JSON documents, and of that of the documents, that would not be read."""
     inner = docs[0].parent
     entries = [*list_files(folder), *(list_files(inner) if inner != folder else ())]
-    known = {*docs, inner}
-    return [file for file in entries if not (file in known or is_note(file) or _has_queries_or_qrels(file))]
+    known = {*docs, inner, *_named(_QUERIES, entries), *_named(_QRELS, entries)}
+    return [file for file in entries if file not in known and not is_note(file)]
 
 
 JSONL = Format(
@@ -204,19 +206,13 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
         rows = ((number, line.split("\t")) for number, line in numbered_lines(path, encoding))
     number, header = next(rows, (1, []))
     columns = _columns(header)
-    if not {"docno", "text"} <= columns.keys():
+    if not _names_a_document(header):
         raise FormatError(path, number, _HEADER, ", ".join(header))
     for number, row in rows:
         if len(row) != len(header):
             raise FormatError(path, number, f"{len(header)} columns as in the header", ", ".join(row))
         fields = {field: row[column] for field, column in columns.items()}
         yield Doc(fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""))
-
-
-def read_passages(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
-    """Read the documents of ``passages.tsv``: number, source, text."""
-    for _, (number, source, text) in read_columns(path, encoding, "number source text"):
-        yield Doc(number, text, url=source)
 
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -239,6 +235,10 @@ def _columns(header: list[str]) -> dict[str, int]:
     columns = {name.strip().lower(): column for column, name in reversed([*enumerate(header)])}
     fields = {field: first_value(columns, names) for field, names in _NAMES.items()}
     return {field: column for field, column in fields.items() if column is not None}
+
+
+def _names_a_document(header: list[str]) -> bool:
+    return _columns(header).keys() >= {"docno", "text"}
 
 
 def _csv_conditions(path: Path) -> Conditions:
@@ -266,14 +266,14 @@ def _suffix(path: Path) -> str:
 
 def _has_header(path: Path) -> bool:
     first = next(iter(read_beginning(path).splitlines()), "")
-    header = first.split("\t") if _suffix(path) == ".tsv" else _split_header(first, _delimiter(first))
-    return _columns(header).keys() >= {"docno", "text"}
+    return _names_a_document(
+        first.split("\t") if _suffix(path) == ".tsv" else _split_header(first, _delimiter(first))
+    )
 
 
 def _delimiter(header: str) -> str:
     """The sign that gives the header its columns; a comma if none does."""
-    fits = (sign for sign in ",;\t" if {"docno", "text"} <= _columns(_split_header(header, sign)).keys())
-    return next(fits, ",")
+    return next((sign for sign in ",;\t" if _names_a_document(_split_header(header, sign))), ",")
 
 
 def _split_header(header: str, delimiter: str) -> list[str]:
@@ -290,15 +290,22 @@ def _open_csv(path: Path, encoding: str) -> Collection:
     return Collection(path.name, CSV.name, partial(read_all, read_table, files, encoding))
 
 
+_PASSAGES = "passages.tsv"
+
+
 def _passages_conditions(path: Path) -> Conditions:
-    file = path if plain_name(path) == "passages.tsv" else find_file(path, "passages.tsv")
-    yield file, "no passages.tsv (or .gz, .xz)"
+    file = path if plain_name(path) == _PASSAGES else find_file(path, _PASSAGES)
+    yield file, f"no {_PASSAGES} (or .gz, .xz)"
     yield file and not _has_header(file), "passages.tsv has a header"
 
 
 def _open_passages(path: Path, encoding: str) -> Collection:
-    file = path if plain_name(path) == "passages.tsv" else require_file(path, "passages.tsv")
-    docs = partial(read_passages, file, encoding)
+    file = path if plain_name(path) == _PASSAGES else require_file(path, _PASSAGES)
+
+    def docs() -> Iterator[Doc]:
+        columns = read_columns(file, encoding, "number source text")
+        return (Doc(number, text, url=source) for _, (number, source, text) in columns)
+
     return Collection(path.name, PASSAGES.name, docs, unread=unread_files(path, [file]))
 
 
@@ -327,8 +334,13 @@ def open_topics(
     """
     if format is not None and format not in TOPICS_FORMATS:
         raise CollectionError(f"unknown format {format!r} of topics; known: {', '.join(TOPICS_FORMATS)}")
-    queries = partial(read_topics, path, format=format, encoding=encoding)
-    return Collection(str(path), TOPICS.name, partial(_no_docs, Path(path)), {"all": queries}, size=0)
+    return Collection(
+        str(path),
+        TOPICS.name,
+        partial(_no_docs, Path(path)),
+        {"all": partial(read_topics, path, format=format, encoding=encoding)},
+        size=0,
+    )
 
 
 def _topics_conditions(path: Path) -> Conditions:
@@ -347,12 +359,13 @@ def _named(names: re.Pattern[str], files: list[Path]) -> list[Path]:
 def _open_files(path: Path, encoding: str) -> Collection:
     files = list_files(path)
     topics, qrels = group_by_split(_named(_TOPICS_NAME, files), _named(_QRELS_NAME, files))
+
     return Collection(
         path.name,
         TOPICS.name,
         partial(_no_docs, path),
-        bind(read_topics, topics, encoding=encoding),
-        bind(read_qrels, qrels),
+        bind_files(read_topics, topics, encoding=encoding),
+        bind_files(read_qrels, qrels),
         size=0,
     )
 

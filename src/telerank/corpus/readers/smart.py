@@ -47,7 +47,6 @@ Licence: none stated.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, pairwise
@@ -57,17 +56,18 @@ from typing import NamedTuple
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
-    bind,
+    bind_files,
     choose_file,
+    has_files,
     list_few,
     plain_name,
     read_all,
+    read_first_line,
     read_first_lines,
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import Conditions, Format, numbered_lines
-from telerank.trec.topics import NUMBER, SmartRecord, read_records, starts_smart
+from telerank.trec import NUMBER, Format, SmartRecord, numbered_lines, read_records, starts_smart
 from telerank.types import Doc, Qrel, Query
 
 _QUERIES = re.compile(r"qry|quer(?:y|ies)|(?<![a-z])que(?![a-z])", re.IGNORECASE)
@@ -89,8 +89,12 @@ class _SmartFiles(NamedTuple):
         seen = set[str]()
         for record, docno, _ in self._records():
             if docno is None or docno in seen:
-                what = "a number after .I that no other document has"
-                raise FormatError(self.docs or "", record.line, what, record.number)
+                raise FormatError(
+                    self.docs or "",
+                    record.line,
+                    "a number after .I that no other document has",
+                    record.number,
+                )
             seen.add(docno)
             yield Doc(docno, record.text("W"), " ".join(record.text("T").split()))
 
@@ -158,24 +162,21 @@ def _read_smart(path: Path | None, encoding: str) -> Iterator[SmartRecord]:
     return read_records(path, numbered_lines(path, encoding)) if path else iter(())
 
 
+def _smart_files(path: Path) -> list[Path]:
+    return [file for file in list_few(path) if starts_smart(read_first_lines(file))]
+
+
 def _has_judgments(file: Path) -> bool:
-    columns = [line.split() for line in read_first_lines(file)[:1]]
-    return any(len(row) in {3, 4} and NUMBER.fullmatch(row[0]) for row in columns)
-
-
-def _smart_conditions(path: Path) -> Conditions:
-    yield (
-        any(starts_smart(read_first_lines(file)) for file in list_few(path)),
-        "no file in it begins with .I and a number" if path.is_dir() else "it does not begin with .I",
-    )
+    columns = read_first_line(file).split()
+    return len(columns) in {3, 4} and NUMBER.fullmatch(columns[0]) is not None
 
 
 def _open_smart(
     path: Path, encoding: str, documents: str = "", queries: str = "", judgments: str = ""
 ) -> Collection:
-    entries = list_few(path)
-    smart = [file for file in entries if starts_smart(read_first_lines(file))]
-    judged = [file for file in entries if file not in smart and path.is_dir() and _has_judgments(file)]
+    smart = _smart_files(path)
+    others = [file for file in list_few(path) if file not in smart] if path.is_dir() else []
+    judged = [file for file in others if _has_judgments(file)]
     of_queries = [file for file in smart if _QUERIES.search(file.name)]
     choose = partial(choose_file, path, SMART.name)
     topics = choose("queries", smart if queries else of_queries, queries)
@@ -205,7 +206,7 @@ def _open_smart(
 
 SMART = Format(
     "smart",
-    _smart_conditions,
+    has_files(_smart_files, "no file in it begins with .I and a number", "it does not begin with .I"),
     _open_smart,
     "SMART files: .I, .T, .W, … (Cranfield, CISI, MED, ADI, CACM)",
     kinds=("documents", "queries", "judgments"),
@@ -302,25 +303,18 @@ def _judged(path: Path, number: int, qid: str, count: int, docnos: list[str]) ->
 
 
 def _doc_files(path: Path) -> list[Path]:
-    firsts = ((file, read_first_lines(file)[:1]) for file in list_few(path))
-    return [file for file, first in firsts if any(_BEGINS.fullmatch(line) for line in first)]
-
-
-def _lisa_conditions(path: Path) -> Conditions:
-    yield any(file.name.upper().startswith("LISA") for file in list_few(path)), ""
-    begins = "no file in it begins" if path.is_dir() else "it does not begin"
-    yield _doc_files(path), f"{begins} with Document 1"
+    return [file for file in list_few(path) if _BEGINS.fullmatch(read_first_line(file))]
 
 
 def _open_lisa(path: Path, encoding: str, queries: str = "", judgments: str = "") -> Collection:
     docs = _doc_files(path)
     if not docs:
         raise CollectionError(f"{path}: no file that begins with Document and a number")
-    kinds: dict[str, list[Path]] = defaultdict(list)
-    for file in list_few(path):
-        kinds["" if file in docs else _kind(file)].append(file)
-    lists, numbers = kinds["lists"], kinds["numbers"]
-    of_queries = choose_file(path, LISA.name, "queries", kinds["queries"], queries)
+    kinds = {file: _kind(file) for file in list_few(path) if file not in docs}
+    topics, lists, numbers = (
+        [file for file, own in kinds.items() if own == kind] for kind in ("queries", "lists", "numbers")
+    )
+    of_queries = choose_file(path, LISA.name, "queries", topics, queries)
     judged = [*lists, *numbers] if judgments else lists or numbers
     of_judgments = choose_file(path, LISA.name, "judgments", judged, judgments)
     read_judgments = read_lisa_lists if of_judgments in lists else read_lisa_numbers
@@ -328,8 +322,8 @@ def _open_lisa(path: Path, encoding: str, queries: str = "", judgments: str = ""
         path.name,
         LISA.name,
         partial(read_all, read_lisa_docs, docs, encoding),
-        bind(read_lisa_queries, {WHOLE: of_queries}, encoding=encoding),
-        bind(read_judgments, {WHOLE: of_judgments}, encoding=encoding),
+        bind_files(read_lisa_queries, {WHOLE: of_queries}, encoding=encoding),
+        bind_files(read_judgments, {WHOLE: of_judgments}, encoding=encoding),
         source="ir.dcs.gla.ac.uk/resources/test_collections/lisa",
         unread=unread_files(path, [*docs, of_queries, of_judgments]),
     )
@@ -361,7 +355,9 @@ def _has_counts(numbers: list[int]) -> bool:
 
 LISA = Format(
     "lisa",
-    _lisa_conditions,
+    has_files(
+        _doc_files, "no file in it begins with Document 1", "it does not begin with Document 1", "lisa"
+    ),
     _open_lisa,
     "LISA: files of Document 1, …; queries that end in #; lists of judgments",
     kinds=("queries", "judgments"),

@@ -33,7 +33,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,14 +41,15 @@ from telerank.corpus.reading import (
     WHOLE,
     bind_parts,
     list_few,
+    load_splits,
     name_splits,
     plain_name,
     read_beginning,
     read_text,
     unread_files,
 )
-from telerank.errors import CollectionError, FormatError
-from telerank.trec.files import Conditions, Format, check_id, describe_json, holds, parse_json
+from telerank.errors import FormatError
+from telerank.trec import Conditions, Format, check_id, describe_json, holds, parse_json
 from telerank.types import Answer, Doc, Qrel, Query
 
 Kind = TypeVar("Kind")
@@ -99,23 +99,21 @@ class _JsonObject:
             return default
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             got = describe_json(value) if name in self.fields else "nothing"
-            raise self.error(f"{_TYPE_NAMES[kind]} as {name!r} of {self.where or 'the file'}", got)
+            raise FormatError(
+                self.path, None, f"{_TYPE_NAMES[kind]} as {name!r} of {self.where or 'the file'}", got
+            )
         return value
 
     def records(self, name: str, default: list[Any] | None = None) -> Iterator[_JsonObject]:
         """The objects in the list ``name``."""
-        parent = f"{self.where}." if self.where else ""
         for number, value in enumerate(self.field(name, list, default)):
-            where = f"{parent}{name}[{number}]"
+            where = f"{self.where}.{name}[{number}]".removeprefix(".")
             if not isinstance(value, dict):
-                raise self.error(f"an object as {where}", describe_json(value))
+                raise FormatError(self.path, None, f"an object as {where}", describe_json(value))
             yield _JsonObject(self.path, where, value)
 
-    def error(self, expected: str, got: str | None = None) -> FormatError:
-        return FormatError(self.path, None, expected, got)
 
-
-def read_squad(path: Path, *, encoding: str = "utf-8", prefix: str = "") -> QASet:
+def read_squad(path: Path, encoding: str = "utf-8", prefix: str = "") -> QASet:
     """Read a SQuAD-style file, plain or compressed; docnos begin with ``prefix``.
 
     Errors name the position: ``data[3].paragraphs[7].qas[0]``.
@@ -138,23 +136,25 @@ def read_squad(path: Path, *, encoding: str = "utf-8", prefix: str = "") -> QASe
 
 
 def _add_question(qa: QASet, doc: Doc, question: _JsonObject, position: str) -> None:
-    kind = int if isinstance(question.fields.get("id"), int) else str  # COVID-QA numbers its questions
-    numbered = question.fields.get("id") is None
-    name = position if numbered else str(question.field("id", kind))
-    qid = check_id(name, "question id", f"{question.path}: {question.where}")
-    qa.tally["questions_numbered"] += numbered
+    stated = question.fields.get("id")
+    kind = int if isinstance(stated, int) else str  # COVID-QA numbers its questions
+    qid = check_id(
+        position if stated is None else str(question.field("id", kind)),
+        "question id",
+        f"{question.path}: {question.where}",
+    )
+    qa.tally["questions_numbered"] += stated is None
     query = Query(qid, question.field("question", str))
     impossible = question.field("is_impossible", bool, default=False)
     answers = list(question.records("answers", []))
     if impossible and answers:
-        raise question.error(f"no answers of {question.where}, which is marked is_impossible")
+        what = f"no answers of {question.where}, which is marked is_impossible"
+        raise FormatError(question.path, None, what)
     known = qid in qa.queries
-    if known and (query, doc.docno, impossible) != (
-        qa.queries[qid],
-        qa.paragraphs[qid],
-        qid in qa.unanswerable,
-    ):
-        raise question.error(f"an id of {question.where} that no other question has", qid)
+    before = qa.queries.get(qid), qa.paragraphs.get(qid), qid in qa.unanswerable
+    if known and before != (query, doc.docno, impossible):
+        what = f"an id of {question.where} that no other question has"
+        raise FormatError(question.path, None, what, qid)
     qa.tally["questions"] += 1
     qa.tally["merged_questions"] += known
     qa.tally["unanswerable"] += impossible and not known
@@ -181,8 +181,8 @@ def locate_answer(text: str, answer: str, stated: int) -> tuple[int, str]:
     if stated >= 0 and text.startswith(answer, stated):
         return stated, "exact"
     start = max(stated, 0)
-    before, after = _find_last(text[: start + len(answer)], answer), text.find(answer, start)
-    offsets = [offset for offset in (before, after) if offset >= 0]
+    ends = (_find_last(text[: start + len(answer)], answer), text.find(answer, start))
+    offsets = [offset for offset in ends if offset >= 0]
     if not offsets:
         return stated, "absent"
     nearest = min(offsets, key=lambda offset: (abs(offset - stated), offset))
@@ -198,14 +198,7 @@ def _find_last(text: str, answer: str) -> int:
 
 def _open(path: Path, encoding: str) -> Collection:
     files = _files(path) or ({WHOLE: path} if path.is_file() else {})
-    if not files:
-        raise CollectionError(f"{path}: no SQuAD-style file in it: data, paragraphs, qas")
-    load = {
-        split: cache(
-            partial(read_squad, file, encoding=encoding, prefix=f"{split}-" if len(files) > 1 else "")
-        )
-        for split, file in files.items()
-    }
+    load = load_splits(path, files, read_squad, encoding, "no SQuAD-style file in it: data, paragraphs, qas")
     return Collection(
         name=path.name if path.is_dir() else plain_name(path).removesuffix(".json"),
         format=SQUAD.name,

@@ -50,7 +50,7 @@ from pathlib import Path
 from telerank.corpus.collection import Collection
 from telerank.corpus.reading import (
     WHOLE,
-    bind,
+    bind_files,
     find_backups,
     find_file,
     group_by_split,
@@ -63,8 +63,7 @@ from telerank.corpus.reading import (
     unread_files,
 )
 from telerank.errors import CollectionError, FormatError
-from telerank.trec import read_qrels, read_topics
-from telerank.trec.files import Conditions, Format, decode, open_bytes, raw_lines
+from telerank.trec import Conditions, Format, decode, open_bytes, raw_lines, read_qrels, read_topics
 from telerank.types import Doc, Query
 
 _TITLES = ("headline", "title", "hl", "head", "ttl", "ti")
@@ -222,25 +221,23 @@ def _files(path: Path) -> Iterator[Path]:
 def _open(path: Path, encoding: str) -> Collection:
     topics, qrels = _topics_and_qrels(path)
     questions, judgments = group_by_split(topics, qrels)
-
     return Collection(
         path.name,
         TREC.name,
         lambda: read_all(
             read_docs, (file for file in _files(path) if file not in {*topics, *qrels}), encoding
         ),
-        bind(read_topics, questions, encoding=encoding),
-        bind(read_qrels, judgments),
+        bind_files(read_topics, questions, encoding=encoding),
+        bind_files(read_qrels, judgments),
         unread=tuple(file.relative_to(path).as_posix() for file in _backups(path)),
     )
 
 
 def _topics_and_qrels(path: Path, name: str = "") -> tuple[list[Path], list[Path]]:
     """The files of topics and of qrels beside the documents of a folder that have ``name`` in theirs."""
-    files = [
-        file for file in list_files(path) if path.is_dir() and file.is_file() and name in file.name.lower()
-    ]
-    topics, qrels = ([file for file in files if _kind(file) == kind] for kind in ("top", "qrels"))
+    entries = list_files(path) if path.is_dir() else []
+    kinds = {file: _kind(file) for file in entries if file.is_file() and name in file.name.lower()}
+    topics, qrels = ([file for file, own in kinds.items() if own == kind] for kind in ("top", "qrels"))
     return topics, qrels
 
 
@@ -287,7 +284,6 @@ CRANFIELD = Format(
 )
 
 
-_CONGRESS = "cr"  # the Congressional Record, which is on the disks and not in Robust04
 # The splits of Robust04, and the field of the topics that their queries are.
 ROBUST_FIELDS = {"title": "title", "description": "desc"}
 
@@ -298,8 +294,10 @@ def _robust_conditions(path: Path) -> Conditions:
     yield qrels, "no file of qrels whose name has robust and qrel"
     described = any("<desc" in read_beginning(file).lower() for file in topics)
     yield described, "its topics have no descriptions (<desc>)"
-    documents = described and any(_kind(file) == "doc" for file in islice(_files(path), 20))
-    yield documents, "no file begins with <DOC>"
+    yield (
+        described and any(_kind(file) == "doc" for file in islice(_files(path), 20)),
+        "no file begins with <DOC>",
+    )
 
 
 def _open_robust(path: Path, encoding: str) -> Collection:
@@ -307,7 +305,8 @@ def _open_robust(path: Path, encoding: str) -> Collection:
     if len(topics) != 1 or len(qrels) != 1:
         names = ", ".join(file.name for file in (*topics, *qrels)) or "none"
         raise CollectionError(f"{path}: Robust04 has one file of topics and one of qrels, got {names}")
-    congress = {entry for entry in list_files(path) if entry.is_dir() and entry.name.lower() == _CONGRESS}
+    # the Congressional Record is on the disks, and not in Robust04
+    congress = {entry for entry in list_files(path) if entry.is_dir() and entry.name.lower() == "cr"}
 
     def docs() -> Iterator[Doc]:
         entries = (entry for entry in list_files(path) if entry not in {*topics, *qrels, *congress})

@@ -6,6 +6,7 @@ and by all queries if the whole system is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -73,9 +74,10 @@ class GoldAnswers:
     def select(self, qids: Iterable[str]) -> GoldAnswers:
         """Some of the questions, in the given order. Raises KeyError if one is not there."""
         kept = {qid: self.questions[qid] for qid in qids}
-        answers = {qid: self.answers[qid] for qid in kept if qid in self.answers}
         return GoldAnswers(
-            kept, answers, {qid: self.paragraphs[qid] for qid in kept if qid in self.paragraphs}
+            kept,
+            {qid: self.answers[qid] for qid in kept if qid in self.answers},
+            {qid: self.paragraphs[qid] for qid in kept if qid in self.paragraphs},
         )
 
 
@@ -149,8 +151,12 @@ def measure_system(
         raise ValueError("the gold answers name no paragraph, so nothing can be found to be retrieved")
     given = {ranking.query.qid: set(ranking.docnos) for ranking in rankings}
     none: frozenset[str] = frozenset()
-    values = [float(bool(gold.paragraphs.get(qid, none) & given.get(qid, set()))) for qid in evaluation.qids]
-    return SystemAnswers(evaluation, np.array(values))
+    return SystemAnswers(
+        evaluation,
+        np.array(
+            [float(bool(gold.paragraphs.get(qid, none) & given.get(qid, set()))) for qid in evaluation.qids]
+        ),
+    )
 
 
 def answer_recall(
@@ -177,18 +183,13 @@ def answer_recall(
     table = np.zeros((len(depths), len(rows)))
     for ranking in rankings:
         row = rows.get(ranking.query.qid)
-        if row is not None:
-            docnos = ranking.docnos[: max(depths)]
-            first = _first_with(answers[ranking.query.qid], map(text_of, docnos), normalise)
-            table[:, row] = [first < depth for depth in depths]
-    names = [f"answer@{depth}" for depth in depths]
-    return Evaluation(tuple(rows), dict(zip(names, table, strict=True)))
-
-
-def _first_with(answers: Sequence[str], texts: Iterable[str], normalise: Normalisation) -> float:
-    """The position of the first text with one of the answers; infinity if none has."""
-    for position, text in enumerate(texts):
-        padded = f" {normalise(text)} "
-        if any(f" {answer} " in padded for answer in answers):
-            return position
-    return float("inf")
+        if row is None:
+            continue
+        first = math.inf  # the position of the first text with one of the answers
+        for position, docno in enumerate(ranking.docnos[: max(depths)]):
+            padded = f" {normalise(text_of(docno))} "
+            if any(f" {answer} " in padded for answer in answers[ranking.query.qid]):
+                first = position
+                break
+        table[:, row] = [first < depth for depth in depths]
+    return Evaluation(tuple(rows), dict(zip([f"answer@{depth}" for depth in depths], table, strict=True)))

@@ -29,11 +29,11 @@ from typing import TypeAlias
 
 from telerank.errors import MeasureError
 
+# Articles by language, contracted ones among them; French ``l'`` is known by its apostrophe.
 ARTICLES: Mapping[str, frozenset[str]] = {
     "en": frozenset(["a", "an", "the"]),
     "fr": frozenset(["le", "la", "les", "un", "une", "des", "du", "au", "aux"]),
 }
-"""Articles by language, contracted ones among them; French ``l'`` is known by its apostrophe."""
 
 _LETTERS = str.maketrans(
     {**dict.fromkeys("’‘‛ʼʹ′´`＇", "'"), "œ": "oe", "æ": "ae", "−": "-", "⁄": "/", "‐": "-", "‑": "-"}
@@ -50,15 +50,15 @@ _MINUS = re.compile(r"(?<![^\s(\[«“\"'=<>±~/])[-–](?=[^\w\s]?\d)|(?<=[^\W\
 _FRACTION = re.compile(r"(?<=\d)/(?=\d)")
 
 _SIGNS = frozenset("%‰‱#&@§°")
+# Categories of Unicode: currencies and mathematics.
 _SIGN_KINDS = frozenset(["Sc", "Sm"])
-"""Categories of Unicode: currencies and mathematics."""
 
 _ARTICLE_L = "\N{WORD JOINER}l"
+# Characters that no folded text has: the article ``l``, which is no letter as in ``50 l``; in a number; in
+# ``quelqu'un``; before an exponent.
 _POINT, _APOSTROPHE, _RAISED = "\N{INVISIBLE SEPARATOR}", "\N{INVISIBLE TIMES}", "\N{INVISIBLE PLUS}"
-"""Characters that no folded text has: the article ``l``, which is no letter as in ``50 l``; in a number; in
-``quelqu'un``; before an exponent."""
+# Characters that no folded text has, either, and that are signs.
 _MINUS_SIGN, _SLASH = "\N{MINUS SIGN}", "\N{FRACTION SLASH}"
-"""Characters that no folded text has, either, and that are signs."""
 
 
 def answer_words(text: str, language: str = "en") -> tuple[str, ...]:
@@ -79,7 +79,10 @@ def split_words(text: str, language: str) -> list[str]:
     joined = _POWER.sub(_RAISED, _THOUSANDS.sub(lambda match: "".join(match[0].split()), lower))
     plain = unicodedata.normalize("NFKC", joined).lower().translate(_LETTERS)
     if language == "fr":
-        plain = _ELISION.sub(_split_elision, _ONE_WORD.sub(rf"\1{_APOSTROPHE}", plain))
+        plain = _ELISION.sub(
+            lambda match: f"{_ARTICLE_L if match[1] == 'l' else match[1]} ",
+            _ONE_WORD.sub(rf"\1{_APOSTROPHE}", plain),
+        )
     else:
         plain = _COMMAS.sub(lambda match: match[0].replace(",", ""), plain)
     signed = _FRACTION.sub(_SLASH, _MINUS.sub(_MINUS_SIGN, plain))
@@ -101,10 +104,6 @@ def show_word(word: str, language: str) -> str:
     plain = "l" if word == _ARTICLE_L else word
     point = "," if language == "fr" else "."
     return plain.replace(_POINT, point).replace(_APOSTROPHE, "'").replace(_RAISED, "^")
-
-
-def _split_elision(match: re.Match[str]) -> str:
-    return f"{_ARTICLE_L if match[1] == 'l' else match[1]} "
 
 
 def _separate(character: str) -> str:
@@ -194,6 +193,7 @@ class AnswerMeasure:
         return max(self.overlap(self.normalise(prediction), text, second) for text in counted)
 
 
+# By name; a line adds one.
 ANSWER_MEASURES = {
     measure.name: measure
     for measure in (
@@ -206,13 +206,11 @@ ANSWER_MEASURES = {
         ),
     )
 }
-"""By name; a line adds one."""
 
 
 def parse_answer_measures(measures: str | Sequence[str]) -> tuple[str, ...]:
     """Names of measures of answers, given together or one by one. Raises MeasureError for any other name."""
-    text = measures if isinstance(measures, str) else " ".join(measures)
-    names = text.replace(",", " ").split()
+    names = (measures if isinstance(measures, str) else " ".join(measures)).replace(",", " ").split()
     for name in names:
         if name not in ANSWER_MEASURES:
             known = ", ".join(ANSWER_MEASURES)

@@ -16,13 +16,13 @@ import numpy as np
 
 from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
-from telerank.evaluation.compare import Comparison, compare_evaluations
+from telerank.evaluation.compare import describe_gaps, means_table, query_table
 from telerank.evaluation.measures import Evaluation
-from telerank.evaluation.report import describe_gaps, means_table, query_table
 from telerank.show.report import Report
 from telerank.show.tables import Table
 
 OTHER = "other"
+# Question words with the forms that count as them; the first that fits is taken where several do.
 _FORMS = {
     "how many": r"how (?:many|much|often|old|long|far|tall|big|large|high)",
     "who": "who|whom|whose",
@@ -41,11 +41,10 @@ _FORMS = {
     "qui": "qui",
     "que": r"que|qu(?=')|quoi",
 }
-"""Question words with the forms that count as them; the first that fits is taken where several do."""
+# Words that are often no question words further inside a sentence.
 _RELATIVE = {"who", "which", "when", "where", "qui", "que", "où", "quand"}
-"""Words that are often no question words further inside a sentence."""
+# The first words of a question, where any of them asks: ``Depuis quand``.
 _BEGINNING = 2
-"""The first words of a question, where any of them asks: ``Depuis quand``."""
 _WORD = re.compile(
     r"(?<![\w-])(?:" + "|".join(f"(?P<g{n}>{form})" for n, form in enumerate(_FORMS.values())) + r")(?!\w)",
     re.IGNORECASE,
@@ -149,8 +148,12 @@ def apply_threshold(
         raise ValueError(f"question {lacking[0]!r}{more} has no value of no-answer")
     above = np.array([no_answer[qid] > threshold for qid in evaluation.qids])
     empty = np.array([float(not gold.answers.get(qid)) for qid in evaluation.qids])
-    values = {name: np.where(above, empty, own) for name, own in evaluation.values.items()}
-    return Evaluation(evaluation.qids, values, evaluation.missing, unjudged=evaluation.unjudged)
+    return Evaluation(
+        evaluation.qids,
+        {name: np.where(above, empty, own) for name, own in evaluation.values.items()},
+        evaluation.missing,
+        unjudged=evaluation.unjudged,
+    )
 
 
 def score_no_answer(
@@ -177,8 +180,7 @@ def score_no_answer(
             for name in evaluation.measures
         }
     parts = _means(final, lambda qid: "some" if gold.answers.get(qid) else "none", ("some", "none"))
-    total = GroupMeans(len(final.qids), final.mean)
-    return NoAnswerScores(total, parts.get("some"), parts.get("none"), best)
+    return NoAnswerScores(GroupMeans(len(final.qids), final.mean), parts.get("some"), parts.get("none"), best)
 
 
 def _best_threshold(
@@ -240,24 +242,20 @@ class AnswerEvaluations(Report):
             for name, own in self.evaluations.items()
         }
 
-    def compare(self, baselines: Sequence[str] = (), *, level: float = 0.05) -> Comparison:
-        """The differences of the systems from baselines (default: the first), with their significance.
-
-        Raises ValueError if a baseline is none of the systems.
-        """
-        chosen = list(baselines) or list(self.evaluations)[:1]
-        return compare_evaluations(self.final, chosen, level=level)
-
     def tables(self) -> list[Table]:
         final = self.final
         first = next(iter(final.values()))
-        notes = [f"{name}: {ANSWER_MEASURES[name].meaning}." for name in first.measures]
-        tables = [means_table(final, caption=f"Means over {len(first.qids):,} questions", notes=notes)]
+        tables = [
+            means_table(
+                final,
+                caption=f"Means over {len(first.qids):,} questions",
+                notes=[f"{name}: {ANSWER_MEASURES[name].meaning}." for name in first.measures],
+            )
+        ]
         if self.gold.unanswerable or self.no_answer:
             tables += no_answer_tables({name: (own,) for name, own in self.scores.items()})
         for what, group in _GROUPS.items() if self.groups else ():
-            means = {name: group(self.gold, own) for name, own in final.items()}
-            tables.append(group_table(means, what))
+            tables.append(group_table({name: group(self.gold, own) for name, own in final.items()}, what))
         return [query_table(final), *tables] if self.per_query else tables
 
     @property
@@ -297,28 +295,24 @@ def no_answer_tables(scores: Mapping[str, Sequence[NoAnswerScores]]) -> list[Tab
     rows, best = [], []
     for name, seeds in scores.items():
         for part, key in (("all", "total"), ("HasAns", "has_answer"), ("NoAns", "no_answer")):
-            means = [part_of for own in seeds if (part_of := getattr(own, key)) is not None]
-            if means:
-                values = [_over_seeds([own.means[measure] for own in means]) for measure in means[0].means]
-                rows.append([name, part, str(means[0].questions), *values])
+            groups = [group for own in seeds if (group := getattr(own, key)) is not None]
+            if groups:
+                means = {
+                    measure: _over_seeds([group.means[measure] for group in groups])
+                    for measure in groups[0].means
+                }
+                row = {"system": name, "questions": part, "number": str(groups[0].questions)}
+                rows.append({**row, **means})
         for measure in seeds[0].best:
             at = [own.best[measure] for own in seeds]
-            thresholds = _over_seeds([one.threshold for one in at], ".4g")
-            best.append([name, measure, _over_seeds([one.mean for one in at]), thresholds])
-    measures = list(next(iter(scores.values()))[0].total.means)
-    tables = [
-        Table.of(
-            ("system", "questions", "number", *measures),
-            rows,
-            caption="With and without an answer",
-            notes=["As SQuAD 2.0's script: HasAns have a gold answer, NoAns none."],
-            left=2,
-        )
-    ]
+            mean, threshold = [one.mean for one in at], [one.threshold for one in at]
+            row = {"system": name, "measure": measure, "best mean": _over_seeds(mean)}
+            best.append({**row, "threshold": _over_seeds(threshold, ".4g")})
+    note = "As SQuAD 2.0's script: HasAns have a gold answer, NoAns none."
+    tables = [Table.of_rows(rows, caption="With and without an answer", notes=[note], left=2)]
     if best:
         note = "Chosen on these very questions, as by SQuAD 2.0's script: a limit, not an estimate."
-        columns = ("system", "measure", "best mean", "threshold")
-        tables.append(Table.of(columns, best, caption="Best thresholds of no-answer", notes=[note], left=2))
+        tables.append(Table.of_rows(best, caption="Best thresholds of no-answer", notes=[note], left=2))
     return tables
 
 
@@ -330,11 +324,15 @@ def _over_seeds(values: Sequence[float], form: str = ".4f") -> str:
 
 def group_table(means: Mapping[str, Mapping[str, GroupMeans]], what: str) -> Table:
     """``means[system][group]``: a row per group and system."""
-    measures = list(next(row for own in means.values() for row in own.values()).means)
     rows = [
-        [label, name, str(own[label].questions), *(f"{own[label].means[m]:.4f}" for m in measures)]
+        {
+            what: label,
+            "system": name,
+            "number": str(own[label].questions),
+            **{measure: f"{mean:.4f}" for measure, mean in own[label].means.items()},
+        }
         for label in dict.fromkeys(label for own in means.values() for label in own)
         for name, own in means.items()
         if label in own
     ]
-    return Table.of((what, "system", "number", *measures), rows, caption=f"By {what}", left=2)
+    return Table.of_rows(rows, caption=f"By {what}", left=2)

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from telerank.errors import MeasureError
 from telerank.evaluation.answers.overlap import parse_answer_measures
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult
+
+
+def _parse_several(measures: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return parse_answer_measures(measures)
+    except MeasureError as error:
+        raise ValueError(f"expected measures of answers: {error}") from error
+
+
+def _parse_single(measure: str) -> str:
+    try:
+        (name,) = parse_answer_measures(measure)
+    except (MeasureError, ValueError) as error:
+        raise ValueError(f"expected one measure of answers, got {measure!r}") from error
+    return name
 
 
 class _QuestionSetsSpec(Analysis):
@@ -66,15 +81,7 @@ class AnswerSizesAnalysis(_QuestionSetsSpec):
     kind: Literal["answer-sizes"]
     reader: str
     questions: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-    measures: tuple[str, ...] = ("F1(fr)", "EM(fr)")
-
-    @field_validator("measures")
-    @classmethod
-    def _of_answers(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            return parse_answer_measures(measures)
-        except (MeasureError, ValueError) as error:
-            raise ValueError(f"expected measures of answers: {error}") from error
+    measures: Annotated[tuple[str, ...], AfterValidator(_parse_several)] = ("F1(fr)", "EM(fr)")
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         from telerank.experiments.answers.reading import analyse_answer_sizes
@@ -108,18 +115,9 @@ class EndToEndAnalysis(Analysis):
     reader: str
     documents: int = Field(5, ge=1)
     depths: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20)
-    measure: str = "F1(fr)"
+    measure: Annotated[str, AfterValidator(_parse_single)] = "F1(fr)"
     folds: int = Field(5, ge=2)
     examples: int = Field(5, ge=0)
-
-    @field_validator("measure")
-    @classmethod
-    def _of_answers(cls, measure: str) -> str:
-        try:
-            (name,) = parse_answer_measures(measure)
-        except (MeasureError, ValueError) as error:
-            raise ValueError(f"expected one measure of answers, got {measure!r}") from error
-        return name
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         from telerank.experiments.answers.end_to_end import analyse_end_to_end

@@ -39,14 +39,13 @@ class Bench:
 
         ``seed`` is the number of the training, for a system that has several runs.
         """
-        rankings = read_rankings(self.systems[name].run(seed), self.judged.queries)
-        return (ranking.cut(self.depth) for ranking in rankings)
+        run = self.systems[name].run(seed)
+        return (ranking.cut(self.depth) for ranking in read_rankings(run, self.judged.queries))
 
     def measure(self, name: str, measures: Sequence[str], qrels: Qrels | None = None) -> list[Evaluation]:
         """The evaluation of a system's run of each seed, by default over all queries that measure."""
-        judged = self.judged.qrels if qrels is None else qrels
+        judged, progress = self.judged.qrels if qrels is None else qrels, self.data.progress
         seeds = range(len(self.systems[name].runs))
-        progress = self.data.progress
         return [measure(self.rankings(name, seed), judged, measures, progress=progress) for seed in seeds]
 
 
@@ -55,8 +54,8 @@ def analyse(bench: Bench, spec: Analysis) -> AnalysisResult:
     if spec.published:
         bench = replace(bench, published=select_published(spec.published, bench.data.name))
     if spec.systems is not None:
-        names = [name for name in dict.fromkeys(spec.system_names) if name in bench.systems]
-        bench = replace(bench, systems={name: bench.systems[name] for name in names})
+        named = dict.fromkeys(spec.system_names)
+        bench = replace(bench, systems={name: bench.systems[name] for name in named if name in bench.systems})
     if spec.needs_systems and not bench.systems:
         raise Unavailable("none of its systems is available")
     return spec.analyse(bench)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import tee
+from itertools import product, tee
 from statistics import fmean, stdev
 from typing import Any, Literal, TypeAlias
 
@@ -33,8 +33,8 @@ from telerank.stage import Stage
 from telerank.trec import read_run
 from telerank.types import Ranking
 
+# A value for each depth.
 Curve: TypeAlias = tuple[float, ...]
-"""A value for each depth."""
 
 
 class RecallAnalysis(Analysis):
@@ -50,7 +50,7 @@ class RecallAnalysis(Analysis):
             system: [tuple(run.mean[name] for name in names) for run in bench.measure(system, names)]
             for system in bench.systems
         }
-        return _make_result(bench, self, curves, caption="Recall by depth", label="R")
+        return _make_result(bench, self, curves, self.kind, ("Recall by depth", "R"))
 
 
 class RerankingAnalysis(Analysis):
@@ -73,13 +73,22 @@ class RerankingAnalysis(Analysis):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Re-rank each system by the first re-ranker that is available (table 2 and figure 1b)."""
-        name, measured, failures = _measure_first(bench, self)
+        absent, failures = list[str](), list[str]()
+        for name in self.rerankers:
+            try:
+                measured = {system: self._measure(bench, system, name) for system in bench.systems}
+                break
+            except Unavailable as reason:
+                absent.append(f"{name}: {reason}")
+            except (MissingExtra, ModelError) as reason:  # a model is loaded with the first pair
+                failures.append(f"{name}: {reason}")
+        else:
+            raise Unavailable(f"no re-ranker is available: {'; '.join((*absent, *failures))}")
         curves = {
             system: [by_depth.of(self.measure) for by_depth in by_seed]
             for system, by_seed in measured.items()
         }
         unscored = {system: by_seed[0].unscored for system, by_seed in measured.items()}
-        caption = f"{self.measure} of the first n, re-ranked; {name}"
         first = next(iter(self.rerankers))
         notes = [f"Not measured: {reason}." for reason in failures]
         notes += [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
@@ -88,8 +97,30 @@ class RerankingAnalysis(Analysis):
             for system, count in unscored.items()
             if count
         ]
-        label, values = f"{self.measure}, re-ranked", {"reranker": name, "unscored": unscored}
-        return _make_result(bench, self, curves, caption=caption, label=label, notes=notes, **values)
+        texts = f"{self.measure} of the first n, re-ranked; {name}", f"{self.measure}, re-ranked"
+        return _make_result(
+            bench, self, curves, self.measure, texts, notes=notes, reranker=name, unscored=unscored
+        )
+
+    def _measure(self, bench: Bench, system: str, name: str) -> list[RerankingByDepth]:
+        """What a re-ranker makes of a system, for each seed of either."""
+        text, runner = self.rerankers[name], bench.runner
+        stages = [runner.read_stage(name, text)]  # trains the models of the text
+        stages += [
+            runner.read_stage(name, text, position)
+            for position in range(1, runner.count_seeds(parse_expression(text)))
+        ]
+        return [
+            measure_reranking(
+                bench.rankings(system, seed),
+                make_reranker(stages[seed % len(stages)]),
+                bench.judged.qrels,
+                self.measure,
+                self.depths,
+                progress=bench.data.progress,
+            )
+            for seed in range(max(len(stages), len(bench.systems[system].runs)))
+        ]
 
 
 class ConsistencyAnalysis(Analysis):
@@ -132,13 +163,39 @@ class ConsistencyAnalysis(Analysis):
         about = bench.systems[name].about
         notes = [f"The reference, {name} ({about}), has at most {largest:,} candidates per query."]
         notes += [
-            f"{system}: the reference lacks {len(lacking)} of {first.queries} queries: they count 0."
+            f"{system}: the reference lacks {len(first.unknown)} of {first.queries} queries: they count 0."
             for system, (first, *_) in measured.items()
-            if (lacking := first.unknown)
+            if first.unknown
         ]
-        caption, values = f"Consistency factor with {name}", {"reference": name, "largest": largest}
-        label = "consistency factor"
-        return _make_result(bench, self, curves, caption=caption, label=label, notes=notes, **values)
+        texts = f"Consistency factor with {name}", "consistency factor"
+        return _make_result(
+            bench, self, curves, self.kind, texts, notes=notes, reference=name, largest=largest
+        )
+
+
+def _make_result(
+    bench: Bench,
+    spec: RecallAnalysis | RerankingAnalysis | ConsistencyAnalysis,
+    curves: Mapping[str, Sequence[Curve]],
+    name: str,
+    texts: tuple[str, str],
+    *,
+    notes: Sequence[str] = (),
+    **values: Any,
+) -> AnalysisResult:
+    """Tables and a plot of the curves of each system, one for each seed: their means.
+
+    In JSON they have a ``name``; ``texts`` are the caption and the label of the plot.
+    """
+    means = {system: tuple(map(fmean, zip(*lines, strict=True))) for system, lines in curves.items()}
+    several = {system: lines for system, lines in curves.items() if len(lines) > 1}
+    spreads = {system: tuple(map(stdev, zip(*lines, strict=True))) for system, lines in several.items()}
+    caption, changes = spec.title or texts[0], spec.kind == "reranking"
+    published, depths = bench.published, spec.depths
+    tables = depth_tables(means, depths, published, spreads, caption=caption, changes=changes)
+    record = {"depths": depths, name: means, **values, "published": published}
+    record |= {"by_seed": several} if several else {}
+    return AnalysisResult(tables, record, {spec.kind: line_plot({texts[1]: means}, depths)}, tuple(notes))
 
 
 def make_reranker(stage: Stage) -> Reranker:
@@ -148,7 +205,7 @@ def make_reranker(stage: Stage) -> Reranker:
     a run, ranks all that it can, which suits collections of thousands of documents; a candidate that it does
     not rank gets no score.
     """
-    if isinstance(stage, DenseRetriever):
+    if isinstance(stage, DenseRetriever) and stage.approximate is None:
         return rerank_by_scores(lambda ranking: _score_by_vectors(stage, ranking))
 
     def rerank(rankings: Iterable[Ranking]) -> Iterable[Ranking]:
@@ -157,70 +214,6 @@ def make_reranker(stage: Stage) -> Reranker:
         return rerank_by_scores(lambda _: dict(next(scored)))(candidates)
 
     return rerank
-
-
-def _make_result(
-    bench: Bench,
-    spec: RecallAnalysis | RerankingAnalysis | ConsistencyAnalysis,
-    curves: Mapping[str, Sequence[Curve]],
-    *,
-    caption: str,
-    label: str,
-    notes: Sequence[str] = (),
-    **values: Any,
-) -> AnalysisResult:
-    """Tables and a plot of the curves of each system, one for each seed: their means."""
-    means = {system: tuple(map(fmean, zip(*lines, strict=True))) for system, lines in curves.items()}
-    several = {system: lines for system, lines in curves.items() if len(lines) > 1}
-    spreads = {system: tuple(map(stdev, zip(*lines, strict=True))) for system, lines in several.items()}
-    caption, name = spec.title or caption, spec.measure if isinstance(spec, RerankingAnalysis) else spec.kind
-    changes = spec.kind == "reranking"
-    tables = depth_tables(means, spec.depths, bench.published, spreads, caption=caption, changes=changes)
-    record = {"depths": spec.depths, name: means, **values, "published": bench.published}
-    if several:
-        record["by_seed"] = several
-    return AnalysisResult(tables, record, {spec.kind: line_plot({label: means}, spec.depths)}, tuple(notes))
-
-
-def _measure_first(
-    bench: Bench, spec: RerankingAnalysis
-) -> tuple[str, dict[str, list[RerankingByDepth]], list[str]]:
-    """The first re-ranker that is available, what it makes of each system, and why others before it fail."""
-    absent: list[str] = []
-    failures: list[str] = []
-    for name in spec.rerankers:
-        try:
-            measured = {system: _measure_reranker(bench, spec, system, name) for system in bench.systems}
-        except Unavailable as reason:
-            absent.append(f"{name}: {reason}")
-        except (MissingExtra, ModelError) as reason:  # a model is loaded with the first pair
-            failures.append(f"{name}: {reason}")
-        else:
-            return name, measured, failures
-    raise Unavailable(f"no re-ranker is available: {'; '.join((*absent, *failures))}")
-
-
-def _measure_reranker(
-    bench: Bench, spec: RerankingAnalysis, system: str, name: str
-) -> list[RerankingByDepth]:
-    """What a re-ranker makes of a system, for each seed of either."""
-    text, runner = spec.rerankers[name], bench.runner
-    stages = [runner.read_stage(name, text)]  # trains the models of the text
-    stages += [
-        runner.read_stage(name, text, position)
-        for position in range(1, runner.count_seeds(parse_expression(text)))
-    ]
-    return [
-        measure_reranking(
-            bench.rankings(system, seed),
-            make_reranker(stages[seed % len(stages)]),
-            bench.judged.qrels,
-            spec.measure,
-            spec.depths,
-            progress=bench.data.progress,
-        )
-        for seed in range(max(len(stages), len(bench.systems[system].runs)))
-    ]
 
 
 def _score_by_vectors(stage: DenseRetriever, ranking: Ranking) -> dict[str, float]:
@@ -260,16 +253,17 @@ class CombinationAnalysis(Analysis):
         for seed in range(max(len(runs.runs) for runs in bench.systems.values())):
             runs = {name: bench.rankings(name, seed) for name in bench.systems}
             matrices.append(combine_runs(runs, qrels, self.measure, fusion=fusion, progress=progress))
-        first = matrices[0]
-        tables = first.tables() if len(matrices) == 1 else [_mean_table(matrices)]
+        first, by_seed = matrices[0], [_values(matrix) for matrix in matrices]
+        tables = first.tables() if len(matrices) == 1 else [_mean_table(by_seed, self.measure)]
         tables = [replace(table, caption=self.title or table.caption) for table in tables]
         if bench.published:
             tables.append(published_matrix(bench.published, self.published_measure or self.measure))
-        cells = [asdict(cell) for cell in first.cells]
-        record = {"alone": first.alone, "combinations": cells, "published": bench.published}
-        if len(matrices) > 1:
-            record["by_seed"] = [_values(matrix) for matrix in matrices]
-        return AnalysisResult(tuple(tables), record)
+        record = {
+            "alone": first.alone,
+            "combinations": [asdict(cell) for cell in first.cells],
+            "published": bench.published,
+        }
+        return AnalysisResult(tuple(tables), record | ({"by_seed": by_seed} if len(matrices) > 1 else {}))
 
 
 def _values(matrix: CombinationMatrix) -> dict[str, dict[str, float]]:
@@ -281,20 +275,19 @@ def _values(matrix: CombinationMatrix) -> dict[str, dict[str, float]]:
     return values
 
 
-def _mean_table(matrices: Sequence[CombinationMatrix]) -> Table:
+def _mean_table(by_seed: Sequence[Mapping[str, Mapping[str, float]]], measure: str) -> Table:
     """The means over the seeds with their standard deviations, and the changes from the run alone."""
-    by_seed, names = [_values(matrix) for matrix in matrices], matrices[0].runs
-    rows = []
-    for first in names:
+    rows: dict[str, dict[str, str]] = {first: {} for first in by_seed[0]}
+    for first, second in product(rows, repeat=2):
+        cells = [values[first][second] for values in by_seed]
         alone = fmean(values[first][first] for values in by_seed)
-        row = [first]
-        for second in names:
-            cells = [values[first][second] for values in by_seed]
-            change = "" if first == second else f" {show_change(fmean(cells), alone)}"
-            spread = f" ± {stdev(cells):.3f}" if len(set(cells)) > 1 else ""
-            row.append(f"{fmean(cells):.3f}{spread}{change}")
-        rows.append(row)
-    spread = f"± is the standard deviation over {len(matrices)} seeds"
-    note = f"In brackets the change from the row's run alone, which is on the diagonal; {spread}."
-    (measure,) = matrices[0].measures
-    return Table.of(("", *(f"+ {name}" for name in names)), rows, caption=measure, notes=[note])
+        change = "" if first == second else f" {show_change(fmean(cells), alone)}"
+        spread = f" ± {stdev(cells):.3f}" if len(set(cells)) > 1 else ""
+        rows[first][f"+ {second}"] = f"{fmean(cells):.3f}{spread}{change}"
+    spread = f"± is the standard deviation over {len(by_seed)} seeds"
+    return Table.pivot(
+        rows,
+        corner="",
+        caption=measure,
+        notes=[f"In brackets the change from the row's run alone, which is on the diagonal; {spread}."],
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from statistics import correlation
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,10 +17,9 @@ from telerank.experiments.analyses.segments import (
     BM25,
     FIRST,
     RANDOM,
-    Chooser,
     SegmentPrecisionAnalysis,
     TruePair,
-    draw_pairs,
+    draw_choices,
     find_matcher,
     items_of,
     read_true_pairs,
@@ -34,11 +33,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from telerank.segments.stage import SegmentReranker
-    from telerank.training.segment_settings import SegmentTraining
-    from telerank.training.segments.report import IterationResult
+    from telerank.training.reranker.iteration_results import IterationResult
 
 TRAIN, DEV, TEST, CHANGED, REACH = "P@1 train", "P@1 dev", "P@1", "changed", "within reach"
-PRECISIONS = (TRAIN, DEV, TEST)
+_MARK = ", iteration "
 
 
 @dataclass(frozen=True)
@@ -52,12 +50,12 @@ class IteratedTraining:
     @classmethod
     def read(cls, folder: Path) -> IteratedTraining:
         """Raises Unavailable if the folder has no iterations."""
-        from telerank.training.segments.report import RESULTS, read_iterations
+        from telerank.training.reranker.iteration_results import RESULTS, Iterations
 
         if not (folder / RESULTS).exists():
             raise Unavailable(f"{folder} has no training in iterations")
-        measure, results = read_iterations(folder)
-        return cls(folder, results, measure)
+        results = Iterations.read(folder)
+        return cls(folder, results.iterations, results.measure)
 
     def model(self, number: int) -> Path:
         """The folder of the model of an iteration."""
@@ -67,7 +65,7 @@ class IteratedTraining:
 
     def learned(self) -> set[str]:
         """The queries that were learned from."""
-        from telerank.training.segments.iterations import SELECTIONS
+        from telerank.training.reranker.iterations import SELECTIONS
 
         with (self.folder / SELECTIONS / "1.jsonl").open(encoding="utf-8") as lines:
             next(lines)  # how the documents were cut
@@ -101,31 +99,33 @@ class IterationsAnalysis(SegmentPrecisionAnalysis):
             raise Unavailable(f"no query of {bench.data.name} has known relevant text")
         items: dict[str, Mapping[str, Mapping[str, Sequence[float]]]] = {}
         record: dict[str, Any] = {}
-        for column, own in pairs.items():
-            drawn = draw_pairs(own, bench, self)
-            if not drawn:
-                continue
-            choices = Chooser(bench, drawn, self.rule).choose(stages)
-            items[column] = items_of(choices)
-            record[column] = {name: measure_segments(some).record() for name, some in choices.items()}
+        for column, known in pairs.items():
+            if known:
+                choices = draw_choices(bench, self, known, stages)
+                items[column] = items_of(choices)
+                record[column] = {name: asdict(measure_segments(own)) for name, own in choices.items()}
         dev = f"dev {trained.measure}"
         items |= _scores(bench, trained, stages, self.model, dev)
         table = iterations_table(items, bench.published, caption=self.title)
         counts = {column: rows[BM25]["pairs"] for column, rows in record.items()}
         record |= {"pairs": counts, "means": mean_items(items)}
-        notes = [
+        best = max(trained.results, key=lambda result: (result.dev, -result.iteration)).iteration
+        over = "; ".join(
             f"{column}: {count:,} pairs of a query and a relevant document"
             for column, count in counts.items()
-        ]
-        best = max(trained.results, key=lambda own: (own.dev, -own.iteration)).iteration
-        said = f"{self.model}: iteration {best} has the highest {dev} and is its model. {'; '.join(notes)}."
+        )
+        said = f"{self.model}: iteration {best} has the highest {dev} and is its model. {over}."
         return AnalysisResult((table,), record, plot_items(items), (said, *correlate(items)), items)
 
     def pool_folds(self, folds: PooledValues) -> AnalysisResult:
         """With the table, the plots and the correlation of all folds."""
         pooled, items = super().pool_folds(folds), folds.items
-        table = iterations_table(items, {}, caption=self.title)
-        return AnalysisResult((table, *pooled.tables), pooled.record, plot_items(items), correlate(items))
+        return AnalysisResult(
+            (iterations_table(items, {}, caption=self.title), *pooled.tables),
+            pooled.record,
+            plot_items(items),
+            correlate(items),
+        )
 
 
 def _stages(
@@ -152,40 +152,39 @@ def _stages(
 
 def iteration_name(model: str, number: int) -> str:
     """The row of an iteration, as table 2 of the paper names it."""
-    return f"{model}, iteration {number}"
+    return f"{model}{_MARK}{number}"
 
 
 def known_pairs(
     bench: Bench, spec: IterationsAnalysis, trained: IteratedTraining
 ) -> dict[str, list[TruePair]]:
-    """The pairs with known relevant text of train, dev and the split that measures."""
+    """The pairs with known relevant text of train, dev and the split that measures.
+
+    If the training has a file of known passages, these are sought in the documents.
+    """
+    from telerank.training.reranker.selection import read_truth
+
     config = bench.runner.configure_reranker(spec.model)
-    collection, learned = bench.data.collection, trained.learned()
+    collection, learned, segments = bench.data.collection, trained.learned(), config.data.segments
     known = [query for query in collection.split_queries(config.data.split) if query.qid in learned]
     queries: dict[str, tuple[str, Sequence[Query]]] = {TRAIN: (config.data.split, known), DEV: ("", ())}
     if config.dev is not None:
         split = config.dev.split or config.data.split
-        others = [query for query in collection.split_queries(split) if query.qid not in learned]
-        queries[DEV] = split, others
+        queries[DEV] = split, [query for query in collection.split_queries(split) if query.qid not in learned]
     queries[TEST] = bench.data.split, bench.judged.queries
-    segments = config.data.segments
-    read = read_true_pairs if segments is None or segments.answers is None else partial(_read_file, segments)
-    return {column: read(bench, *own) if own[0] else [] for column, own in queries.items()}
-
-
-def _read_file(
-    segments: SegmentTraining, bench: Bench, split: str, queries: Sequence[Query]
-) -> list[TruePair]:
-    """The pairs of a training's own file of known passages, which are sought in the documents."""
-    from telerank.training.segments.selection import read_truth
-
-    truth = read_truth(segments, bench.data.collection, split, progress=bench.data.progress)
-    by_qid = {query.qid: query for query in queries}
-    return [
-        TruePair(by_qid[qid], docno, tuple((span.start, span.end) for span in spans))
-        for (qid, docno), spans in truth.spans.items()
-        if qid in by_qid
-    ]
+    pairs: dict[str, list[TruePair]] = {}
+    for column, (split, own) in queries.items():
+        if segments is None or segments.answers is None:
+            pairs[column] = read_true_pairs(bench, split, own) if split else []
+            continue
+        truth = read_truth(segments, collection, split, progress=bench.data.progress).spans if split else {}
+        by_qid = {query.qid: query for query in own}
+        pairs[column] = [
+            TruePair(by_qid[qid], docno, tuple((span.start, span.end) for span in spans))
+            for (qid, docno), spans in truth.items()
+            if qid in by_qid
+        ]
+    return pairs
 
 
 def _scores(
@@ -193,13 +192,18 @@ def _scores(
 ) -> dict[str, dict[str, dict[str, list[float]]]]:
     """The dev measure of each model, and the shares of changed selections and of known text within reach.
 
-    Each is one value for the whole data.
+    Each is one value for the whole data. The dev measure of another model is the best in the log beside it.
     """
+    from telerank.training.log import read_log
+    from telerank.training.trained import LOG
+
     results = {iteration_name(model, result.iteration): result for result in trained.results}
     best = {name: result.dev for name, result in results.items()}
     for name, stage in stages.items():
-        if name not in best and (measured := _read_dev(Path(str(stage.reranker.scorer.model)))) is not None:
-            best[name] = measured
+        log = Path(str(stage.reranker.scorer.model)).parent / LOG
+        values = [record.dev for record in read_log(log) if record.dev is not None] if log.exists() else []
+        if name not in best and values:
+            best[name] = max(values)
     columns: dict[str, Mapping[str, float | None]] = {
         dev: best,
         CHANGED: {name: result.changed for name, result in results.items()},
@@ -210,16 +214,6 @@ def _scores(
         for column, values in columns.items()
     }
     return {column: rows for column, rows in known.items() if rows}
-
-
-def _read_dev(model: Path) -> float | None:
-    """The best dev measure in the log beside a model, if there is one."""
-    from telerank.training.log import read_log
-    from telerank.training.trained import LOG
-
-    log = model.parent / LOG
-    values = [record.dev for record in read_log(log) if record.dev is not None] if log.exists() else []
-    return max(values, default=None)
 
 
 def mean_items(items: Items) -> dict[str, dict[str, float]]:
@@ -235,17 +229,23 @@ def mean_items(items: Items) -> dict[str, dict[str, float]]:
 def iterations_table(items: Items, published: Published, caption: str) -> Table:
     """A row for each model and iteration, a column for each of the items, and those of the paper."""
     means = mean_items(items)
-    names = dict.fromkeys([*(name for rows in means.values() for name in rows), *published])
+    names = dict.fromkeys([*chain.from_iterable(means.values()), *published])
     facts = {
         name: {column: values.get(name) for column, values in means.items()}
         for name in sorted(names, key=[RANDOM, FIRST, BM25, *names].index)
     }
-    note = (
-        "P@1: the best-scored segment of a relevant document holds the known relevant text. Changed: the "
-        "share of the selections learned from that differ from those of the iteration before. Within reach: "
-        "the share of the known relevant text of train that a segment learned from holds."
+    return Table.pivot(
+        beside_published(facts, published),
+        caption=caption,
+        notes=[
+            (
+                "P@1: the best-scored segment of a relevant document holds the known relevant text. "
+                "Changed: the share of the selections learned from that differ from those of the iteration "
+                "before. Within reach: the share of the known relevant text of train that a segment learned "
+                "from holds."
+            )
+        ],
     )
-    return Table.pivot(beside_published(facts, published), caption=caption, notes=[note])
 
 
 def plot_items(items: Items) -> dict[str, Figure]:
@@ -254,34 +254,37 @@ def plot_items(items: Items) -> dict[str, Figure]:
 
     means = mean_items(items)
     plots: dict[str, Figure] = {}
-    iterated = list(dict.fromkeys(name for rows in means.values() for name in rows if ", iteration " in name))
+    iterated = [name for name in dict.fromkeys(chain.from_iterable(means.values())) if _MARK in name]
     if iterated:
-        numbers = [int(name.rpartition(" ")[2]) for name in iterated]
         panels: dict[str, dict[str, list[float]]] = {}
         for column, rows in means.items():
-            model = iterated[0].rpartition(", iteration ")[0]
-            lines = {model: [rows.get(name, math.nan) for name in iterated]}
+            panels[column] = {iterated[0].rpartition(_MARK)[0]: [rows.get(n, math.nan) for n in iterated]}
             level = {name: [value] * len(iterated) for name, value in rows.items() if name not in iterated}
-            panels[column] = {**lines, **level}
-        plots["iterations"] = line_plot(panels, numbers, x_label="iteration", logarithmic=False)
-    dev = _dev_column(means)
-    if dev is not None and DEV in means:
-        points = {name: (means[DEV][name], value) for name, value in means[dev].items() if name in means[DEV]}
+            panels[column] |= level
+        plots["iterations"] = line_plot(
+            panels,
+            [int(name.rpartition(" ")[2]) for name in iterated],
+            x_label="iteration",
+            logarithmic=False,
+        )
+    dev, points = _dev_points(means)
+    if dev and DEV in means:
         plots["segments-documents"] = point_plot(points, x_label=DEV, y_label=dev)
     return plots
 
 
 def correlate(items: Items) -> tuple[str, ...]:
     """How P@1 of segments and the dev measure of documents go together over the models, as a note."""
-    means = mean_items(items)
-    dev = _dev_column(means)
-    both = sorted(means.get(DEV, {}).keys() & means.get(dev or "", {}).keys())
-    pairs = [(means[DEV][name], means[dev or ""][name]) for name in both]
-    if len(pairs) < 3 or any(len(set(own)) == 1 for own in zip(*pairs, strict=True)):
+    dev, points = _dev_points(mean_items(items))
+    pairs = [points[name] for name in sorted(points)]
+    if len(pairs) < 3 or any(len(set(values)) == 1 for values in zip(*pairs, strict=True)):
         return ()
     value = correlation(*zip(*pairs, strict=True))
     return (f"{DEV} and {dev} over {len(pairs)} models: correlation {value:.2f}.",)
 
 
-def _dev_column(means: Mapping[str, object]) -> str | None:
-    return next((column for column in means if column.startswith("dev ")), None)
+def _dev_points(means: Mapping[str, Mapping[str, float]]) -> tuple[str, dict[str, tuple[float, float]]]:
+    """The column of the dev measure, and for each model that has both P@1 on dev and that measure."""
+    dev = next((column for column in means if column.startswith("dev ")), "")
+    both = means.get(DEV, {})
+    return dev, {name: (both[name], value) for name, value in means.get(dev, {}).items() if name in both}

@@ -3,25 +3,59 @@
 from __future__ import annotations
 
 import os
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import combinations
-from statistics import fmean
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, combinations
+from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from telerank.evaluation.compare import Comparison, compare_evaluations
-from telerank.evaluation.latency import Latency, time_stage
 from telerank.evaluation.measures import Evaluation, average_evaluations
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analysis import Analysis, AnalysisResult, Items, Measures, PooledValues, query_items
-from telerank.experiments.published import SystemQuality, quality_table
+from telerank.experiments.analysis import (
+    Analysis,
+    AnalysisResult,
+    Measures,
+    PooledValues,
+    Published,
+    query_items,
+)
+from telerank.experiments.published import MS, paper_table
 from telerank.records import Section
 from telerank.show.tables import Cell, Table
+from telerank.stage import Stage
+
+_WARM_UP = 5  # queries that run first and are not counted: kernels are compiled, files are read
+
+
+def time_stage(stage: Stage, bench: Bench, sample: int) -> dict[str, float]:
+    """Milliseconds of wall time of single queries, one after another: not the throughput of a batch.
+
+    The queries are drawn by the seed of the experiment; a few that run before them are not counted.
+    """
+    queries = list(bench.judged.queries)
+    drawn = random.Random(bench.seed).sample(queries, min(sample, len(queries)))
+    for query in drawn[:_WARM_UP]:
+        stage.search(query)
+    times = []
+    for done, query in enumerate(drawn, 1):
+        start = time.perf_counter()
+        stage.search(query)
+        times.append(1000.0 * (time.perf_counter() - start))
+        bench.data.progress("timing", done, len(drawn))
+    values = np.array(times)
+    return {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "p99": float(np.percentile(values, 99)),
+        "queries": len(drawn),
+    }
 
 
 class PairedTests(Section):
@@ -67,34 +101,23 @@ def record_differences(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class PairedTest:
-    """The difference of two systems by a measure, the p of its t-test, and the same corrected."""
-
-    system: str
-    other: str
-    measure: str
-    delta: float
-    p: float
-    p_holm: float
-
-
-@dataclass(frozen=True)
 class TestedPairs:
-    """The tests of every two systems by each measure; ``p_holm`` is corrected over all of them."""
+    """The tests of every two systems by each measure, as JSON has them.
+
+    A test has ``system``, ``other``, ``measure``, ``delta``, ``p`` of the t-test, and ``p_holm``, which is
+    corrected over all of them.
+    """
 
     systems: tuple[str, ...]
-    tests: tuple[PairedTest, ...]
+    tests: Sequence[Mapping[str, Any]]
     settings: PairedTests
     queries: int
 
     def marks(self, system: str, measure: str) -> str:
         """The numbers of the systems, counted from 1, that this one differs from significantly."""
-        pairs = [
-            {test.system, test.other}
-            for test in self.tests
-            if test.measure == measure
-            and (test.p_holm if self.settings.corrected else test.p) < self.settings.level
-        ]
+        p = "p_holm" if self.settings.corrected else "p"
+        tests = [test for test in self.tests if test["measure"] == measure and test[p] < self.settings.level]
+        pairs = [{test["system"], test["other"]} for test in tests]
         numbers = [str(number) for number, other in enumerate(self.systems, 1) if {system, other} in pairs]
         return ("," if len(self.systems) > 9 else "").join(numbers)
 
@@ -109,51 +132,34 @@ class TestedPairs:
 
     def table(self) -> Table:
         """A row for each test; a p below the level is strong."""
-
-        def cell(p: float) -> Cell:
-            return Cell(f"{p:.4f}", strong=p < self.settings.level)
-
-        rows: list[list[str | Cell]] = [
-            [test.system, test.other, test.measure, f"{test.delta:+.3f}", cell(test.p), cell(test.p_holm)]
-            for test in self.tests
-        ]
-        columns = ("system", "other", "measure", "difference", "p", "p, Holm")
-        return Table.of(columns, rows, caption="Paired t-tests", left=3)
-
-    def record(self) -> list[dict[str, Any]]:
-        return [asdict(test) for test in self.tests]
+        return Table.of_rows(
+            [
+                {
+                    **{key: test[key] for key in ("system", "other", "measure")},
+                    "difference": f"{test['delta']:+.3f}",
+                    "p": Cell(f"{test['p']:.4f}", strong=test["p"] < self.settings.level),
+                    "p, Holm": Cell(f"{test['p_holm']:.4f}", strong=test["p_holm"] < self.settings.level),
+                }
+                for test in self.tests
+            ],
+            caption="Paired t-tests",
+            left=3,
+        )
 
 
 def compare_pairs(
     evaluations: Mapping[str, Evaluation], measures: Sequence[str], settings: PairedTests
 ) -> TestedPairs:
     """Test the difference of every two systems by each measure over the same queries."""
-    tests = []
+    tests: list[dict[str, Any]] = []
     for name in measures:
         for other, system in combinations(evaluations, 2):
             row = zero_noise(evaluations[system].values[name] - evaluations[other].values[name])
-            p = paired_t(row)
-            tests.append(PairedTest(system, other, name, float(row.mean()), p, p))
-    corrected = holm([test.p for test in tests])
-    final = tuple(replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True))
-    return TestedPairs(tuple(evaluations), final, settings, len(next(iter(evaluations.values())).qids))
-
-
-def compare_items(items: Items, settings: PairedTests) -> TestedPairs | None:
-    """The same tests by the values of each query, of the systems that have those of all queries.
-
-    None if there are fewer than two.
-    """
-    rows = next(iter(items.values()), {})
-    qids = tuple(dict.fromkeys(qid for values in rows.values() for qid in values))
-    evaluations = {
-        system: Evaluation(
-            qids, {name: np.array([fmean(own[system][qid]) for qid in qids]) for name, own in items.items()}
-        )
-        for system, values in rows.items()
-        if values.keys() == {*qids}
-    }
-    return compare_pairs(evaluations, tuple(items), settings) if len(evaluations) > 1 else None
+            pair = {"system": system, "other": other, "measure": name}
+            tests.append({**pair, "delta": float(row.mean()), "p": paired_t(row)})
+    for test, corrected in zip(tests, holm([test["p"] for test in tests]), strict=True):
+        test["p_holm"] = corrected
+    return TestedPairs(tuple(evaluations), tests, settings, len(next(iter(evaluations.values())).qids))
 
 
 class QualityAnalysis(Analysis):
@@ -192,110 +198,116 @@ class QualityAnalysis(Analysis):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Measure and time each system, and compare it with the baseline."""
-        qrels, names = bench.judged.qrels, self.measures
-        queries_of = self.queries_of if self.queries_of in bench.systems else None
-        if queries_of is not None:
-            answered = {ranking.query.qid for ranking in bench.rankings(queries_of)}
+        qrels, names, said = bench.judged.qrels, self.measures, list[str]()
+        if self.queries_of is not None and self.queries_of in bench.systems:
+            answered = {ranking.query.qid for ranking in bench.rankings(self.queries_of)}
             qrels = {qid: grades for qid, grades in qrels.items() if qid in answered}
-        by_seed = {name: bench.measure(name, names, qrels) for name in bench.systems}
-        latencies = self._time_systems(bench)
-        evaluations = {name: average_evaluations(runs) for name, runs in by_seed.items()}
-        comparison = pairs = None
-        if self.baseline in by_seed and len(by_seed) > 1:
-            comparison = compare_evaluations(evaluations, [self.baseline], measures=names)
-        if self.tests and len(by_seed) > 1:
-            pairs = compare_pairs(evaluations, names, self.tests)
-        marked = comparison or pairs
-        systems = {}
-        for name, runs in by_seed.items():
-            marks = {column: marked.marks(name, column) for column in names} if marked else {}
-            systems[name] = _summarise(runs, latencies.get(name), marks)
-        notes = [describe_marks(comparison, *comparison.baselines)] if comparison else []
-        notes += [pairs.describe_marks()] if pairs else []
-        if any(system.spread for system in systems.values()):
-            notes.append("± is the standard deviation over the seeds of a training.")
-        table = quality_table(systems, bench.published, names, caption=self.title, notes=notes)
-        tables = (table, pairs.table()) if pairs else (table,)
-        record = {
-            "queries": len(qrels),
-            **_record(systems, by_seed, latencies),
-            "differences": record_differences(comparison) if comparison else [],
-            **({"tests": pairs.record()} if pairs else {}),
-            "published": bench.published,
-        }
-        said = tuple(
-            _notes(
-                self.queries_of if self.queries_of in bench.systems else None,
-                len(qrels),
-                comparison,
-                latencies,
-            )
-        )
-        return AnalysisResult(tables, record, notes=said, items=query_items(evaluations, names))
-
-    def _time_systems(self, bench: Bench) -> dict[str, Latency]:
-        sample, seed, progress = self.latency_queries, bench.seed, bench.data.progress
-        return {
-            name: time_stage(system.stage, bench.judged.queries, sample=sample, seed=seed, progress=progress)
+            said.append(f"Measured on the {len(qrels):,} queries that {self.queries_of} answers.")
+        runs = {name: bench.measure(name, names, qrels) for name in bench.systems}
+        by_seed = {name: [run.mean for run in own] for name, own in runs.items()}
+        latencies = {
+            name: time_stage(system.stage, bench, self.latency_queries)
             for name, system in bench.systems.items()
-            if sample and system.stage is not None
+            if self.latency_queries and system.stage is not None
         }
+        evaluations = {name: average_evaluations(own) for name, own in runs.items()}
+        record: dict[str, Any] = {"queries": len(qrels), **_summarise(by_seed, latencies), "differences": []}
+        marks: Callable[[str, str], str] | None = None
+        notes, tests = list[str](), list[Table]()
+        if self.baseline is not None and self.baseline in runs and len(runs) > 1:
+            comparison = compare_evaluations(evaluations, [self.baseline], measures=names)
+            notes, marks = [describe_marks(comparison, self.baseline)], comparison.marks
+            record["differences"] = record_differences(comparison)
+            said.append(_describe_best(comparison))
+        if self.tests and len(runs) > 1:
+            pairs = compare_pairs(evaluations, names, self.tests)
+            notes, marks, tests = [pairs.describe_marks()], pairs.marks, [pairs.table()]
+            record["tests"] = pairs.tests
+        table = _table(record, marks, bench.published, caption=self.title, notes=notes)
+        if latencies:
+            busy = ""
+            if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
+                busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
+            queries = next(iter(latencies.values()))["queries"]
+            said.append(f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}.")
+        return AnalysisResult(
+            (table, *tests),
+            {**record, "published": bench.published},
+            notes=tuple(said),
+            items=query_items(evaluations, names),
+        )
 
     def pool_folds(self, folds: PooledValues) -> AnalysisResult:
         """With the tests of the pooled queries."""
-        pairs = compare_items(folds.items, self.tests) if self.tests else None
-        if pairs is None:
+        first, evaluations = next(iter(folds.items.values()), {}), {}
+        qids = tuple(dict.fromkeys(qid for values in first.values() for qid in values))
+        for system, values in first.items():
+            if values.keys() == {*qids}:  # the system has been measured on each fold
+                evaluations[system] = Evaluation(
+                    qids,
+                    {
+                        name: np.array([fmean(rows[system][qid]) for qid in qids])
+                        for name, rows in folds.items.items()
+                    },
+                )
+        if self.tests is None or len(evaluations) < 2:
             return super().pool_folds(folds)
+        pairs = compare_pairs(evaluations, tuple(folds.items), self.tests)
         columns = {
             column: {row: {**values, "marks": pairs.marks(row, column)} for row, values in rows.items()}
             for column, rows in folds.columns.items()
         }
-        tables = (*folds.tables(pairs.marks, [pairs.describe_marks()]), pairs.table())
-        record = {"columns": columns, "tests": pairs.record(), "marks": pairs.describe_marks()}
-        return AnalysisResult(tables, record)
+        return AnalysisResult(
+            (*folds.tables(pairs.marks, [pairs.describe_marks()]), pairs.table()),
+            {"columns": columns, "tests": pairs.tests, "marks": pairs.describe_marks()},
+        )
 
 
 def _summarise(
-    runs: Sequence[Evaluation], latency: Latency | None, marks: Mapping[str, str]
-) -> SystemQuality:
-    means = [run.mean for run in runs]
-    by_measure = {name: [mean[name] for mean in means] for name in runs[0].measures}
-    return SystemQuality(
-        {name: statistics.fmean(values) for name, values in by_measure.items()},
-        {name: statistics.stdev(values) for name, values in by_measure.items()} if len(runs) > 1 else {},
-        latency,
-        marks,
-    )
-
-
-def _record(
-    systems: Mapping[str, SystemQuality],
-    by_seed: Mapping[str, Sequence[Evaluation]],
-    latencies: Mapping[str, Latency],
+    by_seed: Mapping[str, Sequence[Mapping[str, float]]], latencies: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Any]:
+    """The means of the systems over their seeds, with standard deviations, and their times."""
+
+    def over_seeds(
+        summary: Callable[[list[float]], float], runs: Mapping[str, Sequence[Mapping[str, float]]]
+    ) -> dict[str, dict[str, float]]:
+        return {
+            system: {name: summary([mean[name] for mean in seeds]) for name in seeds[0]}
+            for system, seeds in runs.items()
+        }
+
+    several = {system: seeds for system, seeds in by_seed.items() if len(seeds) > 1}
     return {
-        "means": {name: system.mean for name, system in systems.items()},
-        "standard_deviation": {name: system.spread for name, system in systems.items() if system.spread},
-        "by_seed": {name: [run.mean for run in runs] for name, runs in by_seed.items() if len(runs) > 1},
-        "latency_ms": {name: asdict(latency) for name, latency in latencies.items()},
+        "means": over_seeds(fmean, by_seed),
+        "standard_deviation": over_seeds(stdev, several),
+        "by_seed": several,
+        "latency_ms": latencies,
     }
 
 
-def _notes(
-    queries_of: str | None, queries: int, comparison: Comparison | None, latencies: Mapping[str, Latency]
-) -> Iterator[str]:
-    if queries_of is not None:
-        yield f"Measured on the {queries:,} queries that {queries_of} answers."
-    if comparison is not None:
-        yield _describe_best(comparison)
-    for latency in list(latencies.values())[:1]:
-        # above the number of cores, times are too long
-        busy = (
-            f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
-            if hasattr(os, "getloadavg")
-            else ""
-        )
-        yield f"ms/query: wall time, one query at a time, mean of {latency.queries} queries{busy}."
+def _table(
+    record: Mapping[str, Any],
+    marks: Callable[[str, str], str] | None,
+    published: Published,
+    *,
+    caption: str,
+    notes: Sequence[str],
+) -> Table:
+    """The measures of each system, the best strong, and its time, beside what a paper prints."""
+    means, deviations = record["means"], record["standard_deviation"]
+    names, rows = list(next(iter(means.values()))), dict[str, dict[str, str | Cell]]()
+    for system, values in means.items():
+        spreads, rows[system] = deviations.get(system, {}), {}
+        for name, mean in values.items():
+            spread = f" ± {spreads[name]:.3f}" if name in spreads else ""
+            is_best = round(mean, 3) == max(round(own[name], 3) for own in means.values())
+            rows[system][name] = Cell(f"{mean:.3f}{spread}", is_best, marks(system, name) if marks else "")
+        if latency := record["latency_ms"].get(system):
+            rows[system][MS] = f"{latency['mean']:.2f}"
+    timed = MS in {*chain(*rows.values(), *published.values())}
+    spread = "± is the standard deviation over the seeds of a training."
+    notes = [*notes, *[spread] * bool(deviations)]
+    return paper_table(rows, ["system", *names, *[MS] * timed], published, caption=caption, notes=notes)
 
 
 def _describe_best(comparison: Comparison) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Unavailable
 from telerank.experiments.trained import is_training_run, model_of
-
-if TYPE_CHECKING:
-    from telerank.inspect.diffusion import Diffusion
 
 
 class DiffusionAnalysis(Analysis):
@@ -56,8 +52,12 @@ class DiffusionAnalysis(Analysis):
         if pool not in data.collection.pools:
             raise Unavailable(f"{data.collection.name} has no candidate lists {pool}")
         source = open_candidates(data.collection, pool)
-        total = sum(len(ranking) for ranking in source.rankings())
-        drawn = draw_pairs(source, max(1, round(self.share * total)), seed=bench.seed, progress=progress)
+        drawn = draw_pairs(
+            source,
+            max(1, round(self.share * sum(len(ranking) for ranking in source.rankings()))),
+            seed=bench.seed,
+            progress=progress,
+        )
         measured = {}
         for name, folder in folders.items():
             settings = bench.runner.configure_reranker(name).model
@@ -65,22 +65,19 @@ class DiffusionAnalysis(Analysis):
             reranker = move(open_checkpoint(folder, like=like), "auto")
             measured[name] = measure_diffusion(reranker, tokenize_drawn(reranker, drawn), progress=progress)
         report = DiffusionReport(measured, source.record(bench.seed))
-        notes = (*report.remarks, *_compare(measured, self.rising))
-        return AnalysisResult(tuple(report.tables()), report.record(), {"diffusion": report.plot()}, notes)
+        notes = list(report.remarks)
+        for kind in next(iter(measured.values())).spreads if self.rising else ():
+            means = {name: measured[name].spreads[kind].mean for name in self.rising}
+            holds = all(before < after for before, after in pairwise(means.values()))
+            values = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+            notes.append(f"{kind}: the paper's order {'holds' if holds else 'does not hold'} ({values}).")
+        return AnalysisResult(
+            tuple(report.tables()), report.record(), {"diffusion": report.plot()}, tuple(notes)
+        )
 
 
-def _compare(measured: Mapping[str, Diffusion], rising: tuple[str, ...]) -> Iterator[str]:
-    """Whether the mean of each kind of cosines rises from model to model, as a paper says."""
-    kinds = next(iter(measured.values())).spreads if rising else ()
-    for kind in kinds:
-        means = {name: measured[name].spreads[kind].mean for name in rising}
-        holds = all(before < after for before, after in pairwise(means.values()))
-        values = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
-        yield f"{kind}: the paper's order {'holds' if holds else 'does not hold'} ({values})."
-
-
+# Of the maps, as in the report's figures.
 DIMENSIONS = (3,)
-"""Of the maps, as in the report's figures."""
 
 
 class EmbeddingsAnalysis(Analysis):
@@ -124,34 +121,32 @@ class EmbeddingsAnalysis(Analysis):
         from telerank.inspect.drawn_pairs import draw_by_class, open_candidates
         from telerank.inspect.embeddings import EmbeddingsReport, MapSettings, compare_embeddings
 
-        models = _find_models(bench, self)
-        collection, split, progress = bench.data.collection, bench.data.split, bench.data.progress
-        pool = f"{split}/{self.pool}"
+        models = {}
+        if self.before is not None:
+            models["before"] = bench.runner.trainer.find_start(self.before)
+        if self.after is not None:
+            system = bench.systems.get(self.after)
+            if system is None or not is_training_run(system.runs[0]):
+                raise Unavailable(f"{self.after} is no system that trains a re-ranker here")
+            models["after"] = str(model_of(system.runs[0]))
+        collection, progress = bench.data.collection, bench.data.progress
+        pool = f"{bench.data.split}/{self.pool}"
         if pool not in collection.pools:
-            raise Unavailable(
-                f"{collection.name} has no pool {pool}; it has: {', '.join(collection.pools) or 'none'}"
-            )
-        source = open_candidates(collection, pool, split)
+            known = ", ".join(collection.pools) or "none"
+            raise Unavailable(f"{collection.name} has no pool {pool}; it has: {known}")
+        source = open_candidates(collection, pool, bench.data.split)
         drawn = draw_by_class(
             source, relevant=self.pairs, others=self.pairs, seed=bench.seed, progress=progress
         )
-        settings = MapSettings(self.perplexity, seed=bench.seed, dimensions=DIMENSIONS)
-        embeddings = compare_embeddings(list(models.values()), drawn, settings, progress=progress)
-        moments = dict(zip(models, embeddings.values(), strict=True))
-        report = EmbeddingsReport(moments, drawn, source.record(bench.seed))
+        embeddings = compare_embeddings(
+            list(models.values()),
+            drawn,
+            MapSettings(self.perplexity, seed=bench.seed, dimensions=DIMENSIONS),
+            progress=progress,
+        )
+        report = EmbeddingsReport(
+            dict(zip(models, embeddings.values(), strict=True)), drawn, source.record(bench.seed)
+        )
         return AnalysisResult(
             tuple(report.tables()), report.record(), {"embeddings": report.plot()}, tuple(report.remarks)
         )
-
-
-def _find_models(bench: Bench, spec: EmbeddingsAnalysis) -> dict[str, str]:
-    """What the training of the re-ranker starts from, and what it has made, by moment."""
-    models = {}
-    if spec.before is not None:
-        models["before"] = bench.runner.trainer.find_start(spec.before)
-    if spec.after is not None:
-        system = bench.systems.get(spec.after)
-        if system is None or not is_training_run(system.runs[0]):
-            raise Unavailable(f"{spec.after} is no system that trains a re-ranker here")
-        models["after"] = str(model_of(system.runs[0]))
-    return models

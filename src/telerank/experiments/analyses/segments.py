@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
 from telerank.corpus.collection import split_parts
 from telerank.evaluation.segments import (
-    HoldRule,
     SegmentChoice,
-    SegmentPrecision,
     TextSpan,
     choose_segment,
     measure_segments,
@@ -85,85 +83,69 @@ def read_true_pairs(bench: Bench, split: str, queries: Iterable[Query]) -> list[
     return [TruePair(by_qid[qid], docno, tuple(spans)) for (qid, docno), spans in gold.items()]
 
 
-def draw_pairs(pairs: Sequence[TruePair], bench: Bench, spec: SegmentPrecisionAnalysis) -> list[TruePair]:
-    """As many of the pairs as the settings say, drawn by the seed of the experiment."""
-    if spec.pairs is None or spec.pairs >= len(pairs):
-        return list(pairs)
-    return random.Random(bench.seed).sample(pairs, spec.pairs)
+def read_measured_pairs(bench: Bench) -> list[TruePair]:
+    """The pairs of the queries that measure. Raises Unavailable if there are none."""
+    if pairs := read_true_pairs(bench, bench.data.split, bench.judged.queries):
+        return pairs
+    raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
 
 
-@dataclass(eq=False)
-class Chooser:
-    """Chooses a segment of each of ``pairs``; of all models, the most segments of a document are kept."""
+def draw_choices(
+    bench: Bench,
+    spec: SegmentPrecisionAnalysis,
+    pairs: Sequence[TruePair],
+    models: Mapping[str, MatchesSegments],
+) -> dict[str, list[SegmentChoice]]:
+    """The segments with the highest scores, by BM25 and by each model, of as many pairs as the settings say.
 
-    bench: Bench
-    pairs: Sequence[TruePair]
-    rule: HoldRule
-    spans: dict[tuple[str, str], list[TextSpan]] = field(default_factory=dict, init=False)
+    The pairs are drawn by the seed of the experiment. BM25 chooses among the segments of the model that has
+    most of a document.
+    """
+    if spec.pairs is not None and spec.pairs < len(pairs):
+        pairs = random.Random(bench.seed).sample(pairs, spec.pairs)
+    choices: dict[str, list[SegmentChoice]] = {name: [] for name in (BM25, *models)}
+    most: dict[tuple[str, str], list[TextSpan]] = {}
 
-    def by_model(self, name: str, matcher: MatchesSegments) -> list[SegmentChoice]:
-        """The segments with the highest scores."""
-        choices = []
-        for done, pair in enumerate(self.pairs):
-            self.bench.data.progress(f"segments of {name}", done, len(self.pairs))
+    def choose(name: str, pair: TruePair, spans: Sequence[TextSpan], scores: Sequence[float]) -> None:
+        key, top = (pair.query.qid, pair.docno), top_segment(scores)
+        choices[name].append(choose_segment(key, pair.gold, spans, top, rule=spec.rule))
+
+    for name, matcher in models.items():
+        for done, pair in enumerate(pairs):
+            bench.data.progress(f"segments of {name}", done, len(pairs))
             matches = sorted(matcher.match(pair.query, pair.docno), key=lambda match: match.number)
-            own = [(match.span[0], match.span[1]) for match in matches]
+            spans = [(match.span[0], match.span[1]) for match in matches]
             key = pair.query.qid, pair.docno
-            if len(own) > len(self.spans.get(key, ())):
-                self.spans[key] = own
-            top = top_segment([match.score for match in matches])
-            choices.append(choose_segment(key, pair.gold, own, top, rule=self.rule))
-        return choices
-
-    def choose(self, models: Mapping[str, MatchesSegments]) -> dict[str, list[SegmentChoice]]:
-        """The segments of BM25 and of each model, by name."""
-        by_model = {name: self.by_model(name, matcher) for name, matcher in models.items()}
-        return {BM25: self.by_words(), **by_model}
-
-    def by_words(self) -> list[SegmentChoice]:
-        """Those of BM25 over the segments of all these documents, each segment as a document."""
-        needed = {pair.docno: self.spans[pair.query.qid, pair.docno] for pair in self.pairs}
-        analyzer = Analyzer.parse(self.bench.data.spec.analyzer)
-        index = _SegmentTerms.of(analyzer, self._texts(needed))
-        choices = []
-        for pair in self.pairs:
-            scores = index.score(analyzer(pair.query.text), pair.docno)
-            key = pair.query.qid, pair.docno
-            own = needed[pair.docno]
-            choices.append(choose_segment(key, pair.gold, own, top_segment(scores), rule=self.rule))
-        return choices
-
-    def _texts(self, needed: Mapping[str, Sequence[TextSpan]]) -> Iterator[tuple[str, list[str]]]:
-        for doc in self.bench.data.collection.docs():
-            if doc.docno in needed:
-                yield doc.docno, [doc.text[begin:end] for begin, end in needed[doc.docno]]
+            most[key] = max(most.get(key, []), spans, key=len)
+            choose(name, pair, spans, [match.score for match in matches])
+    cut = {docno: spans for (_, docno), spans in most.items()}
+    docs = ((doc.docno, doc.text) for doc in bench.data.collection.docs() if doc.docno in cut)
+    analyzer = Analyzer.parse(bench.data.spec.analyzer)
+    terms = {docno: [Counter(analyzer(text[begin:end])) for begin, end in cut[docno]] for docno, text in docs}
+    score = weigh_segments(terms)
+    for pair in pairs:
+        words = list(analyzer(pair.query.text))
+        choose(BM25, pair, cut[pair.docno], [score(words, segment) for segment in terms[pair.docno]])
+    return choices
 
 
-@dataclass(frozen=True)
-class _SegmentTerms:
-    """The terms of segments by docno, and how many segments have each."""
+def weigh_segments(
+    terms: Mapping[str, Sequence[Counter[str]]],
+) -> Callable[[Sequence[str], Counter[str]], float]:
+    """BM25 of the words of a query in a segment, each of all these segments being a document."""
+    every = [segment for segments in terms.values() for segment in segments]
+    frequency = Counter(term for segment in every for term in segment)
+    average = sum(map(Counter.total, every)) / max(len(every), 1) or 1.0
 
-    terms: Mapping[str, Sequence[Counter[str]]]
-    frequency: Counter[str]
-    count: int
-    average: float
+    def score(words: Sequence[str], segment: Counter[str]) -> float:
+        total, length = 0.0, _K1 * (1 - _B + _B * segment.total() / average)
+        for term in words:
+            if term in segment:
+                rarity = math.log1p((len(every) - frequency[term] + 0.5) / (frequency[term] + 0.5))
+                total += rarity * segment[term] / (segment[term] + length)
+        return total
 
-    @classmethod
-    def of(cls, analyzer: Analyzer, texts: Iterable[tuple[str, list[str]]]) -> _SegmentTerms:
-        terms = {docno: [Counter(analyzer(text)) for text in own] for docno, own in texts}
-        every = [segment for own in terms.values() for segment in own]
-        average = sum(map(Counter.total, every)) / max(len(every), 1) or 1.0
-        return cls(terms, Counter(term for segment in every for term in segment), len(every), average)
-
-    def score(self, query: Iterable[str], docno: str) -> list[float]:
-        """BM25 of each segment of a document."""
-        words = list(query)
-        return [sum(self._weigh(term, own) for term in words if term in own) for own in self.terms[docno]]
-
-    def _weigh(self, term: str, segment: Counter[str]) -> float:
-        have = self.frequency[term]
-        length = _K1 * (1 - _B + _B * segment.total() / self.average)
-        return math.log1p((self.count - have + 0.5) / (have + 0.5)) * segment[term] / (segment[term] + length)
+    return score
 
 
 class SegmentsAnalysis(SegmentPrecisionAnalysis):
@@ -173,17 +155,40 @@ class SegmentsAnalysis(SegmentPrecisionAnalysis):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Measure P@1 of each system that scores segments, and of choices that need no model."""
-        pairs = draw_pairs(read_true_pairs(bench, bench.data.split, bench.judged.queries), bench, self)
-        if not pairs:
-            raise Unavailable(f"no measured query of {bench.data.name} has known relevant text")
+        pairs = read_measured_pairs(bench)
         matchers = {name: find_matcher(system) for name, system in bench.systems.items()}
         models = {name: matcher for name, matcher in matchers.items() if matcher is not None}
         if not models:
             raise Unavailable("no system with a stage ranks documents by their segments")
-        choices = Chooser(bench, pairs, self.rule).choose(models)
-        rows = {name: measure_segments(own) for name, own in choices.items()}
-        record = {name: row.record() for name, row in rows.items()}
-        return AnalysisResult((_table(rows, bench, self),), record, items={PRECISION: items_of(choices)})
+        choices = draw_choices(bench, self, pairs, models)
+        rows = {name: measure_segments(chosen) for name, chosen in choices.items()}
+        base = rows[BM25]
+        facts: dict[str, dict[str, object]] = {
+            RANDOM: {PRECISION: base.chance, INTERVAL: ""},
+            FIRST: {PRECISION: base.first, INTERVAL: ""},
+            **{
+                name: {PRECISION: row.precision, INTERVAL: show_interval(row.low, row.high)}
+                for name, row in rows.items()
+            },
+        }
+        for name in bench.published:
+            facts.setdefault(name, {PRECISION: None, INTERVAL: ""})
+        needs = "at least half of" if self.rule == "most" else "all of"
+        table = Table.pivot(
+            beside_published(facts, bench.published),
+            caption=self.title,
+            notes=[
+                (
+                    f"P@1 over {base.pairs:,} pairs of a query and a relevant document: the best-scored "
+                    f"segment holds {needs} a known relevant text. In {100 * base.reachable:.1f} % of the "
+                    "pairs a segment does. Intervals are bootstrapped over the queries. A random choice, "
+                    "the first segment and BM25 are among the segments of the system that has most of them."
+                )
+            ],
+        )
+        return AnalysisResult(
+            (table,), {name: asdict(row) for name, row in rows.items()}, items={PRECISION: items_of(choices)}
+        )
 
 
 def items_of(choices: Mapping[str, Sequence[SegmentChoice]]) -> dict[str, dict[str, list[float]]]:
@@ -192,30 +197,10 @@ def items_of(choices: Mapping[str, Sequence[SegmentChoice]]) -> dict[str, dict[s
     values: dict[str, list[float]] = {
         RANDOM: [choice.chance for choice in base],
         FIRST: [choice.first for choice in base],
+        **{name: [choice.right for choice in chosen] for name, chosen in choices.items()},
     }
-    values |= {name: [choice.right for choice in chosen] for name, chosen in choices.items()}
     rows: dict[str, dict[str, list[float]]] = {name: {} for name in values}
     for name, by_choice in values.items():
-        for choice, value in zip(choices.get(name, base), by_choice, strict=True):
+        for choice, value in zip(base, by_choice, strict=True):
             rows[name].setdefault(choice.qid, []).append(float(value))
     return rows
-
-
-def _table(rows: Mapping[str, SegmentPrecision], bench: Bench, spec: SegmentsAnalysis) -> Table:
-    base = rows[BM25]
-    facts: dict[str, dict[str, object]] = {
-        RANDOM: {PRECISION: base.chance, INTERVAL: ""},
-        FIRST: {PRECISION: base.first, INTERVAL: ""},
-    }
-    for name, row in rows.items():
-        facts[name] = {PRECISION: row.precision, INTERVAL: show_interval(row.low, row.high)}
-    for name in bench.published:
-        facts.setdefault(name, {PRECISION: None, INTERVAL: ""})
-    needs = "at least half of" if spec.rule == "most" else "all of"
-    note = (
-        f"P@1 over {base.pairs:,} pairs of a query and a relevant document: the best-scored segment holds "
-        f"{needs} a known relevant text. In {100 * base.reachable:.1f} % of the pairs a segment does. "
-        "Intervals are bootstrapped over the queries. A random choice, the first segment and BM25 are among "
-        "the segments of the system that has most of them."
-    )
-    return Table.pivot(beside_published(facts, bench.published), caption=spec.title, notes=[note])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from time import perf_counter
@@ -23,20 +22,14 @@ from telerank.experiments.schema import merge
 from telerank.experiments.trained import is_training_run, model_of
 from telerank.show.tables import Cell, Table, show_interval
 from telerank.training.log import LossCurves, draw_losses, read_losses
-from telerank.training.reranker.plan import (
-    combine,
-    format_mean,
-    plot_sizes,
-    set_dotted,
-    short_names,
-    show_setting,
-)
+from telerank.training.settings import set_dotted
 from telerank.training.trained import LOG
 from telerank.trec import read_run
 from telerank.types import Progress
 
 if TYPE_CHECKING:
     from telerank.training.reranker.config import RerankerTraining
+    from telerank.training.reranker.plan import Variant
 
 PACE = "batches/s"
 """The column of published values of updates a second."""
@@ -85,9 +78,9 @@ class _OfSystem(Analysis):
 
 
 class TriedSettings(NamedTuple):
-    """Settings by their dotted names, the least dev loss, the updates before it, and the run of the model."""
+    """How a training differs, its least dev loss, the updates before it, and the run of the model."""
 
-    settings: Mapping[str, Any]
+    variant: Variant
     dev_loss: float
     update: int
     run: Path
@@ -108,23 +101,25 @@ class GridAnalysis(_OfSystem):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Train each combination with the first seed; measure the test of that with the least dev loss."""
+        from telerank.training.reranker.plan import combine, show_setting
+
         if self.system not in bench.systems:
             raise Unavailable(f"it needs {self.system}")
         combinations, tried = combine(self.settings), []
-        for done, settings in enumerate(combinations):
+        for done, variant in enumerate(combinations):
             bench.data.progress("combinations", done, len(combinations))
-            changes: dict[str, Any] = {}
-            for name, value in settings.items():
-                set_dotted(changes, name, value)
-            run = bench.runner.rerank_changed(self.system, changes)[0]
+            run = bench.runner.rerank_changed(self.system, set_dotted({}, variant.changes))[0]
             curves = _read_curves(run)
             least = min(curves.dev)
-            tried.append(TriedSettings(settings, least, curves.updates[curves.dev.index(least)], run))
+            tried.append(TriedSettings(variant, least, curves.updates[curves.dev.index(least)], run))
         tried.sort(key=lambda each: each.dev_loss)
         mean = measure(read_run(tried[0].run), bench.judged.qrels, self.measures).mean
-        chosen = ", ".join(f"{name} {show_setting(value)}" for name, value in tried[0].settings.items())
+        chosen = ", ".join(f"{name} {show_setting(value)}" for name, value in tried[0].variant.values.items())
         values = ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
-        record = [{key: value for key, value in each._asdict().items() if key != "run"} for each in tried]
+        record = [
+            {"settings": each.variant.values, "dev_loss": each.dev_loss, "update": each.update}
+            for each in tried
+        ]
         return AnalysisResult(
             (self._best_table(tried), self._values_table(tried)),
             {"combinations": record, "test": mean},
@@ -132,8 +127,10 @@ class GridAnalysis(_OfSystem):
         )
 
     def _best_table(self, tried: list[TriedSettings]) -> Table:
+        from telerank.training.reranker.plan import short_names, show_setting
+
         rows = [
-            (*map(show_setting, each.settings.values()), each.dev_loss, each.update)
+            (*map(show_setting, each.variant.values.values()), each.dev_loss, each.update)
             for each in tried[: self.shown]
         ]
         caption = self.title or f"The {len(rows)} of {len(tried)} combinations with the least dev loss"
@@ -142,10 +139,12 @@ class GridAnalysis(_OfSystem):
 
     def _values_table(self, tried: list[TriedSettings]) -> Table:
         """For each value of a setting the mean and the least dev loss of its combinations."""
+        from telerank.training.reranker.plan import short_names, show_setting
+
         rows = []
         for short, (name, values) in zip(short_names(self.settings), self.settings.items(), strict=True):
             for value in values:
-                losses = [each.dev_loss for each in tried if each.settings[name] == value]
+                losses = [each.dev_loss for each in tried if each.variant.values[name] == value]
                 least = Cell(f"{min(losses):.4f}", strong=min(losses) == tried[0].dev_loss)
                 rows.append((short, show_setting(value), len(losses), fmean(losses), least))
         heads = ("setting", "value", "trainings", "mean dev loss", "least")
@@ -165,6 +164,8 @@ class SizesAnalysis(_OfSystem):
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Train the model of the system with each number of pairs and each seed; measure what it re-ranks."""
+        from telerank.training.reranker.plan import format_mean, plot_sizes
+
         values: dict[int, list[float]] = {}
         for pairs in self.pairs:
             runs = bench.runner.rerank_changed(self.system, merge(self.changes, {"data": {"pairs": pairs}}))
@@ -255,10 +256,10 @@ def time_epochs(config: RerankerTraining, progress: Progress) -> dict[str, float
     import torch
 
     from telerank.training.loop import Loop
+    from telerank.training.optimisation import count_updates
     from telerank.training.parallel import Processes
-    from telerank.training.reranker.train import RerankerJob
-    from telerank.training.task import TrainingDevice
-    from telerank.training.training import choose_device, choose_precision, count_updates
+    from telerank.training.reranker.job import RerankerJob
+    from telerank.training.task import TrainingDevice, choose_device, choose_precision
 
     device = choose_device(config.device)
     hardware = TrainingDevice(device, choose_precision(config.precision, device), Processes())

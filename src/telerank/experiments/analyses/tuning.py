@@ -86,11 +86,6 @@ class SparseStudy:
         return None if self.dev else self.spec.folds
 
     @property
-    def is_held_out(self) -> bool:
-        """Whether the queries that measure had no part in the choice."""
-        return bool(self.dev or self.folds)
-
-    @property
     def baseline(self) -> SparseSystem:
         """The first family at its defaults under the first analyzer."""
         return SparseSystem(self.spec.families[0], DEFAULT, self.analyzers[0])
@@ -116,14 +111,14 @@ class SparseStudy:
         ``dev`` is the mean over the queries that chose the setting, which is too optimistic; ``held out``
         that over the others, and ``default`` that of the family's defaults over the others.
         """
-        name, default = self.spec.objective, replace(system, parameters=DEFAULT)
-        held_out, default_mean = (self.evaluations[one].mean[name] for one in (system, default))
-        return {"dev": self.tunings[system].best_dev, "held out": held_out, "default": default_mean}
+        both = {"held out": system, "default": replace(system, parameters=DEFAULT)}
+        means = {name: self.evaluations[own].mean[self.spec.objective] for name, own in both.items()}
+        return {"dev": self.tunings[system].best_dev, **means}
 
     def describe_marks(self, comparison: Comparison) -> str:
         """What the marks of significant differences from the baseline mean."""
-        label, analyzer = self.baseline.label, self.baseline.analyzer
-        return describe_marks(comparison, f"{label} at its defaults with the analyzer {analyzer}")
+        base = self.baseline
+        return describe_marks(comparison, f"{base.label} at its defaults with the analyzer {base.analyzer}")
 
     def compare(self, systems: Iterable[SparseSystem], measures: Sequence[str]) -> Comparison:
         """Compare systems with the baseline; the tests are one family."""
@@ -223,8 +218,8 @@ def _tune(bench: Bench, spec: TuningAnalysis, index: Index, family: str) -> Tune
         bench.data.progress(f"tuning {family}", done, total)
 
     choosing = bench.data.dev or bench.judged
-    held_out = None if bench.data.dev else spec.folds
-    folds = Folds(held_out, bench.seed) if held_out else Folds(2)  # these choose nothing
+    # with dev queries, or without folds, these choose nothing
+    folds = Folds(2) if bench.data.dev or not spec.folds else Folds(spec.folds, bench.seed)
     objective = Objective(choosing.queries, choosing.qrels, spec.objective)
     run = partial(_retrieve, index, depth)
     return tune(make_grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
@@ -303,8 +298,8 @@ def _draw(study: SparseStudy) -> dict[str, Figure]:
         for name in (study.spec.measures[0], study.spec.objective)
     }
     labels = [SparseSystem(family, DEFAULT, "").label for family in families]
-    plots = {"curves": line_plot(curves, study.spec.depths, x_label="k")} if curves else {}
-    return plots | {"effects": bar_plot(bars, labels, colours=_COLOURS)}
+    effects = {"effects": bar_plot(bars, labels, colours=_COLOURS)}
+    return {"curves": line_plot(curves, study.spec.depths, x_label="k"), **effects} if curves else effects
 
 
 def _describe(study: SparseStudy) -> Iterator[str]:
@@ -319,7 +314,7 @@ def _describe(study: SparseStudy) -> Iterator[str]:
         )
     values = [study.values(system) for system in study.tuned_under(study.baseline.analyzer)]
     gains = [value["held out"] - value["default"] for value in values]
-    part = "had no part in the choice" if study.is_held_out else "chose the settings: too optimistic"
+    part = "had no part in the choice" if study.dev or study.folds else "chose the settings: too optimistic"
     yield (
         f"Tuning: {name} changes by {min(gains):+.3f} to {max(gains):+.3f} with the analyzer {analyzer}, on "
         f"queries that {part}."
@@ -361,11 +356,10 @@ def _effects_table(study: SparseStudy) -> Table:
 def _tunings_table(study: SparseStudy) -> Table:
     """The tuned settings, with their means on the queries that chose them and on others."""
     rows = []
-    means = ("dev", "held out", "default") if study.is_held_out else ("dev", "default")
+    means = ("dev", "held out", "default") if study.dev or study.folds else ("dev", "default")
     for system, result in study.tunings.items():
-        share = f"{result.choices.count(result.best)}/{len(result.choices)}"
         values = [_format_share(study.values(system)[name]) for name in means]
-        folds = [share] if study.folds else []
+        folds = [f"{result.choices.count(result.best)}/{len(result.choices)}"] if study.folds else []
         rows.append([repr(result.best), system.analyzer, str(len(result.settings)), *folds, *values])
     folds = ["folds"] if study.folds else []
     heads = ("tuned setting", "analyzer", "tried", *folds, *means)
@@ -381,14 +375,13 @@ def _tunings_table(study: SparseStudy) -> Table:
             f"{chosen}; folds: how many of {study.folds} chose it, too; held out: each query under the "
             "setting that the other folds chose; default: the model's defaults."
         )
-    caption = f"Tuned by {study.spec.objective}"
-    return Table.of(heads, rows, caption=caption, notes=[note], left=2)
+    return Table.of(heads, rows, caption=f"Tuned by {study.spec.objective}", notes=[note], left=2)
 
 
 def _shown(study: SparseStudy, analyzer: str) -> dict[str, SparseSystem]:
     """The first family at its defaults, and the tuned families, under an analyzer, by their labels."""
-    default = {f"{study.baseline.label} {DEFAULT}": replace(study.baseline, analyzer=analyzer)}
-    return default | {system.label: system for system in study.tuned_under(analyzer)}
+    tuned = {system.label: system for system in study.tuned_under(analyzer)}
+    return {f"{study.baseline.label} {DEFAULT}": replace(study.baseline, analyzer=analyzer), **tuned}
 
 
 def _cells(comparison: Comparison, system: SparseSystem) -> list[str | Cell]:

@@ -34,14 +34,14 @@ from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.experiments.comparison import plain_name
 from telerank.experiments.schema import GivenModel, TrainedModel
-from telerank.experiments.trained import find_encoder, read_training, train_once, training_checksum
+from telerank.experiments.trained import find_encoder, read_training, train_once, training_folder
 from telerank.records import describe_error
 from telerank.show.plots import line_plot
 from telerank.show.tables import Table
 from telerank.stored import file_checksum, folder_checksum
 from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining
-from telerank.training.reader.dev import ReadQuestions, read_sets
 from telerank.training.reader.questions import QuestionSet, read_questions
+from telerank.training.reader.train import ReadQuestions, read_sets
 from telerank.training.trained import MODEL
 from telerank.types import Progress
 
@@ -88,8 +88,7 @@ class ReaderTrainer:
         """The settings of a training, with the sets that are here; raises as :meth:`folders`."""
         record: dict[str, Any] = json.loads(json.dumps(self._training(name).settings)) | {"seed": seed}
         start = record.setdefault("model", {}).get("start", "e5-small")
-        starts = [start] if isinstance(start, str) else list(start)
-        record["model"]["start"] = find_encoder(starts, self.bench.runner.sources)
+        record["model"]["start"] = find_encoder(start, self.bench.runner.sources)
         for section in ("data", "dev"):
             if isinstance(record.get(section), dict):
                 sets = [self._resolve(own) for own in record[section].get("sets", ())]
@@ -149,7 +148,7 @@ class ReaderTrainer:
                 path = Path(source["collection"])
                 source["collection"] = file_checksum(path) if path.is_file() else folder_checksum(path)
         shared = self.bench.data.folder.parent / "readers"  # of all data
-        folder = shared / f"{plain_name(name)}-{config.seed}-{training_checksum(record)}"
+        folder = training_folder(shared, name, config, record)
         return train_once("reader", config, folder, shared, self.bench.data.progress) / MODEL
 
 
@@ -264,7 +263,7 @@ def _answer(readers: Sequence[SpanReader], questions: QuestionSet, progress: Pro
         tuple(evaluations),
         average_evaluations(evaluations),
         tuple(no_answer),
-        measure_confidences(read.dev_questions, exact, rules),
+        measure_confidences(read.questions, exact, rules),
         read,
     )
 

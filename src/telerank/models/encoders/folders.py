@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from tokenizers.processors import TemplateProcessing
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from telerank.drafts import share_weights
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import (
     BiEncoder,
@@ -42,9 +40,9 @@ from telerank.models.loading import (
     draw_encoder,
     locate,
     naming,
-    quiet,
     read_encoder,
     read_tokenizer,
+    save_weights,
 )
 from telerank.models.random_numbers import seeded
 from telerank.records import read_record
@@ -69,10 +67,6 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
     root.mkdir(parents=True, exist_ok=True)
     _save_encoder(model.query_encoder, root)
     _save_tokenizer(tokenizers.queries, model.query_encoder, root)
-    routes = {"query": ["."], "document": ["."]}
-    if not _alike(model, tokenizers):
-        routes["document"] = [DOCUMENT]
-        _save_documents(model, tokenizers, root / DOCUMENT)
     _write(
         root / "1_Pooling" / "config.json",
         {  # in the form that every release of sentence-transformers reads
@@ -81,11 +75,24 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
             "pooling_mode_mean_tokens": model.settings.pooling == "mean",
         },
     )
-    ends = ["1_Pooling"]
+    parts = {"": "Transformer", "1_Pooling": "Pooling"}
     if model.settings.normalise:
         (root / "2_Normalize").mkdir(exist_ok=True)
-        ends.append("2_Normalize")
-    _write_modules(root, {name: [*route, *ends] for name, route in routes.items()})
+        parts["2_Normalize"] = "Normalize"
+    modules = parts
+    if not _alike(model, tokenizers):
+        _save_documents(model, tokenizers, root / DOCUMENT)
+        _, *ends = parts
+        types = {name or ".": _ST + kind for name, kind in {**parts, DOCUMENT: "Transformer"}.items()}
+        structure = {"query": [".", *ends], "document": [DOCUMENT, *ends]}
+        router = {"default_route": "query", "allow_empty_key": True}
+        _write(root / "router_config.json", {"types": types, "structure": structure, "parameters": router})
+        modules = {"": "Router"}
+    records = [
+        {"idx": number, "name": str(number), "path": path, "type": _ST + kind}
+        for number, (path, kind) in enumerate(modules.items())
+    ]
+    _write(root / MODULES, records)
     query, document = model.settings.query.prompt, model.settings.document.prompt
     _write(
         root / _MODEL,
@@ -324,9 +331,7 @@ def _save_documents(model: BiEncoder, tokenizers: Tokenizers, folder: Path) -> N
 def _save_encoder(encoder: Any, folder: Path) -> None:
     for file in folder.glob(_WEIGHTS):  # it may be linked: written over, it would change elsewhere, too
         file.unlink()
-    with quiet():
-        encoder.save_pretrained(folder)
-    share_weights(folder)
+    save_weights(encoder, folder)
 
 
 def _save_tokenizer(side: SideTokenizer, encoder: nn.Module, folder: Path) -> None:
@@ -356,21 +361,6 @@ def _with_segment(tokenizer: Any, segment: int) -> Any:
     names = list(dict.fromkeys([*tokenizer.model_input_names, "token_type_ids"]))
     kind: Any = PreTrainedTokenizerFast
     return kind(tokenizer_object=backend, model_input_names=names, **tokenizer.special_tokens_map)
-
-
-def _write_modules(root: Path, routes: Mapping[str, Sequence[str]]) -> None:
-    kinds = {".": "Transformer", DOCUMENT: "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
-    if routes["query"] == routes["document"]:
-        modules = [(name.strip("."), kinds[name]) for name in routes["query"]]
-    else:
-        modules = [("", "Router")]
-        types = {name: _ST + kinds[name] for route in routes.values() for name in route}
-        parameters = {"default_route": "query", "allow_empty_key": True}
-        _write(root / "router_config.json", {"types": types, "structure": routes, "parameters": parameters})
-    records = [
-        {"idx": i, "name": str(i), "path": path, "type": _ST + kind} for i, (path, kind) in enumerate(modules)
-    ]
-    _write(root / MODULES, records)
 
 
 def _write(file: Path, record: object) -> None:

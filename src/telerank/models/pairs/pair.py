@@ -267,10 +267,16 @@ def number_sentences(offsets: Sequence[tuple[int, int]], spans: Spans) -> _Ids:
 
     A token belongs to the sentence of its last character: many tokenizers begin it with the blank before it.
     """
-    lasts = np.array([max(start, end - 1) for start, end in offsets], np.int64)
     starts = np.array([start for start, _ in spans], np.int64)
-    sentences = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0)
+    sentences = number_spans(np.array(offsets, np.int64).reshape(-1, 2), starts)
     return np.unique(sentences, return_inverse=True)[1].astype(np.int32).reshape(-1)
+
+
+def number_spans(offsets: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> _Ids:
+    """Which of the spans that begin at ``starts`` each token is in, by its last character, (T,)."""
+    lasts = np.maximum(offsets[:, 0], offsets[:, 1] - 1)
+    numbers: _Ids = np.maximum(np.searchsorted(starts, lasts, side="right") - 1, 0).astype(np.int32)
+    return numbers
 
 
 def _reset(tokenizer: Any) -> None:
@@ -314,7 +320,8 @@ class PairFeatures:
 def pair_features(tokens: Tensor, batch: PairBatch) -> PairFeatures:
     """The features of an encoder's outputs, (B, L, H): BERT-DMN's section 3.2.1."""
     query, query_mask = gather_tokens(tokens, batch.parts == QUERY)
-    return PairFeatures(tokens[:, 0], query, query_mask, *sentence_means(tokens, batch))
+    of_passage = batch.sentences.masked_fill(batch.parts != PASSAGE, -1)
+    return PairFeatures(tokens[:, 0], query, query_mask, *group_means(tokens, of_passage))
 
 
 def gather_tokens(tokens: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,11 +334,6 @@ def gather_tokens(tokens: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
     mask = torch.arange(most, device=chosen.device) < counts.unsqueeze(1)  # (B, N)
     moved = tokens.gather(1, order.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
     return moved * mask.unsqueeze(-1).to(tokens.dtype), mask
-
-
-def sentence_means(tokens: Tensor, batch: PairBatch) -> tuple[Tensor, Tensor]:
-    """The mean of each sentence's outputs, (B, S, H), and the mask of sentences, (B, S)."""
-    return group_means(tokens, batch.sentences.masked_fill(batch.parts != PASSAGE, -1))
 
 
 def group_means(tokens: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:

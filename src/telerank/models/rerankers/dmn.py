@@ -75,7 +75,11 @@ class Dmn(nn.Module):
     def _read_words(self, texts: PairSides) -> tuple[Tensor, Tensor, Tensor]:
         """The facts, (B, facts, hidden), their mask, (B, facts), and the sentence of each, or -1."""
         states = self._read(self.words(texts.passage), texts.passage_mask)  # (B, T, hidden)
-        chosen = _choose_facts(texts)
+        # the last word of each sentence, or all words of a single sentence
+        sentences = texts.sentences
+        following = torch.cat([sentences[:, 1:], torch.full_like(sentences[:, :1], -1)], dim=1)
+        single = sentences.amax(1, keepdim=True) == 0
+        chosen = with_first_item(texts.passage_mask & (single | (sentences != following)))
         facts, mask = gather_tokens(states, chosen)
         return facts, mask, gather_tokens(texts.sentences.unsqueeze(-1) + 1, chosen)[0].squeeze(-1) - 1
 
@@ -89,14 +93,6 @@ class Dmn(nn.Module):
         """(B, L, E) -> (B, L, hidden)."""
         states = read_items(self.passage, drop_items(pack(items, mask), self.dropout))
         return pad_packed_sequence(states, batch_first=True, total_length=mask.shape[1])[0]
-
-
-def _choose_facts(texts: PairSides) -> Tensor:
-    """The words whose states are facts, (B, T): the last of each sentence, or all of a single sentence."""
-    numbers = texts.sentences
-    following = torch.cat([numbers[:, 1:], torch.full_like(numbers[:, :1], -1)], dim=1)
-    single = numbers.amax(1, keepdim=True) == 0
-    return with_first_item(texts.passage_mask & (single | (numbers != following)))
 
 
 KIND = WordKind(

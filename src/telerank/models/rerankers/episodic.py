@@ -19,59 +19,42 @@ PAPER_HEAD: Mapping[str, Any] = {"hidden": 256, "episodes": 4, "dropout": 0.1}
 
 
 class AttentionGate(nn.Module):
-    """The score of a fact s: W_2 tanh(W_1 [s ∘ q; |s - q|; s ∘ m; |s - m|] + b_1), as in Xiong et al.
+    """The score of a fact s: W_2 tanh(W_1 z + b_1), as in Xiong et al.; ``bias`` is added to it.
 
-    With ``bias`` a number is added to it. The features of the question are the same in every episode
-    (:meth:`project_question`).
+    z = [s ∘ q; |s - q|; s ∘ m; |s - m|]. With ``is_kumar`` it has what Kumar et al. compare: s, m, q, s W_b q
+    and s W_b m, too, 7 width + 2 features in all; one W_b serves the question and the memory. The features of
+    the question are the same in every episode (:meth:`project_question`).
     """
 
-    def __init__(self, width: int, *, bias: bool) -> None:
+    def __init__(self, width: int, *, bias: bool, is_kumar: bool = False) -> None:
         super().__init__()
-        self.question = nn.Linear(2 * width, width)  # W_1 on the comparison with q; b_1
-        self.memory = nn.Linear(2 * width, width, bias=False)  # W_1 on the comparison with m
-        self.score = nn.Linear(width, 1, bias=bias)  # W_2
+        compared = 3 * width + 1 if is_kumar else 2 * width
+        self.question = nn.Linear(compared + width * is_kumar, width)  # W_1 on q and what has it; b_1
+        self.memory = nn.Linear(compared, width, bias=False)  # W_1 on m and what has it
+        self.bilinear = nn.Linear(width, width, bias=False) if is_kumar else None  # W_b, transposed
+        self.score = nn.Linear(width, 1, bias=bias)  # W_2; b_2
 
     def project_question(self, facts: Tensor, questions: Tensor) -> Tensor:
         """Facts, and the question of each, both (R, width) -> (R, width)."""
-        projected: Tensor = self.question(_compare(facts, questions))
+        features = self._compare(facts, questions)
+        projected: Tensor = self.question(
+            features if self.bilinear is None else torch.cat([facts, features], dim=-1)
+        )
         return projected
 
     def forward(self, projected: Tensor, facts: Tensor, memories: Tensor) -> Tensor:
         """Projected questions, facts, and the memory of each, all (R, width) -> scores, (R,)."""
-        hidden = torch.tanh(projected + self.memory(_compare(facts, memories)))
-        scores: Tensor = self.score(hidden).squeeze(-1)
-        return scores
-
-
-class KumarGate(nn.Module):
-    """The score of a fact s: W_2 tanh(W_1 z + b_1) + b_2, as in Kumar et al.
-
-    z = [s; m; q; s ∘ q; s ∘ m; |s - q|; |s - m|; s W_b q; s W_b m] has 7 width + 2 features. One W_b serves
-    the question and the memory.
-    """
-
-    def __init__(self, width: int, *, bias: bool) -> None:
-        super().__init__()
-        self.question = nn.Linear(4 * width + 1, width)  # W_1 on s, q and their comparison; b_1
-        self.memory = nn.Linear(3 * width + 1, width, bias=False)  # W_1 on m and its comparison with s
-        self.bilinear = nn.Linear(width, width, bias=False)  # W_b, transposed
-        self.score = nn.Linear(width, 1, bias=bias)  # W_2; b_2
-
-    def project_question(self, facts: Tensor, questions: Tensor) -> Tensor:
-        """As :meth:`AttentionGate.project_question`."""
-        projected: Tensor = self.question(torch.cat([facts, self._compare(facts, questions)], dim=-1))
-        return projected
-
-    def forward(self, projected: Tensor, facts: Tensor, memories: Tensor) -> Tensor:
-        """As :meth:`AttentionGate.forward`."""
         hidden = torch.tanh(projected + self.memory(self._compare(facts, memories)))
         scores: Tensor = self.score(hidden).squeeze(-1)
         return scores
 
     def _compare(self, facts: Tensor, others: Tensor) -> Tensor:
-        """Both (R, width) -> (R, 3 width + 1)."""
+        """Both (R, width) -> (R, 2 width), or (R, 3 width + 1) as Kumar et al."""
+        features = torch.cat([facts * others, (facts - others).abs()], dim=-1)
+        if self.bilinear is None:
+            return features
         product = (self.bilinear(facts) * others).sum(-1, keepdim=True)  # (R, 1)
-        return torch.cat([others, _compare(facts, others), product], dim=-1)
+        return torch.cat([others, features, product], dim=-1)
 
 
 class GateKind(NamedTuple):
@@ -90,7 +73,7 @@ _softmax = partial(torch.softmax, dim=-1)  # a loaded re-ranker pickles: no lamb
 GATES: Mapping[str, GateKind] = {
     "softmax": GateKind(partial(AttentionGate, bias=False), _softmax),  # which would ignore a bias
     "sigmoid": GateKind(partial(AttentionGate, bias=True), torch.sigmoid),
-    "kumar": GateKind(partial(KumarGate, bias=True), torch.sigmoid),
+    "kumar": GateKind(partial(AttentionGate, bias=True, is_kumar=True), torch.sigmoid),
     "authors": GateKind(partial(AttentionGate, bias=True), _softmax, of_authors=True),
 }
 """Xiong et al.'s gates (``softmax``) share one attention among the facts, Kumar et al.'s (``kumar``) treat
@@ -264,8 +247,3 @@ def read_items(gru: nn.GRU, items: PackedSequence) -> PackedSequence:
         return states
     forward, backward = states.data.chunk(2, dim=-1)
     return PackedSequence(forward + backward, *states[1:])
-
-
-def _compare(facts: Tensor, others: Tensor) -> Tensor:
-    """Both (R, width) -> (R, 2 width)."""
-    return torch.cat([facts * others, (facts - others).abs()], dim=-1)

@@ -11,7 +11,7 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification
 
 from telerank.errors import ModelError
-from telerank.models.loading import architecture_of, check_weights, read_config, read_weights
+from telerank.models.loading import architecture_of, read_config, read_weights
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape
@@ -109,11 +109,11 @@ class ClassifierKind(RerankerKind):
         self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
     ) -> Loaded:
         model = MonoBert(read_classifier(start, dropout))
-        return model, read_pair_tokenizer(start, model, shape)
+        return model, read_pair_tokenizer(start, model, shape.max_query, shape.max_length)
 
     def load(self, folder: Path, shape: Shape, dropout: float | None, /) -> Loaded:
         model = MonoBert(read_classifier(folder, dropout, whole=True))
-        return model, read_pair_tokenizer(folder, model, shape)
+        return model, read_pair_tokenizer(folder, model, shape.max_query, shape.max_length)
 
     def parts(self, model: MonoBert) -> ModelParts:
         return ModelParts(model.classifier)
@@ -131,12 +131,7 @@ def read_classifier(folder: Path, dropout: float | None, *, whole: bool = False)
         config.num_labels = 1
     if config.num_labels > 2:
         raise ModelError(f"{folder}: expected one or two labels, got {config.num_labels}")
-    model, missing = read_weights(AutoModelForSequenceClassification, folder, config)
-    own = f"{model.base_model_prefix}."
-    check_weights(
-        folder, [key for key in missing if whole or (key.startswith(own) and ".pooler." not in key)]
-    )
-    return model
+    return read_weights(AutoModelForSequenceClassification, folder, config, whole=whole)
 
 
 KIND = ClassifierKind(

@@ -19,15 +19,16 @@ from torch import Tensor, nn
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import width
-from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
-from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTokenizer
+from telerank.models.loading import read_encoder
+from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTexts
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import (
-    Loaded,
-    Shape,
-    build,
+from telerank.models.rerankers.kinds import Loaded, Shape, build
+from telerank.models.rerankers.transformer_ranker import (
+    HeadKind,
+    TransformerRanker,
+    inputs_of,
+    read_pair_tokenizer,
 )
-from telerank.models.rerankers.transformer_ranker import HeadKind, TransformerRanker, check_length, inputs_of
 
 AGGREGATES = ("avg", "max", "attn", "transformer")
 
@@ -128,6 +129,9 @@ class Parade(TransformerRanker):
     def last_layers(self) -> ParadeHead:
         return self.head
 
+    def longest_input(self, texts: PairTexts) -> int:
+        return texts.frame.size + texts.longest_query + self.head.length
+
     def forward(self, batch: PairBatch) -> Tensor:
         inputs, rows = self.cut(batch)
         return self._finish(self.transformer(*inputs), rows, len(batch))
@@ -144,27 +148,19 @@ class Parade(TransformerRanker):
     def token_outputs(self, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every re-ranker
         raise ModelError("a parade has no outputs of a whole pair's tokens: it reads passages")
 
-    def weigh(self, batch: PairBatch) -> Tensor:
-        """The attention to each passage, (B, P), of a head with ``attn``."""
-        inputs, rows = self.cut(batch)
-        return self.head.weigh(*self._gather(self.transformer(*inputs).float(), rows, len(batch)))
-
     @in_float32
     def _finish(self, outputs: Tensor, rows: Tensor, count: int) -> Tensor:
-        logits: Tensor = self.head(*self._gather(outputs.float(), rows, count))
-        return logits
-
-    def _gather(self, outputs: Tensor, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Outputs, (N, H), of the documents ``rows``, (N,) -> (B, P, H), and which there are, (B, P).
+        """Outputs, (N, H), of the passages of documents ``rows``, (N,) -> logits, (B,).
 
         ``rows`` are on the processor, so that nothing waits for a GPU.
         """
         counts = torch.bincount(rows, minlength=count)  # (B,)
-        mask = torch.arange(int(counts.max())) < counts.unsqueeze(1)
-        passages = outputs.new_zeros(*mask.shape, outputs.shape[-1])
+        mask = torch.arange(int(counts.max())) < counts.unsqueeze(1)  # (B, P)
+        passages = outputs.new_zeros(*mask.shape, outputs.shape[-1], dtype=torch.float32)
         document, number = mask.nonzero().to(outputs.device, non_blocking=True).unbind(1)
-        passages[document, number] = outputs
-        return passages, mask.to(outputs.device, non_blocking=True)
+        passages[document, number] = outputs.float()
+        logits: Tensor = self.head(passages, mask.to(outputs.device, non_blocking=True))
+        return logits
 
     def cut(self, batch: PairBatch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
         """Tokens, mask and types of every passage with its query, each (N, L), and its document, (N,).
@@ -209,13 +205,11 @@ class ParadeKind(HeadKind):
     def create(
         self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /
     ) -> Loaded:
-        encoder, tokenizer = read_encoder(start, dropout), read_tokenizer(start)
+        encoder = read_encoder(start, dropout)
         model = Parade(encoder, build(ParadeHead, width(encoder), shape, "head of "))
+        texts = read_pair_tokenizer(start, model, shape.max_query, shape.max_length)
         if model.head.aggregate == "transformer":
-            model.head.start_from(encoder, tokenizer.cls_token_id)
-        check_encodes(start, tokenizer, lambda ids, mask: model.transformer(ids, mask, torch.zeros_like(ids)))
-        texts = PairTokenizer(tokenizer, max_query=shape.max_query, max_length=shape.max_length)
-        check_length(encoder, texts.frame.size + texts.longest_query + model.head.length, f"{start}: ")
+            model.head.start_from(encoder, texts.tokenizer.cls_token_id)
         if shape.max_length > (longest := texts.frame.size + model.head.reach):
             raise ModelError(
                 f"{start}: pairs of {shape.max_length} tokens, "

@@ -12,24 +12,21 @@ any cross-encoder of one or two labels, from a folder or the hub, opens here as 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
-from telerank.drafts import share_weights
 from telerank.errors import ModelError
+from telerank.models.fingerprints import hash_parts
 from telerank.models.loading import (
     architecture_of,
     draw_encoder,
     locate,
     naming,
-    quiet,
     read_config,
     read_tokenizer,
 )
@@ -41,6 +38,7 @@ from telerank.models.rerankers.transformer_ranker import (
     TransformerRanker,
     check_length,
     positions,
+    save_model,
 )
 from telerank.records import read_record
 
@@ -66,6 +64,41 @@ class Reranker:
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
+
+    @property
+    def label(self) -> str:
+        """Its kind, for messages."""
+        return self.shape.kind
+
+    @property
+    def network(self) -> nn.Module:
+        """What maps pairs to logits."""
+        return self.model
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that depend on everything that decides its scores."""
+        parts = self.parts
+        return hash_parts(self.shape.record(), parts.transformer, parts.layers, self.texts.record())
+
+    @property
+    def encoder_fingerprint(self) -> str:
+        """64 hexadecimal digits that depend on what decides its features: encoder and tokens of pairs.
+
+        Raises
+        ------
+        ModelError
+            If it is not an encoder with a head.
+        """
+        texts = {"language": self.shape.language, **self.texts.record()}
+        return hash_parts(texts, self.encoder_ranker.encoder)
+
+    def refuses(self, backend: str) -> str:
+        """Why that back end does not compute it; empty if it does."""
+        if self.kind.over_words and backend != "torch":
+            return "has no transformer"
+        in_graph = backend not in ("torch", "compiled")
+        return "cuts documents into passages" if self.kind.cuts_documents and in_graph else ""
 
     @property
     def transformer(self) -> TransformerRanker:
@@ -158,17 +191,7 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
 
 def save_reranker(reranker: Reranker, folder: str | Path) -> None:
     """Write the re-ranker into ``folder``, which is made if it is not there."""
-    root, parts = Path(folder), reranker.parts
-    root.mkdir(parents=True, exist_ok=True)
-    if parts.transformer is not None:
-        with quiet():
-            parts.transformer.save_pretrained(root)
-    if parts.layers is not None:
-        weights = parts.layers.state_dict()
-        save_file({name: weight.contiguous() for name, weight in weights.items()}, root / parts.file)
-    share_weights(root)
-    reranker.texts.save(root)
-    (root / SETTINGS).write_text(f"{json.dumps(reranker.shape.record(), indent=2)}\n", encoding="utf-8")
+    save_model(folder, reranker.parts, reranker.texts, SETTINGS, reranker.shape.record())
 
 
 def locate_reranker(name: str | Path) -> Path:

@@ -1,24 +1,45 @@
-"""What all re-rankers on a transformer share; and an encoder with a head: BERT, BERT-DMN, "lite" or not."""
+"""What all models of pairs share: re-rankers and readers of answers, most of them on a transformer.
+
+And an encoder with a head: BERT, BERT-DMN, "lite" or not.
+"""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from telerank.drafts import share_weights
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import token_types, width
-from telerank.models.loading import check_encodes, read_encoder, read_tokenizer
-from telerank.models.pairs.pair import PairBatch, PairFeatures, PairTokenizer, pair_features
+from telerank.models.loading import check_encodes, read_encoder, read_tokenizer, save_weights
+from telerank.models.pairs.pair import PairBatch, PairFeatures, PairTexts, PairTokenizer, pair_features
 from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape, build
+
+
+def save_model(
+    folder: str | Path, parts: ModelParts, texts: PairTexts, settings: str, record: Mapping[str, Any]
+) -> None:
+    """Write a model, its tokenizer or vocabulary, and its settings into a folder, which is made if needed."""
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    if parts.transformer is not None:
+        save_weights(parts.transformer, root)
+    if parts.layers is not None:
+        weights = parts.layers.state_dict()
+        save_file({name: weight.contiguous() for name, weight in weights.items()}, root / parts.file)
+        share_weights(root)
+    texts.save(root)
+    (root / settings).write_text(f"{json.dumps(record, indent=2)}\n", encoding="utf-8")
 
 
 class TwoStepModel(nn.Module, ABC):
@@ -42,6 +63,10 @@ class TwoStepModel(nn.Module, ABC):
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:
         """Outputs of :meth:`transformer` -> logits in float32, (B,) or for each token."""
 
+    def longest_input(self, texts: PairTexts) -> int:
+        """Most tokens of a row that :meth:`transformer` reads."""
+        return texts.max_length
+
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> logits."""
         outputs = self.transformer(batch.input_ids, batch.attention_mask, batch.token_type_ids)
@@ -64,16 +89,19 @@ def inputs_of(
     return inputs | ({"token_type_ids": token_type_ids} if token_types(transformer) > 1 else {})
 
 
-def read_pair_tokenizer(folder: Path, model: TransformerRanker, shape: Shape) -> PairTokenizer:
-    """The tokenizer of a folder, for pairs of the lengths of ``shape``.
+def read_pair_tokenizer(
+    folder: Path, model: TwoStepModel, max_query: int | None, max_length: int
+) -> PairTokenizer:
+    """The tokenizer of a folder, for pairs that are cut at these lengths.
 
-    Raises ModelError if the model has fewer positions or cannot compute a text's tokens, or the lengths leave
+    Raises ModelError if the model cannot compute a text's tokens or has fewer positions, or the lengths leave
     no room for a passage.
     """
-    check_length(model, shape.max_length, f"{folder}: ")
     tokenizer = read_tokenizer(folder)
     check_encodes(folder, tokenizer, lambda ids, mask: model.transformer(ids, mask, torch.zeros_like(ids)))
-    return PairTokenizer(tokenizer, max_query=shape.max_query, max_length=shape.max_length)
+    texts = PairTokenizer(tokenizer, max_query=max_query, max_length=max_length)
+    check_length(model, model.longest_input(texts), f"{folder}: ")
+    return texts
 
 
 def check_length(model: nn.Module, length: int, prefix: str = "") -> None:
@@ -188,4 +216,4 @@ class EncoderKind(HeadKind):
         encoder = read_encoder(start, dropout)
         head = build(self.head, width(encoder), shape, "head of ")
         model = EncoderRanker(encoder, head, pooled=not self.reads_parts, frozen=shape.frozen)
-        return model, read_pair_tokenizer(start, model, shape)
+        return model, read_pair_tokenizer(start, model, shape.max_query, shape.max_length)

@@ -15,13 +15,7 @@ from torch import Tensor, nn
 from telerank.errors import ModelError
 from telerank.models.pairs.pair import PASSAGE, QUERY, PairBatch, gather_tokens
 from telerank.models.pairs.words import PADDING, SPECIAL, VOCABULARY, Words, load_vectors, load_vocabulary
-from telerank.models.rerankers.kinds import (
-    Loaded,
-    ModelParts,
-    RerankerKind,
-    Shape,
-    build,
-)
+from telerank.models.rerankers.kinds import Loaded, ModelParts, RerankerKind, Shape, build
 
 WEIGHTS = "model.safetensors"
 _TABLE = "words.weight"

@@ -34,14 +34,16 @@ from torch import Tensor, nn
 from telerank.computing import Computing
 from telerank.drafts import cached_folder
 from telerank.errors import MissingExtra, ModelError
-from telerank.models.fingerprints import reranker_fingerprint
 from telerank.models.inference import prepare_inference
 from telerank.models.loading import quiet
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.precision import AUTO, device_of, precision, resolve_precision
+from telerank.models.readers import Reader
 from telerank.models.rerankers.reranker import Reranker
 from telerank.models.rerankers.transformer_ranker import TwoStepModel
 
+PairModel: TypeAlias = Reranker | Reader
+"""What back ends compute: a model, and what makes its pairs."""
 Compute: TypeAlias = Callable[[PairBatch], Tensor]
 """Pairs -> logits in float32, (B,) or of each token, on the device that computes them; a GPU may still be at
 it."""
@@ -49,37 +51,11 @@ Samples: TypeAlias = Callable[[], Sequence[PairBatch]]
 """Batches similar to those that will be scored, for a precision that must be calibrated."""
 
 
-@dataclass(frozen=True, eq=False)
-class Computable:
-    """A model that a back end computes: of pairs to logits.
-
-    ``kind`` names it in messages. ``fingerprint`` depends on everything that decides its graph. ``reason``
-    says why only torch computes it; empty for a :class:`TwoStepModel`, which every back end computes.
-    ``not_compiled`` says why torch does not compile it.
-    """
-
-    kind: str
-    model: Any
-    pad_id: int
-    fingerprint: Callable[[], str]
-    reason: str = ""
-    not_compiled: str = ""
-
-    @classmethod
-    def of(cls, reranker: Reranker) -> Computable:
-        """The model of a re-ranker."""
-        kind = reranker.kind
-        over_words = "has no transformer" if kind.over_words else ""
-        reason = "cuts documents into passages" if kind.cuts_documents else over_words
-        pad_id, fingerprint = reranker.texts.pad_id, lambda: reranker_fingerprint(reranker)
-        return cls(reranker.shape.kind, reranker.model, pad_id, fingerprint, reason, over_words)
-
-
 @dataclass(frozen=True)
 class BackEnd:
     """``packages`` must be installed; with them the module ``in_NAME`` has ``compute``.
 
-    Its arguments are a :class:`Computable`, the precision, the number of threads, and samples.
+    Its arguments are a :class:`PairModel`, the precision, the number of threads, and samples.
     """
 
     precisions: tuple[str, ...]
@@ -117,7 +93,7 @@ def device_for(computing: Computing) -> torch.device:
     return device_of(computing.device or "auto" if BACKENDS[computing.backend].on_gpus else "cpu")
 
 
-def compute(computable: Computable, computing: Computing, samples: Samples) -> Compute:
+def compute(model: PairModel, computing: Computing, samples: Samples) -> Compute:
     """The function that computes batches of this model.
 
     Raises MissingExtra if a package of the back end is not installed; ModelError if the model has no
@@ -127,26 +103,24 @@ def compute(computable: Computable, computing: Computing, samples: Samples) -> C
     for package in BACKENDS[name].packages:
         if find_spec(package) is None:
             raise MissingExtra(package, "fast")
-    reasons = {"torch": "", "compiled": computable.not_compiled}
-    if reason := reasons.get(name, computable.reason):
-        raise ModelError(f"a {computable.kind} {reason}: its back end is torch")
+    if reason := model.refuses(name):
+        raise ModelError(f"a {model.label} {reason}: its back end is torch")
     device = device_for(computing)
     precision_name = resolve_precision(computing.precision, device)
-    if name in reasons:
-        return _compute_in_torch(computable, device, precision_name, count, compiled=name == "compiled")
+    if name in ("torch", "compiled"):
+        return _compute_in_torch(model.network, device, precision_name, count, compiled=name == "compiled")
     module = import_module(f"{__name__}.in_{name}")
-    function: Compute = module.compute(computable, precision_name, count, samples)
+    function: Compute = module.compute(model, precision_name, count, samples)
     return function
 
 
 def _compute_in_torch(
-    computable: Computable, device: torch.device, name: str, count: int | None, *, compiled: bool
+    model: Any, device: torch.device, name: str, count: int | None, *, compiled: bool
 ) -> Compute:
     """Compute on the GPU if there is one; a copy of the model goes there, and its weights may be rounded."""
     rounded = device.type == "cuda" and name == "bfloat16"
     with threads(count):
         context = precision("float32" if rounded else name, device)
-    model: Any = computable.model
     if device.type == "cuda" or compiled:
         # all weights of a model over words score, and stay exact
         last = model.last_layers if isinstance(model, TwoStepModel) else model
@@ -190,23 +164,24 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 class TraceableTransformer(nn.Module):
     """The transformer of a model as a module for a tracer, in evaluation mode, on the processor."""
 
-    def __init__(self, computable: Computable) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        self.model: TwoStepModel = computable.model.cpu()
+        self.model: TwoStepModel = model.cpu()
         self.eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         return self.model.transformer(input_ids, attention_mask, token_type_ids)
 
 
-def compute_with_graph(computable: Computable, run: RunGraph, count: int | None) -> Compute:
+def compute_with_graph(model: PairModel, run: RunGraph, count: int | None) -> Compute:
     """Compute the transformer with a graph, and what follows it with the model in ``count`` threads."""
-    model: TwoStepModel = computable.model
+    network: Any = model.network
 
     def compute_batch(batch: PairBatch) -> Tensor:
         outputs = torch.from_numpy(run({name: getattr(batch, name).numpy() for name in INPUTS}))
         with threads(count), torch.inference_mode():
-            return model.finish(outputs, batch)
+            logits: Tensor = network.finish(outputs, batch)
+        return logits
 
     return compute_batch
 
@@ -227,32 +202,32 @@ def tracing() -> Iterator[None]:
         yield
 
 
-def check_graph(computable: Computable, run: RunGraph) -> None:
+def check_graph(model: PairModel, run: RunGraph) -> None:
     """Compare a graph in float32 with its model on pairs of two lengths that were not traced.
 
     Raises ModelError if the outputs differ: the tracer followed a path that depends on its example.
     """
     ids = torch.randint(5, 30, (3, 21), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
-    ids[1, 13:], mask[1, 13:] = computable.pad_id, 0
+    ids[1, 13:], mask[1, 13:] = model.texts.pad_id, 0
     inputs = dict(zip(INPUTS, (ids, mask, torch.zeros_like(ids)), strict=True))
     with tracing():
-        expected = TraceableTransformer(computable)(*inputs.values())
+        expected = TraceableTransformer(model.network)(*inputs.values())
         outputs = torch.from_numpy(run({name: tensor.numpy() for name, tensor in inputs.items()}))
     if expected.dim() == 3:  # outputs of padding are not used
         expected, outputs = expected * mask.unsqueeze(-1), outputs * mask.unsqueeze(-1)
     error = float((expected - outputs).abs().max() / expected.abs().max().clamp(min=1))
     if not error < _ERROR:
         raise ModelError(
-            f"the graph of this {computable.kind} gives other outputs than the model (by {error:.1g})"
+            f"the graph of this {model.label} gives other outputs than the model (by {error:.1g})"
         )
 
 
 def cache_graph(
-    computable: Computable, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
+    model: PairModel, what: dict[str, Any], packages: tuple[str, ...], make: Callable[[Path], None]
 ) -> Path:
     """The folder of a graph of a model, ``what`` and ``packages``; ``make`` fills it if there is none."""
     versions = {name: version(name) for name in ("torch", "transformers", *packages)}
-    identity = [FORMAT, computable.fingerprint(), what, versions]
+    identity = [FORMAT, model.fingerprint, what, versions]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
     return cached_folder("graphs", key, make)

@@ -9,8 +9,8 @@ import torch
 
 from telerank.reranking.backends import (
     INPUTS,
-    Computable,
     Compute,
+    PairModel,
     RunGraph,
     Samples,
     TraceableTransformer,
@@ -25,30 +25,30 @@ _OPSET = 17
 _FILE = "model.onnx"
 
 
-def compute(computable: Computable, _precision: str, count: int | None, _samples: Samples) -> Compute:
+def compute(model: PairModel, _precision: str, count: int | None, _samples: Samples) -> Compute:
     """Compute with a graph, which holds the model's weights, too: they are in memory twice."""
     what = {"backend": "onnx", "opset": _OPSET}
-    folder = cache_graph(computable, what, ("onnx",), lambda into: _export(computable, into))
-    return compute_with_graph(computable, _open(folder, count), count)
+    folder = cache_graph(model, what, ("onnx",), lambda into: _export(model, into))
+    return compute_with_graph(model, _open(folder, count), count)
 
 
-def _export(computable: Computable, folder: Path) -> None:
+def _export(model: PairModel, folder: Path) -> None:
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS}
     with tracing():
         torch.onnx.export(
-            TraceableTransformer(computable),
-            example_inputs(computable.pad_id),
+            TraceableTransformer(model.network),
+            example_inputs(model.texts.pad_id),
             folder / _FILE,
             input_names=list(INPUTS),
             output_names=["outputs"],
             dynamic_axes={
                 **axes,
-                "outputs": {0: "pairs"} if computable.model.pooled else axes[INPUTS[0]],
+                "outputs": {0: "pairs"} if model.network.pooled else axes[INPUTS[0]],
             },
             opset_version=_OPSET,
             dynamo=False,  # the newer exporter needs one more package
         )
-    check_graph(computable, _open(folder, None))
+    check_graph(model, _open(folder, None))
 
 
 def _open(folder: Path, count: int | None) -> RunGraph:

@@ -34,8 +34,8 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.pairs.pair import PairBatch
 from telerank.reranking.backends import (
-    Computable,
     Compute,
+    PairModel,
     RunGraph,
     Samples,
     TraceableTransformer,
@@ -185,7 +185,7 @@ _PACKAGES = ("openvino",)
 _NO_REPORTS = "NNCF_CI"  # read when NNCF is imported
 
 
-def compute(computable: Computable, precision: str, count: int | None, samples: Samples) -> Compute:
+def compute(model: PairModel, precision: str, count: int | None, samples: Samples) -> Compute:
     """Compute with a graph, whose weights are mapped from the disk.
 
     Raises ModelError if the processor has no bfloat16, the graph gives other outputs than the model, or int8
@@ -196,12 +196,12 @@ def compute(computable: Computable, precision: str, count: int | None, samples: 
     if precision == "bfloat16" and not has_bfloat16:
         raise ModelError("openvino: this processor does not compute in bfloat16: choose float32")
     what = {"backend": "openvino", "precision": "float32"}
-    folder = cache_graph(computable, what, _PACKAGES, lambda into: _export(core, computable, into))
+    folder = cache_graph(model, what, _PACKAGES, lambda into: _export(core, model, into))
     if precision == "int8":
-        folder = _quantised_graph(core, computable, folder, samples)
+        folder = _quantised_graph(core, model, folder, samples)
     hint = "bf16" if precision != "float32" and has_bfloat16 else "f32"
     run = _compile(core, core.read_model(folder / _FILE), hint, count)
-    return compute_with_graph(computable, run, count)
+    return compute_with_graph(model, run, count)
 
 
 def _compile(core: Any, graph: Any, hint: str, count: int | None) -> RunGraph:
@@ -213,20 +213,20 @@ def _compile(core: Any, graph: Any, hint: str, count: int | None) -> RunGraph:
     return lambda inputs: request.infer([inputs[name] for name in names], share_inputs=True)[0]
 
 
-def _export(core: Any, computable: Computable, folder: Path) -> None:
+def _export(core: Any, model: PairModel, folder: Path) -> None:
     # as ``openvino.convert_model``, which reports each call to its authors
     frontend = FrontEndManager().load_by_framework("pytorch")
     with tracing():
-        inputs = example_inputs(computable.pad_id)
-        decoder = TorchScriptPythonDecoder(TraceableTransformer(computable), example_input=inputs)
+        inputs = example_inputs(model.texts.pad_id)
+        decoder = TorchScriptPythonDecoder(TraceableTransformer(model.network), example_input=inputs)
         graph = frontend.convert(frontend.load(decoder))
         apply_moc_transformations(graph, cf=False, smart_reshape=True)
     narrow_to_first_token(graph)
-    check_graph(computable, _compile(core, graph, "f32", None))
+    check_graph(model, _compile(core, graph, "f32", None))
     openvino.save_model(graph, folder / _FILE, compress_to_fp16=False)
 
 
-def _quantised_graph(core: Any, computable: Computable, exact: Path, samples: Samples) -> Path:
+def _quantised_graph(core: Any, model: PairModel, exact: Path, samples: Samples) -> Path:
     if find_spec("nncf") is None:
         raise MissingExtra("nncf", "fast")
     batches = samples()
@@ -238,9 +238,7 @@ def _quantised_graph(core: Any, computable: Computable, exact: Path, samples: Sa
     for batch in batches:
         digest.update(batch.input_ids.numpy().tobytes())
     what = {"backend": "openvino", "precision": "int8", "calibrated on": digest.hexdigest()}
-    return cache_graph(
-        computable, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into)
-    )
+    return cache_graph(model, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into))
 
 
 def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path) -> None:

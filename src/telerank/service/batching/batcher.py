@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sized
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -15,15 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from telerank.service.batching.waiting import (
-    BatchedModel,
-    BatchedReply,
-    BatchParts,
-    Job,
-    PairsToScore,
-    TextsToEncode,
-    Waiting,
-)
+from telerank.service.batching.waiting import BatchedModel, BatchParts, TokenizedWork, take_batch
 from telerank.service.errors import BadRequest, Overloaded, Unprocessable, Unready
 from telerank.service.observe import COUNTS, SECONDS
 from telerank.service.settings import Limits
@@ -45,31 +37,29 @@ class BatchMetrics:
     """Numbers of each model, in the format of Prometheus; all of it is counted on the event loop."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counts(name: str, what: str, buckets: Sequence[float] = COUNTS) -> Histogram:
-            return Histogram(f"telerank_{name}", what, ("model",), buckets=buckets, registry=registry)
-
-        def count(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"telerank_{name}", what, ("model", *labels), registry=registry)
-
-        steps = {
-            "queue": "Time of a request's texts waiting for a thread or a batch.",
-            "tokenise": "Time of tokenising the texts of a request.",
-            "infer": "Time of the batches that a request's texts were in.",
+        counts = partial(Histogram, labelnames=("model",), buckets=COUNTS, registry=registry)
+        count = partial(Counter, registry=registry)
+        self._steps = {
+            step: counts(f"telerank_{step}_seconds", what, buckets=SECONDS)
+            for step, what in (
+                ("queue", "Time of a request's texts waiting for a thread or a batch."),
+                ("tokenise", "Time of tokenising the texts of a request."),
+                ("infer", "Time of the batches that a request's texts were in."),
+            )
         }
-        self._steps = {step: counts(f"{step}_seconds", what, SECONDS) for step, what in steps.items()}
-        self._batch_texts = counts("batch_texts", "Texts of a batch, or pairs of them.")
-        self._batch_tokens = counts("batch_tokens", "Tokens of a batch, padding included.")
-        self._lengths = counts("text_tokens", "Tokens of a text or a pair, special ones included.")
-        self._padding = count("padding_tokens", "Tokens of padding that were computed.")
-        self._truncated = count("truncated_texts", "Texts or pairs that were cut.")
+        self._batch_texts = counts("telerank_batch_texts", "Texts of a batch, or pairs of them.")
+        self._batch_tokens = counts("telerank_batch_tokens", "Tokens of a batch, padding included.")
+        self._lengths = counts("telerank_text_tokens", "Tokens of a text or a pair, special ones included.")
+        self._padding = count("telerank_padding_tokens", "Tokens of padding that were computed.", ("model",))
+        self._truncated = count("telerank_truncated_texts", "Texts or pairs that were cut.", ("model",))
         self._dropped = count(
-            "dropped_requests",
+            "telerank_dropped_requests",
             "Requests that were not answered: the queue was full, they were late, their client left, "
             "a text may not be cut, or the model failed.",
-            "reason",
+            ("model", "reason"),
         )
 
-    def replied(self, model: str, reply: BatchedReply) -> None:
+    def replied(self, model: str, reply: TokenizedWork[Any]) -> None:
         """Count a request that was answered."""
         for step, seconds in reply.seconds.items():
             self._steps[step].labels(model).observe(seconds)
@@ -109,7 +99,8 @@ class Batcher(Generic[Request]):
         self.requests, self.texts = 0, 0
         self._computing = computing
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenising")
-        self._waiting, self._changed = Waiting(), asyncio.Event()
+        self._waiting: list[TokenizedWork[Any]] = []  # in the order in which they came
+        self._changed, self._batches = asyncio.Event(), 0
         self._pace = 0.0  # seconds of a text
         self._loop_task: asyncio.Task[None] | None = None
 
@@ -118,8 +109,8 @@ class Batcher(Generic[Request]):
         """Requests that are tokenised, and of which texts wait for a batch."""
         return len(self._waiting)
 
-    async def submit(self, request: Request, *, may_cut: bool = True) -> BatchedReply:
-        """The results of a request.
+    async def submit(self, request: Request, *, may_cut: bool = True) -> TokenizedWork[Any]:
+        """The request with its results.
 
         If it is cancelled, for example since its client has left, what is not computed yet is dropped.
 
@@ -134,16 +125,24 @@ class Batcher(Generic[Request]):
         Unready
             If it is not done in time.
         """
-        count = len(request)
-        self._admit(count)
+        count, limits = len(request), self.limits
+        if not count:
+            raise BadRequest("there are no texts")
+        if self.requests >= limits.queue or (self.texts and self.texts + count > limits.queue_texts):
+            self.metrics.dropped(self.name, "full")
+            half = math.ceil(self.texts * self._pace / 2)  # seconds in which half of it should be computed
+            raise Overloaded(
+                f"{self.requests:,} requests with {self.texts:,} texts wait: try again",
+                retry_after=min(_LONGEST_RETRY, max(1, half)),
+            )
         self.requests, self.texts = self.requests + 1, self.texts + count
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout(limits.seconds):
                 reply = await self._answer(request, may_cut)
         except BaseException as error:
             self.metrics.dropped(self.name, _REASONS.get(type(error), "failed"))
             if isinstance(error, TimeoutError):
-                raise Unready(f"not done within {self.limits.seconds:g} seconds") from error
+                raise Unready(f"not done within {limits.seconds:g} seconds") from error
             raise
         finally:
             self.requests, self.texts = self.requests - 1, self.texts - count
@@ -158,49 +157,44 @@ class Batcher(Generic[Request]):
                 await self._loop_task
         self._tokenizing.shutdown(wait=False, cancel_futures=True)
 
-    def _admit(self, count: int) -> None:
-        if not count:
-            raise BadRequest("there are no texts")
-        limits = self.limits
-        if self.requests >= limits.queue or (self.texts and self.texts + count > limits.queue_texts):
-            self.metrics.dropped(self.name, "full")
-            waiting = f"{self.requests:,} requests with {self.texts:,} texts wait: try again"
-            half = math.ceil(self.texts * self._pace / 2)  # seconds in which half of it should be computed
-            raise Overloaded(waiting, retry_after=min(_LONGEST_RETRY, max(1, half)))
-
-    async def _answer(self, request: Request, may_cut: bool) -> BatchedReply:
+    async def _answer(self, request: Request, may_cut: bool) -> TokenizedWork[Any]:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        tokenize = partial(_timed, self.model.tokenize, request)
-        work, tokenise = await loop.run_in_executor(self._tokenizing, tokenize)
+        work, seconds = await loop.run_in_executor(self._tokenizing, _timed, self.model.tokenize, request)
         if not may_cut and work.cut.any():
             count, first = int(work.cut.sum()), int(np.flatnonzero(work.cut)[0])
             others = f", and {count - 1} more texts are" if count > 1 else " is"
             raise Unprocessable(f"text {first}{others} longer than the model reads, and truncate is false")
-        job = Job(work, began, loop.create_future())
-        self._waiting.add(job)
+        work.began, work.done = began, loop.create_future()
+        self._waiting.append(work)
         self._changed.set()
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._compute_batches())
         try:
-            await job.done
+            await work.done
         finally:
-            self._waiting.discard(job)
-        queue = max(0.0, loop.time() - began - tokenise - job.infer)
-        seconds = {"queue": queue, "tokenise": tokenise, "infer": job.infer}
-        return BatchedReply(np.asarray(job.results), work.lengths, work.cut, seconds)
+            self._drop(work)
+        queue = max(0.0, loop.time() - began - seconds - work.seconds["infer"])
+        work.seconds |= {"queue": queue, "tokenise": seconds}
+        return work
+
+    def _drop(self, work: TokenizedWork[Any]) -> None:
+        """Drop what is left of a request, if anything is."""
+        if work in self._waiting:
+            self._waiting.remove(work)
 
     async def _compute_batches(self) -> None:
         while True:
             await self._wait_until_due()
-            batch = self._waiting.take(self.model.budget)
+            self._batches += 1
+            batch = take_batch(self._waiting, self.model.budget, shortest=self._batches % 2 == 0)
             error = await self._compute(batch)
             if error is None:
                 continue
             for part in batch:  # each by itself, so that it fails alone
                 error = await self._compute([part]) if len(batch) > 1 else error
                 if error is not None:
-                    self._waiting.discard(part[0])
+                    self._drop(part[0])
                     if not part[0].done.done():
                         part[0].done.set_exception(error)
 
@@ -209,32 +203,31 @@ class Batcher(Generic[Request]):
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            oldest = self._waiting.oldest
-            left = None if oldest is None else oldest + self.limits.batch_wait - loop.time()
-            if left is not None and (left <= 0 or self._waiting.tokens >= self.model.budget):
-                return
+            left = None
+            if self._waiting:
+                left = self._waiting[0].began + self.limits.batch_wait - loop.time()
+                if left <= 0 or sum(work.tokens_left for work in self._waiting) >= self.model.budget:
+                    return
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._changed.wait()
 
     async def _compute(self, batch: BatchParts) -> BaseException | None:
-        """Compute a batch and give each job its results; the error, if it failed."""
-        parts = [(job.work.content, rows.tolist()) for job, rows in batch]
-        running = asyncio.get_running_loop().run_in_executor(
-            self._computing, partial(_timed, self.model.compute, parts)
-        )
+        """Compute a batch and give each request its results; the error, if it failed."""
+        parts = [(work.content, rows.tolist()) for work, rows in batch]
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._computing, _timed, self.model.compute, parts)
         await asyncio.wait([running])
-        error = running.exception()
-        if error is not None:
-            return error
+        if running.exception() is not None:
+            return running.exception()
         results, seconds = running.result()
-        lengths = np.concatenate([job.work.lengths[rows] for job, rows in batch])
+        lengths = np.concatenate([work.lengths[rows] for work, rows in batch])
         pace = seconds / len(lengths)
         self._pace = (1 - _SMOOTHING) * self._pace + _SMOOTHING * pace if self._pace else pace
         self.metrics.computed(self.name, lengths)
         start = 0
-        for job, rows in batch:
-            job.fill(rows, results[start : start + len(rows)], seconds)
+        for work, rows in batch:
+            work.fill(rows, results[start : start + len(rows)], seconds)
             start += len(rows)
         return None
 
@@ -249,21 +242,17 @@ class Batchers:
     """Batchers by model; all compute in one thread, ``computing``, batch after batch."""
 
     def __init__(self, computing: Executor, limits: Limits, metrics: BatchMetrics | None = None) -> None:
-        self._computing, self._limits, self._metrics = computing, limits, metrics
+        self._settings = computing, limits, metrics
         self._batchers: dict[object, Batcher[Any]] = {}
         self._tokenizers: dict[object, PlainTokenizer] = {}
 
-    def of_reranker(self, name: str, scorer: Scorer) -> Batcher[PairsToScore]:
-        """The batcher of a re-ranker; ``name`` is for metrics."""
-        from telerank.service.batching.models import BatchedReranker
+    def of(self, name: str, model: Scorer | TorchEncoder) -> Batcher[Any]:
+        """The batcher of a re-ranker or an encoder; ``name`` is for metrics."""
+        from telerank.service.batching.models import batch_model
 
-        return self._batcher(name, scorer, lambda: BatchedReranker(scorer))
-
-    def of_encoder(self, name: str, encoder: TorchEncoder) -> Batcher[TextsToEncode]:
-        """The batcher of an encoder; ``name`` is for metrics."""
-        from telerank.service.batching.models import BatchedEncoder
-
-        return self._batcher(name, encoder, lambda: BatchedEncoder(encoder))
+        if model not in self._batchers:
+            self._batchers[model] = Batcher(name, batch_model(model), *self._settings)
+        return self._batchers[model]
 
     def tokenizer_of(self, model: Scorer | TorchEncoder) -> PlainTokenizer:
         """A tokenizer of a model, apart from its batches; raises ModelError if it has none."""
@@ -277,8 +266,3 @@ class Batchers:
         """End all; requests that wait are not answered."""
         for batcher in self._batchers.values():
             await batcher.aclose()
-
-    def _batcher(self, name: str, key: object, model: Callable[[], Any]) -> Batcher[Any]:
-        if key not in self._batchers:
-            self._batchers[key] = Batcher(name, model(), self._computing, self._limits, self._metrics)
-        return self._batchers[key]

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +64,8 @@ def _cut_passages(
     room = np.full(len(pairs.passages), whole.max(initial=0) if most is None else most)
     if left:
         queries = np.array([len(query) for query in pairs.queries], np.int64)[pairs.pairs[:, 0]]
-        free = texts.max_length - texts.frame.size - np.minimum(queries, texts.longest_query)
-        np.minimum.at(room, pairs.pairs[:, 1], free)
+        longest = texts.max_length - texts.frame.size - np.minimum(queries, texts.longest_query)
+        np.minimum.at(room, pairs.pairs[:, 1], longest)
     cut = []
     for passage, size in zip(pairs.passages, room.tolist(), strict=True):
         if len(passage.ids) > size:
@@ -77,12 +77,9 @@ def _cut_passages(
     return shorter, (whole > room)[pairs.pairs[:, 1]] | shorter.find_cut()[:, 1]
 
 
-@dataclass(frozen=True, eq=False)
-class TokenizedTexts:
-    """The tokens of each text, and what the request says of them."""
-
-    tokens: Sequence[Sequence[int]]
-    request: TextsToEncode
+EncodedTexts: TypeAlias = tuple[
+    Sequence[Sequence[int]], TextsToEncode
+]  # tokens of each text, and the request
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +92,15 @@ class BatchedEncoder:
     def budget(self) -> int:
         return self.encoder.batch_tokens
 
-    def tokenize(self, request: TextsToEncode) -> TokenizedWork[TokenizedTexts]:
+    def tokenize(self, request: TextsToEncode) -> TokenizedWork[EncodedTexts]:
         side = self._tokenizers.queries if request.queries else self._tokenizers.documents
         tokens, cut = side.ids_and_cut(request.texts)
-        lengths = np.array([len(ids) for ids in tokens], np.int64)
-        return TokenizedWork(
-            TokenizedTexts(tokens, request),
-            lengths,
-            np.array(cut, np.bool_),
-            (request.queries, request.normalise),
-        )
+        lengths, lane = np.array([len(ids) for ids in tokens], np.int64), (request.queries, request.normalise)
+        return TokenizedWork((tokens, request), lengths, np.array(cut, np.bool_), lane)
 
-    def compute(self, parts: Sequence[tuple[TokenizedTexts, Sequence[int]]]) -> Results:
-        request = parts[0][0].request  # the same side and lengths in all of them: a lane
-        tokens = list(chain.from_iterable((texts.tokens[row] for row in rows) for texts, rows in parts))
+    def compute(self, parts: Sequence[tuple[EncodedTexts, Sequence[int]]]) -> Results:
+        _, request = parts[0][0]  # the same side and lengths in all of them: a lane
+        tokens = list(chain.from_iterable((texts[row] for row in rows) for (texts, _), rows in parts))
         vectors = self.encoder.encode_batch(tokens, queries=request.queries, normalise=request.normalise)
         if not np.isfinite(vectors).all():
             raise ModelError(f"{self.encoder.name}: a vector has no finite numbers")
@@ -118,6 +110,11 @@ class BatchedEncoder:
     def _tokenizers(self) -> Tokenizers:
         """Tokenizers of its own, which no other thread uses."""
         return self.encoder.copy_tokenizers()
+
+
+def batch_model(model: Scorer | TorchEncoder) -> BatchedReranker | BatchedEncoder:
+    """A model that computes batches of several requests."""
+    return BatchedReranker(model) if isinstance(model, Scorer) else BatchedEncoder(model)
 
 
 class PlainTokenizer:

@@ -31,6 +31,11 @@ class PairsToScore:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    @property
+    def texts(self) -> list[str]:
+        """The texts of all pairs, each query once."""
+        return [*dict.fromkeys(query for query, _ in self.pairs), *(text for _, text in self.pairs)]
+
 
 @dataclass(frozen=True)
 class TextsToEncode:
@@ -44,36 +49,48 @@ class TextsToEncode:
         return len(self.texts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class TokenizedWork(Generic[Content]):
-    """The tokens of a request: ``lengths`` (n,) counts them for each text, ``cut`` (n,) says what is cut.
+    """A request on its way: its tokens, the rows that wait for a batch, and at last its results.
 
-    ``content`` is what the model computes. Only texts of one ``lane`` go into one batch.
+    ``content`` is what the model computes. ``lengths`` (n,) counts the tokens of each text, ``cut`` (n,) says
+    what is cut. Only texts of one ``lane`` go into one batch. ``began`` is when the request came, by the
+    clock of the event loop. ``left`` has the rows that wait, the longest first, ``tokens_left`` in all;
+    ``missing`` are those without a result. ``seconds`` are those of each step: waiting (``queue``), being
+    tokenised (``tokenise``), and in batches that are computed (``infer``).
     """
 
     content: Content
     lengths: npt.NDArray[np.int64]
     cut: npt.NDArray[np.bool_]
     lane: Hashable = None
+    began: float = field(default=0.0, init=False)
+    seconds: dict[str, float] = field(default_factory=lambda: {"queue": 0.0, "tokenise": 0.0, "infer": 0.0})
+    results: Any = field(default=None, init=False)
+    done: asyncio.Future[None] = field(init=False)
 
-
-@dataclass(frozen=True, eq=False)
-class BatchedReply:
-    """The results of a request in the order of its texts; which of them were cut; their tokens.
-
-    ``seconds`` are those of each step: waiting (``queue``), being tokenised (``tokenise``), and in batches
-    that are computed (``infer``).
-    """
-
-    results: Results
-    lengths: npt.NDArray[np.int64]
-    cut: npt.NDArray[np.bool_]
-    seconds: dict[str, float]
+    def __post_init__(self) -> None:
+        self.left = np.argsort(-self.lengths, kind="stable")
+        self.tokens_left, self.missing = self.tokens, len(self.left)
 
     @property
     def tokens(self) -> int:
-        """The tokens that were read."""
+        """The tokens that are read."""
         return int(self.lengths.sum())
+
+    def take(self, rows: npt.NDArray[np.int64]) -> None:
+        self.left = self.left[~np.isin(self.left, rows)]
+        self.tokens_left -= int(self.lengths[rows].sum())
+
+    def fill(self, rows: npt.NDArray[np.int64], results: Results, seconds: float) -> None:
+        """Keep the results of rows; the last ones complete the work."""
+        if self.results is None:
+            self.results = np.empty((len(self.lengths), *results.shape[1:]), results.dtype)
+        self.results[rows] = results
+        self.seconds["infer"] += seconds
+        self.missing -= len(rows)
+        if not self.missing and not self.done.done():
+            self.done.set_result(None)
 
 
 class BatchedModel(Protocol[Request_contra, Content]):
@@ -93,98 +110,35 @@ class BatchedModel(Protocol[Request_contra, Content]):
 _NEAR = 4  # budgets: so many tokens of the first requests are searched for texts of one length
 _COST = 16  # a batch costs a 16th of the largest one besides its own tokens
 
-BatchParts: TypeAlias = Sequence[tuple["Job", npt.NDArray[np.int64]]]  # the rows of each of several jobs
+BatchParts: TypeAlias = Sequence[tuple[TokenizedWork[Any], npt.NDArray[np.int64]]]  # the rows of each
 
 
-@dataclass(eq=False)
-class Job:
-    """A request's texts on their way: ``left`` has the rows that wait, the longest first, ``tokens`` in all.
+def take_batch(waiting: list[TokenizedWork[Any]], budget: int, *, shortest: bool) -> BatchParts:
+    """Take the next batch from the requests that wait, in the order in which they came.
 
-    ``began`` is when it came, by the event loop's clock; ``missing`` are the rows without a result.
+    It has at most ``budget`` tokens with its padding; a longer text is alone. Every second batch begins with
+    the request that has waited longest, so that each is served; the others begin with the ``shortest``, which
+    has least left, so that it does not wait for a long one to end. A batch begins with the longest text of
+    that request, and is filled with those next in length, of its own and of the requests after it, as long as
+    little is padded.
     """
-
-    work: TokenizedWork[Any]
-    began: float
-    done: asyncio.Future[None]
-    left: npt.NDArray[np.int64] = field(init=False)
-    tokens: int = field(init=False)
-    missing: int = field(init=False)
-    infer: float = 0.0
-    results: Results | None = None
-
-    def __post_init__(self) -> None:
-        self.left = np.argsort(-self.work.lengths, kind="stable")
-        self.tokens, self.missing = int(self.work.lengths.sum()), len(self.left)
-
-    def take(self, rows: npt.NDArray[np.int64]) -> None:
-        self.left = self.left[~np.isin(self.left, rows)]
-        self.tokens -= int(self.work.lengths[rows].sum())
-
-    def fill(self, rows: npt.NDArray[np.int64], results: Results, seconds: float) -> None:
-        """Keep the results of rows; the last ones complete the job."""
-        if self.results is None:
-            self.results = np.empty((len(self.work.lengths), *results.shape[1:]), results.dtype)
-        self.results[rows] = results
-        self.infer += seconds
-        self.missing -= len(rows)
-        if not self.missing and not self.done.done():
-            self.done.set_result(None)
-
-
-class Waiting:
-    """The jobs with texts that wait.
-
-    Every second batch begins with the request that has waited longest, so that each is served; the others
-    begin with the one that has least left, so that a short one does not wait for a long one to end. A batch
-    begins with the longest text of that request, and is filled with those next in length, of its own and of
-    the requests after it, as long as little is padded.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: dict[int, Job] = {}  # in the order in which they came
-        self._turn = 0
-
-    def __len__(self) -> int:
-        return len(self._jobs)
-
-    @property
-    def tokens(self) -> int:
-        return sum(job.tokens for job in self._jobs.values())
-
-    @property
-    def oldest(self) -> float | None:
-        """When the request that has waited longest came; None if nothing waits."""
-        return next((job.began for job in self._jobs.values()), None)
-
-    def add(self, job: Job) -> None:
-        self._jobs[id(job)] = job
-
-    def discard(self, job: Job) -> None:
-        """Drop what is left of a job, if anything is."""
-        self._jobs.pop(id(job), None)
-
-    def take(self, budget: int) -> BatchParts:
-        """The next batch, of at most ``budget`` tokens with its padding; a longer text is alone."""
-        waiting, jobs, tokens = list(self._jobs.values()), list[Job](), 0
-        self._turn += 1
-        if not self._turn % 2:
-            waiting.sort(key=lambda job: job.tokens)
-        # the first job, and those of its lane after it, until they have enough texts to choose from
-        for job in waiting:
-            if job.work.lane == waiting[0].work.lane and tokens < _NEAR * budget:
-                jobs.append(job)
-                tokens += job.tokens
-        lengths = np.concatenate([job.work.lengths[job.left] for job in jobs])
-        rows = np.concatenate([job.left for job in jobs])
-        owners = np.repeat(np.arange(len(jobs)), [len(job.left) for job in jobs])
-        chosen = _fill(lengths, budget)
-        parts = [(job, rows[chosen[owners[chosen] == owner]]) for owner, job in enumerate(jobs)]
-        parts = [(job, taken) for job, taken in parts if len(taken)]
-        for job, taken in parts:
-            job.take(taken)
-            if not len(job.left):
-                self.discard(job)
-        return parts
+    ordered = sorted(waiting, key=lambda work: work.tokens_left) if shortest else waiting
+    chosen, tokens = list[TokenizedWork[Any]](), 0
+    # the first request, and those of its lane after it, until they have enough texts to choose from
+    for work in ordered:
+        if work.lane == ordered[0].lane and tokens < _NEAR * budget:
+            chosen.append(work)
+            tokens += work.tokens_left
+    lengths = np.concatenate([work.lengths[work.left] for work in chosen])
+    rows = np.concatenate([work.left for work in chosen])
+    owners = np.repeat(np.arange(len(chosen)), [len(work.left) for work in chosen])
+    batch = _fill(lengths, budget)
+    parts = [(work, rows[batch[owners[batch] == owner]]) for owner, work in enumerate(chosen)]
+    parts = [(work, taken) for work, taken in parts if len(taken)]
+    for work, taken in parts:
+        work.take(taken)
+    waiting[:] = [work for work in waiting if len(work.left)]
+    return parts
 
 
 def _fill(lengths: npt.NDArray[np.int64], budget: int) -> npt.NDArray[np.int64]:

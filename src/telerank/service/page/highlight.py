@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from telerank.retrieval.index import Index
-from telerank.text.analyzer import Analyzer
-from telerank.text.places import TermPlace, locate_terms
+from telerank.text.analyzer import Analyzer, TermPlace, locate_terms
 from telerank.text.sentences import Span, split_sentences
 
 LENGTH = 320  # characters of a snippet, about three lines
 SEARCHED = 200_000  # characters of a document in which a snippet is looked for
 _WORD = 30  # characters that a cut moves to the end of a word
 _BLANK = re.compile(r"\s|\Z")
+_BREAK = re.compile(r"(?<=([^\s]))[^\S\n]*\n\s*")
+_ENDS = ".!?…:;,»”)"
 _SENTENCE = re.compile(r"[.!?…][»”\"’)]*\s+|\n\s*")
 
 
@@ -32,11 +33,8 @@ def query_terms(index: Index, query: str) -> dict[str, float]:
     """The terms of a query with their weights: the rarer in the index, the more. None without words."""
     if not index.has_texts:
         return {}
-    count = len(index)
-    weights = {}
-    for text in dict.fromkeys(index.analyzer(query)):
-        weights[text] = math.log(1 + count / (1 + index.sparse.term(text).df))
-    return weights
+    terms, count = dict.fromkeys(index.analyzer(query)), len(index)
+    return {text: math.log(1 + count / (1 + index.sparse.term(text).df)) for text in terms}
 
 
 def find_matches(analyzer: Analyzer, text: str, terms: Mapping[str, float]) -> list[TermPlace]:
@@ -55,14 +53,13 @@ def mark(
 
     Matches that touch, or are separated by a blank alone, are one part; those in the answer are part of it.
     """
-    start, end = shown or (0, len(text))
+    at, end = shown or (0, len(text))
     spans = [(first, last, "match") for first, last in _joined(text, matches)]
     if answer is not None:
         before = [(first, min(last, answer[0]), kind) for first, last, kind in spans if first < answer[0]]
         behind = [(max(first, answer[1]), last, kind) for first, last, kind in spans if last > answer[1]]
         spans = [*before, (*answer, "answer"), *behind]
     parts: list[Part] = []
-    at = start
     for first, last, kind in spans:
         first, last = max(first, at), min(last, end)
         if first < last:
@@ -101,14 +98,8 @@ def around(text: str, span: Span, length: int = LENGTH, language: str = "en") ->
     if not inside or inside[-1].end - inside[0].start > 3 * length:
         return _fit(text, span, length)
     start, end = min(inside[0].start, span.start), max(inside[-1].end, span.end)
-    for after in (s for s in spans if s.start >= end):
-        if after.end - start > length:
-            break
-        end = after.end
-    for before in reversed([s for s in spans if s.end <= start]):
-        if end - before.start > length:
-            break
-        start = before.start
+    end = max([end, *(s.end for s in spans if s.start >= end and s.end - start <= length)])
+    start = min([start, *(s.start for s in spans if s.end <= start and end - s.start <= length)])
     return _fit(text, Span(start, end), 0)
 
 
@@ -133,8 +124,7 @@ def best_passages(
     if not matches:
         return [_fit(text, Span(0, 0), length)]
     best = _best_window(matches, weights, 3 * length // 4)  # the rest is for the words around them
-    lacking = {place.term for place in matches} - {place.term for place in best}
-    if not lacking:
+    if {place.term for place in matches} == {place.term for place in best}:
         return [_fit(text, _hull(best), length)]
     first = _hull(_best_window(matches, weights, length // 3))
     shown = {place.term for place in matches if first.start <= place.start < first.end}
@@ -148,9 +138,7 @@ def _best_window(
     matches: Sequence[TermPlace], weights: Mapping[str, float], length: int
 ) -> Sequence[TermPlace]:
     """The matches within ``length`` characters whose terms weigh most; of equal ones the first, longest."""
-    best: Sequence[TermPlace] = matches[:1]
-    most = -1.0
-    end = 0
+    best, most, end = matches[:1], -1.0, 0
     for begin, first in enumerate(matches):
         end = max(end, begin + 1)
         while end < len(matches) and matches[end].end - first.start <= length:
@@ -189,3 +177,13 @@ def _between_characters(text: str, at: int) -> int:
     while 0 < at < len(text) and unicodedata.combining(text[at]):
         at += 1
     return at
+
+
+def flow(parts: Iterable[Part]) -> list[Part]:
+    """Lines of a text as one: a dot stands for a line end that ends no sentence."""
+    flowing, last = [], ""
+    for part in parts:
+        text = _BREAK.sub(lambda line: " " if line[1] in _ENDS else " · ", f"{last}{part.text}")[len(last) :]
+        flowing.append(Part(text, part.kind))
+        last = part.text[-1:]
+    return flowing

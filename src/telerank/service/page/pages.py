@@ -6,25 +6,28 @@ Each function returns the values that its template shows, by name: no index, no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
 
 from telerank.errors import shorten
 from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
 from telerank.service.page import highlight
-from telerank.service.page.highlight import Part, find_matches, mark
+from telerank.service.page.highlight import Part, find_matches, flow, mark
 from telerank.service.page.messages import Messages
-from telerank.service.page.render import SIZE, Inquiry, Links
-from telerank.service.page.why import reasons
+from telerank.service.page.render import SIZE, Inquiry, Links, render
+from telerank.service.page.why import Detail, describe_detail, reasons
 from telerank.service.searching import (
     QID,
     StagedRanking,
-    StageRun,
     count_results,
     explain_stages,
     find_passages,
@@ -34,9 +37,9 @@ from telerank.service.searching import (
 from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
-from telerank.text.places import locate_terms
+from telerank.text.analyzer import locate_terms
 from telerank.text.sentences import Span
-from telerank.types import Answer, Doc, Query, Ranking
+from telerank.types import Doc, Mark, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -45,13 +48,12 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 ANSWERS = 3  # answers to a question that are shown
 _SHORT = 24  # characters of a pipeline that stand in a list of choices on a telephone
-_LEVELS = {"high": 0.7, "medium": 0.4, "low": 0.0}  # the least confidences of an answer that are called so
 _TITLE = 90  # characters of a text that stand for a title
-_ADDRESS = 80  # characters of a web address that are shown
 _LONG = 2_000  # characters of a text from which a result leads to its passage
 _CUT = Part(" …", "cut")
-_BREAK = re.compile(r"(?<=([^\s]))[^\S\n]*\n\s*")
-_ENDS = ".!?…:;,»”)"
+PART_LENGTH = 24_000  # characters of a document on one page, if a line ends there
+_LINES = re.compile(r"[^\n\r\v\f\x85\u2028\u2029]+")
+_PASSAGE = re.compile(r"(.+)#([1-9]\d{0,8})")  # a passage of a file, by its docno
 _FIRST_LINE = re.compile(r"\s*([^\n\r\f]*)")
 
 
@@ -67,10 +69,15 @@ class Pages:
         If the text of a pipeline cannot be read.
     """
 
+    request: Request
     snapshot: Snapshot
     inquiry: Inquiry
     links: Links
     say: Messages
+
+    def render(self, template: str, **values: Any) -> HTMLResponse:
+        """A page of a template with its values."""
+        return render(self.request, template, {"pages": self, "inquiry": self.inquiry, **values})
 
     @cached_property
     def served(self) -> ServedIndex:
@@ -89,6 +96,11 @@ class Pages:
         """The language of the index's texts, as far as its analyzer says it; empty otherwise."""
         analyzer = str(self.index.analyzer) if self.index.has_texts else ""
         return next((code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer), "")
+
+    @property
+    def can_judge(self) -> bool:
+        """Whether documents have thumbs, to say whether they are relevant to the query."""
+        return self.snapshot.settings.judgments is not None and bool(self.inquiry.query)
 
     @cached_property
     def terms(self) -> Mapping[str, float]:
@@ -123,37 +135,32 @@ class Pages:
         """The pipeline of a name or a text, by default the one that is asked for."""
         return self.served.pipeline(model or self.inquiry.model)
 
-    def why_unusable(self, name: str | None) -> str | None:
-        """Why the pipeline of a name cannot be run over this index; None: it can, or it is no name."""
-        served, others = self.served, self.snapshot.indexes.values()
-        if name is None or name in served.pipelines:
-            return None
+    def why_unusable(self, name: str | None) -> Detail:
+        """Why the pipeline of a name cannot be run over this index; empty if it can, or it is no name."""
+        served, others, reason = self.served, self.snapshot.indexes.values(), ""
         if name in served.unavailable:
-            return served.unavailable[name]
-        is_elsewhere = any(name in other.pipelines or name in other.unavailable for other in others)
-        return f"no pipeline of that name is saved with the index {served.name}" if is_elsewhere else None
+            reason = served.unavailable[name]
+        elif name not in served.pipelines and any(name in {*o.pipelines, *o.unavailable} for o in others):
+            reason = f"no pipeline of that name is saved with the index {served.name}"
+        return describe_detail(reason, self.say)
 
     def with_usable_pipeline(self) -> Pages:
         """These pages, with the default pipeline if the one that is asked for cannot be run."""
-        model = None if self.why_unusable(self.inquiry.model) else self.inquiry.model
+        model = None if self.why_unusable(self.inquiry.model).text else self.inquiry.model
         return replace(self, inquiry=replace(self.inquiry, model=model))
 
-    def reader(self) -> ReadAnswers | None:
-        """What answers questions: the pipeline of the settings, or what reads the results.
-
-        None if no reader is served.
-        """
+    def reader(self) -> ReadAnswers:
+        """What answers questions: the pipeline of the settings, or what reads the results."""
         if self.served.default_answer is None:
-            return None
+            raise NotServed("no reader is served")
         stage = self.served.answers() % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
     def results(self, stage: Stage) -> Values:
         """A page of results; of the query in the spellings of the index if nothing is found without.
 
-        ``total`` is how many results there are on all pages, None if that is not known. ``answer`` is the
-        address of what a reader answers, empty if none is served, it has nothing to read, or behind the first
-        page. ``none`` says why there are no results.
+        ``total`` is how many results there are on all pages, None if that is not known. ``can_answer``: a
+        reader is served, and has something to read. ``none`` says why there are no results.
 
         Raises
         ------
@@ -173,24 +180,17 @@ class Pages:
                 respelled = replace(self, inquiry=replace(self.inquiry, query=spelled)).results(stage)
                 if respelled["results"]:
                     return respelled
-        results, how = self._list(ranked, stage, first)
-        can_answer = self.served.default_answer is not None and (settings.answer is not None or results)
-        has_next = count > first + SIZE and first + 2 * SIZE <= most
+        listed = self._list(ranked, stage, first)
+        can_answer = self.served.default_answer is not None and (settings.answer is not None or count > first)
         return {
+            **listed,
             "inquiry": self.inquiry,
-            "results": results,
             "first": first + 1,
-            "last": first + len(results),
+            "last": first + len(listed["results"]),
             "total": count if count < depth else count_results(stage, self.query),
-            "answer": (
-                self.links.to("answer", **self.links.values(self.inquiry)) if page == 1 and can_answer else ""
-            ),
-            "how": how,
-            "previous": self.links.search(self.inquiry, page=page - 1 if page > 2 else None)
-            if page > 1
-            else "",
-            "next": self.links.search(self.inquiry, page=page + 1) if has_next else "",
-            "none": "" if results else self._why_none(),
+            "can_answer": page == 1 and can_answer,
+            "has_next": count > first + SIZE and first + 2 * SIZE <= most,
+            "none": "" if listed["results"] else self._why_none(),
         }
 
     def answered(self, stage: Stage, reader: ReadAnswers) -> Values:
@@ -204,30 +204,32 @@ class Pages:
         if reader.first is None:
             ranked = run_stages(stage, self.query, min(READ_DEPTH, most))
         read = run_reader(reader, ranked.ranking, most)
-        answers = [self._answer(answer) for answer in read.answers]
-        text = stage.text if reader.first is None else reader.text
+        answers: list[Values] = []
+        for answer in read.answers:
+            doc, span = self.index.doc(answer.docno), Span(answer.start, answer.end)
+            shown = highlight.around(doc.text, span, language=self.text_language or "en")
+            passage = flow(mark(doc.text, (), answer=span, shown=shown))
+            source = self.source(doc, span, is_answer=True)
+            answers.append(
+                {"text": answer.text, "source": source, "passage": passage, "share": answer.confidence}
+            )
         return {
             "answers": answers,
             "documents": read.documents,
             "cut": read.cut,
             "is_sure": bool(answers) and answers[0]["share"] >= settings.answer_confidence,
-            "how": _how(text, ranked.stages + read.stages),
+            "pipeline": stage.text if reader.first is None else reader.text,
+            "stages": ranked.stages + read.stages,
         }
 
     def compare(self, left: Stage, right: Stage) -> list[Values]:
         """The first results of two pipelines, with their ranks in the other, None for those only here."""
         both = [run_stages(stage, self.query, SIZE) for stage in (left, right)]
-        ranks = [{docno: rank for rank, docno in enumerate(ranked.ranking.docnos, 1)} for ranked in both]
         views = []
-        for ranked, stage, other in zip(both, (left, right), reversed(ranks), strict=True):
-            results, how = self._list(ranked, stage, 0)
-            views.append(
-                {
-                    "how": how,
-                    "results": results,
-                    "others": [other.get(result["source"]["docno"]) for result in results],
-                }
-            )
+        for ranked, stage, other in zip(both, (left, right), reversed(both), strict=True):
+            ranks = {docno: rank for rank, docno in enumerate(other.ranking.docnos, 1)}
+            others = [ranks.get(docno) for docno in ranked.ranking.docnos]
+            views.append({**self._list(ranked, stage, 0), "others": others})
         return views
 
     def explained(self, stage: Stage, docno: str) -> Values:
@@ -236,8 +238,82 @@ class Pages:
         stages = explain_stages(stage, self.query, docno, self.snapshot.settings.limits.documents)
         matches = locate_terms(self.index.analyzer, query) if self.index.has_texts else ()
         words = {match.term: query[match.start : match.end] for match in matches}
-        said = [share.explanation and reasons(share.explanation, self.say, words) for share in stages]
-        return {"source": self.source(doc), "rank": stages[-1].rank, "stages": stages, "reasons": said}
+        return {
+            "source": self.source(doc),
+            "rank": stages[-1].rank,
+            "stages": stages,
+            "reasons": [
+                share.explanation and reasons(share.explanation, self.say, words) for share in stages
+            ],
+        }
+
+    def document(self, docno: str, at: tuple[int, int] | None, part: int | None, kind: str) -> Values:
+        """A part of a document, from 1; None: the one in which what is marked begins, or the first.
+
+        The characters ``at`` are marked as an ``answer`` or as the ``passage`` of a result, if they are in
+        the document. ``before`` and ``after`` are the addresses of the parts beside it, or of the passages of
+        its file, if any.
+        """
+        doc = self.doc(docno)
+        cuts = _cut_parts(doc.text)
+        last = len(cuts) - 1
+        number = min(max(part or 1, 1), last)
+        if at is not None and not 0 <= at[0] < at[1] <= len(doc.text):
+            at = None
+        elif part is None and at is not None:
+            number = bisect_right(cuts, at[0])
+        lines = list(self._lines(doc, (cuts[number - 1], cuts[number]), at, kind))
+        addresses = []
+        for step in (-1, 1):
+            beside, match = "", _PASSAGE.fullmatch(doc.docno)
+            if 1 <= number + step <= last:
+                beside = self.links.document(self.inquiry, doc.docno, part=number + step)
+            elif doc.file and match and (name := f"{match[1]}#{int(match[2]) + step}") in self.index.docs:
+                beside = self.links.document(self.inquiry, name)
+            addresses.append(beside)
+        return {
+            "source": self.source(doc),
+            "lines": lines,
+            "part": number,
+            "parts": last,
+            "before": addresses[0],
+            "after": addresses[1],
+            "is_marked": any(line["is_marked"] for line in lines),
+        }
+
+    def _lines(
+        self, doc: Doc, span: tuple[int, int], at: tuple[int, int] | None, kind: str
+    ) -> Iterator[Values]:
+        """The lines of a text in parts; ``page`` begins with it, or is 0.
+
+        ``is_marked`` says that it is in the passage that is marked, ``is_first`` that this begins in it.
+        """
+        matches = [(span[0] + start, span[0] + end) for start, end in self.matches(doc.text[slice(*span)])]
+        ends = [end for _, end in matches]
+        is_first, shown_page = True, 0
+        for line in _LINES.finditer(doc.text, *span):
+            if not line[0].strip():
+                continue
+            start, end = line.span()
+            inside = matches[bisect_right(ends, start) : bisect_left(matches, (end,))]
+            is_marked = at is not None and at[0] < end and start < at[1]
+            answer = (
+                (max(at[0], start), min(at[1], end))
+                if at is not None and is_marked and kind == "answer"
+                else None
+            )
+            # the last mark before the end says the page, and the heading behind › if it begins in the line
+            number = bisect_left(doc.marks, (end,))
+            last = doc.marks[number - 1] if number else Mark(0)
+            heading = last.heading.rpartition("›")[2].split()
+            yield {
+                "parts": mark(doc.text, inside, answer=answer, shown=(start, end)),
+                "page": last.page if last.page != shown_page else 0,
+                "is_heading": last.start >= start and bool(heading) and heading == line[0].split(),
+                "is_marked": is_marked,
+                "is_first": is_marked and is_first,
+            }
+            is_first, shown_page = is_first and not is_marked, last.page
 
     def doc(self, docno: str) -> Doc:
         try:
@@ -258,42 +334,34 @@ class Pages:
             is_linked = parts.scheme in ("http", "https") and bool(parts.hostname)
         except ValueError:
             is_linked = False
-        bare = address.partition("://")[2].rstrip("/")
-        where, location = doc.locate(*(span or (0, None))), ""
-        if where is not None and where.last_page > where.page:
-            location = self.say("place.pages", first=where.page, last=where.last_page)
-        elif where is not None and where.page:
-            location = self.say("place.page", page=where.page)
         return {
             "docno": doc.docno,
             "title": mark(title, self.matches(title)),
             "href": self.links.document(self.inquiry, doc.docno, span, is_answer=is_answer),
             "address": address if is_linked else "",
-            "shown_address": bare if len(bare) <= _ADDRESS else f"{bare[:_ADDRESS]}…",
-            "location": ", ".join(filter(None, (where.file, location))) if where else "",
+            "where": doc.locate(*(span or (0, None))),
         }
 
-    def _list(self, ranked: StagedRanking, stage: Stage, first: int) -> tuple[list[Values], Values]:
-        """A page of results behind the ``first`` ones, and how they were ranked.
+    def _list(self, ranked: StagedRanking, stage: Stage, first: int) -> Values:
+        """A page of results behind the ``first`` ones, the pipeline that ranked them, and its stages.
 
         Each has its best passage: the one that counted most, or the one with most words of the query.
         """
         listed = list(enumerate(ranked.ranking, 1))[first : first + SIZE]
         passages, runs = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         results = []
-        for rank, (docno, score) in listed:
+        for rank, (docno, _) in listed:
             doc, passage = self.index.doc(docno), passages.get(docno)
             text, span = self._excerpt(doc, passage)
-            shown = passage and self.say("place.passage", n=passage.number + 1, of=passage.count)
-            explain = self.links.to("explain", docno=docno, **self.links.values(self.inquiry))
-            result = {"rank": rank, "source": self.source(doc, span), "text": flow(text)}
-            results.append({**result, "passage": shown, "score": self.say.score(score), "explain": explain})
-        return results, _how(stage.text, ranked.stages + runs)
+            results.append(
+                {"rank": rank, "source": self.source(doc, span), "text": flow(text), "passage": passage}
+            )
+        return {"results": results, "pipeline": stage.text, "stages": ranked.stages + runs}
 
     def _excerpt(self, doc: Doc, passage: SegmentMatch | None) -> tuple[list[Part], tuple[int, int] | None]:
         """What a result shows of its document, and the characters to which it leads, if not to all."""
         if passage is not None:
-            span = highlight.around(doc.text, passage.span, 0, self._sentences)
+            span = highlight.around(doc.text, passage.span, 0, self.text_language or "en")
             return mark(doc.text, self.matches(doc.text), shown=span), span
         if not self.index.has_texts:
             return [], None
@@ -304,24 +372,6 @@ class Pages:
         if len(searched) < len(doc.text) and parts[-1:] != [_CUT]:
             parts.append(_CUT)
         return parts, spans[0] if len(doc.text) > _LONG else None
-
-    @property
-    def _sentences(self) -> str:
-        """The language in which the index's texts are cut into sentences."""
-        return self.text_language or "en"
-
-    def _answer(self, answer: Answer) -> Values:
-        """An answer, marked in the sentences around it."""
-        doc, span, share = self.index.doc(answer.docno), Span(answer.start, answer.end), answer.confidence
-        shown = highlight.around(doc.text, span, language=self._sentences)
-        return {
-            "text": answer.text,
-            "source": self.source(doc, span, is_answer=True),
-            "passage": flow(mark(doc.text, (), answer=span, shown=shown)),
-            "confidence": self.say.share(share),
-            "share": share,
-            "level": next(level for level, least in _LEVELS.items() if share >= least),
-        }
 
     def _why_none(self) -> str:
         """Why nothing is found."""
@@ -337,17 +387,12 @@ class Pages:
         return self.say("none.wordless")
 
 
-def _how(pipeline: str, stages: list[StageRun]) -> Values:
-    """Which pipeline ranked, and its stages."""
-    seconds = sum(stage.milliseconds for stage in stages) / 1000
-    return {"pipeline": pipeline, "stages": stages, "seconds": seconds}
-
-
-def flow(parts: Iterable[Part]) -> list[Part]:
-    """Lines of a text as one: a dot stands for a line end that ends no sentence."""
-    flowing, last = [], ""
-    for part in parts:
-        text = _BREAK.sub(lambda line: " " if line[1] in _ENDS else " · ", f"{last}{part.text}")[len(last) :]
-        flowing.append(Part(text, part.kind))
-        last = part.text[-1:]
-    return flowing
+def _cut_parts(text: str) -> list[int]:
+    """Where the parts of a text begin, and its end: after a line, or at a blank if a line is too long."""
+    cuts = [0]
+    while len(text) - cuts[-1] > PART_LENGTH + PART_LENGTH // 4:
+        least, most = cuts[-1] + PART_LENGTH, min(cuts[-1] + 2 * PART_LENGTH, len(text))
+        at = text.find("\n", least, most)
+        at = at if at >= 0 else text.find(" ", least, most)
+        cuts.append(at + 1 if at >= 0 else least)
+    return [*cuts, len(text)]

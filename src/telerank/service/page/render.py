@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -39,6 +39,15 @@ STATIC: Mapping[str, str] = {  # the files of the page and their types
 }
 
 
+_TEMPLATES = Environment(  # everything that is put into them is escaped
+    loader=PackageLoader("telerank.service.page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
 @dataclass(frozen=True)
 class Inquiry:
     """What the address of a page asks for; ``None`` stands for the default."""
@@ -58,13 +67,13 @@ class Links:
 
     def to(self, path: str, **values: object) -> str:
         """The address of a path (without its first slash) with the values that are set as its query."""
-        given = {**values, "lang": self.lang}
-        query = urlencode({name: str(value) for name, value in given.items() if value not in (None, "")})
+        given = {**values, "lang": self.lang}.items()
+        query = urlencode({name: str(value) for name, value in given if value not in (None, "")})
         return f"{self.prefix}/{path}{'?' if query else ''}{query}"
 
-    def search(self, inquiry: Inquiry, **changes: object) -> str:
-        """The address of the results."""
-        return self.to("search", **{**self.values(inquiry), **changes})
+    def search(self, inquiry: Inquiry, *, page: int | None = None, **more: object) -> str:
+        """The address of the results, or of another ``page`` of them."""
+        return self.to("search", **self.values(replace(inquiry, page=page or inquiry.page)), **more)
 
     def values(self, inquiry: Inquiry) -> dict[str, object]:
         """An inquiry as the values of an address."""
@@ -81,10 +90,14 @@ class Links:
         part: int | None = None,
     ) -> str:
         """The address of a document, at the characters of an answer or a passage; or of one of its parts."""
-        values = {**self.values(inquiry), "page": None, "part": part}
-        values |= {"at": f"{span[0]}-{span[1]}" if span else None, "kind": "answer" if is_answer else None}
-        address = self.to("document", docno=docno, **values)
-        return f"{address}#passage" if span else address
+        values = {
+            **self.values(inquiry),
+            "page": None,
+            "part": part,
+            "at": f"{span[0]}-{span[1]}" if span else None,
+            "kind": "answer" if is_answer else None,
+        }
+        return self.to("document", docno=docno, **values) + ("#passage" if span else "")
 
 
 @cache
@@ -97,18 +110,6 @@ def static_file(name: str) -> bytes:
 def static_version(name: str) -> str:
     """A name of a file's content, part of its address, so that it can be kept for ever."""
     return hashlib.blake2b(static_file(name), digest_size=6).hexdigest()
-
-
-@cache
-def templates() -> Environment:
-    """The environment of the templates: everything that is put in is escaped."""
-    return Environment(
-        loader=PackageLoader("telerank.service.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def links_of(request: Request) -> Links:
@@ -129,7 +130,7 @@ def render(request: Request, template: str, values: Mapping[str, Any], *, status
     links, say = links_of(request), messages_of(request)
     query = {key: value for key, value in request.query_params.multi_items() if key != "lang"}
     path = request.url.path.removeprefix(links.prefix).lstrip("/") if request.method != "POST" else ""
-    page = templates().get_template(template).render(
+    page = _TEMPLATES.get_template(template).render(
         say=say,
         links=links,
         settings=request.app.state.served.settings,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from telerank.errors import shorten
-from telerank.service.batching.waiting import BatchedReply, PairsToScore, TextsToEncode
+from telerank.service.batching.waiting import PairsToScore, TextsToEncode, TokenizedWork
 from telerank.service.errors import TooLarge, Unprocessable
+from telerank.service.models import ModelFamily
 from telerank.service.observe import note
-from telerank.service.routes.examples import EXAMPLES
 from telerank.service.state import CurrentServed, CurrentSnapshot
 
 
@@ -46,13 +45,191 @@ Docno = Annotated[
 ]
 
 
+EXAMPLES: dict[str, JsonValue] = {
+    "AnswerRequest": {"query": "Qui a inventé l'imprimerie ?", "k": 1},
+    "AnswerReply": {
+        "query": "Qui a inventé l'imprimerie ?",
+        "index": "piaf",
+        "generation": 1,
+        "pipeline": "bm25 % 20 >> read(my-reader)",
+        "milliseconds": 90.1,
+        "stages": [
+            {"stage": "bm25 % 20", "milliseconds": 1.3},
+            {"stage": "read(my-reader) % 1", "milliseconds": 88.0},
+        ],
+        "no_answer": -4.2,
+        "answers": [
+            {
+                "text": "Gutenberg",
+                "confidence": 0.93,
+                "score": 11.5,
+                "docno": "1507",
+                "title": "Imprimerie",
+                "start": 11,
+                "end": 20,
+                "before": "Vers 1450, ",
+                "after": " invente l'imprimerie à caractères mobiles.",
+                "sources": [{"docno": "1507", "start": 11}],
+            }
+        ],
+    },
+    "DocumentsReply": {
+        "index": "piaf",
+        "generation": 1,
+        "documents": [{"docno": "1507", "text": "Vers 1450 …"}],
+    },
+    "IndexReply": {
+        "name": "piaf",
+        "generation": 1,
+        "documents": 3835,
+        "analyzer": "french",
+        "default": "best",
+        "default_answer": None,
+        "pipelines": {"best": "bm25(k1=1.2, b=0.5)"},
+        "answering": {},
+        "unavailable": {},
+        "vectors": [],
+    },
+    "IndexesReply": {
+        "indexes": [
+            {
+                "name": "piaf",
+                "generation": 1,
+                "documents": 3835,
+                "analyzer": "french",
+                "default": "best",
+                "default_answer": None,
+                "pipelines": {"best": "bm25(k1=1.2, b=0.5)"},
+                "answering": {},
+                "unavailable": {},
+                "vectors": [],
+            }
+        ],
+        "rerankers": ["my-reranker"],
+        "encoders": [],
+        "readers": [],
+    },
+    "EmbeddingsRequest": {
+        "model": "minilm",
+        "input": ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."],
+    },
+    "EmbedRequest": {
+        "inputs": ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."],
+        "prompt_name": "query",
+    },
+    "SparseRequest": {
+        "inputs": ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."]
+    },
+    "EmbeddingsReply": {
+        "object": "list",
+        "model": "minilm",
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
+        "usage": {"prompt_tokens": 12, "total_tokens": 12},
+    },
+    "JudgmentRequest": {
+        "query": "Qui peut demander la prime d'activité ?",
+        "docno": "F2882",
+        "grade": 1,
+        "index": "dila",
+    },
+    "JudgmentReply": {
+        "qid": "q7d3f6a1b2c4e5f60",
+        "query": "Qui peut demander la prime d'activité ?",
+        "docno": "F2882",
+        "grade": 1,
+        "time": "2026-11-22T09:30:00Z",
+        "index": "dila",
+    },
+    "ModelsReply": {"object": "list", "data": [{"id": "monobert", "kind": "re-ranker"}]},
+    "ModelInfo": {
+        "model_id": "monobert",
+        "model_sha": None,
+        "model_dtype": "float32",
+        "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
+        "max_concurrent_requests": 512,
+        "max_input_length": 512,
+        "max_batch_tokens": 2048,
+        "max_client_batch_size": 1000,
+        "auto_truncate": True,
+        "version": "0.1.0",
+    },
+    "TokenizeRequest": {"inputs": "What is a passport?"},
+    "Health": {"status": "ready"},
+    "DocumentsToRerank": {
+        "query": "Who invented printing?",
+        "documents": ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."],
+        "top_n": 1,
+    },
+    "TextsToRerank": {
+        "query": "Who invented printing?",
+        "texts": ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."],
+    },
+    "PairsRequest": {
+        "text_1": "Who invented printing?",
+        "text_2": ["Gutenberg prints with movable type about 1450.", "A passport costs 86 euros."],
+    },
+    "RerankReply": {
+        "id": "0b1f8a52c9e04c2f8d8e7f3a4a5b6c7d",
+        "object": "rerank",
+        "model": "monobert",
+        "results": [{"index": 0, "relevance_score": 0.98}],
+        "usage": {"prompt_tokens": 41, "total_tokens": 41},
+        "meta": {"api_version": {"version": "2"}, "tokens": {"input_tokens": 41}},
+    },
+    "ScoresReply": {
+        "id": "score-7d1f",
+        "object": "list",
+        "created": 1795305600,
+        "model": "my-reranker",
+        "data": [{"index": 0, "object": "score", "score": 0.98}],
+        "usage": {"prompt_tokens": 24, "total_tokens": 24},
+    },
+    "SearchRequest": {"query": "Qui a inventé l'imprimerie ?", "k": 5, "highlight": True},
+    "SearchReply": {
+        "query": "Qui a inventé l'imprimerie ?",
+        "index": "piaf",
+        "generation": 1,
+        "pipeline": "bm25",
+        "page": 1,
+        "k": 5,
+        "more": True,
+        "milliseconds": 1.9,
+        "stages": [{"stage": "bm25 % 6", "milliseconds": 1.2}],
+        "hits": [
+            {
+                "rank": 1,
+                "docno": "1507",
+                "score": 14.2,
+                "title": "Imprimerie",
+                "url": "",
+                "text": "Vers 1450, Gutenberg invente l'imprimerie à caractères mobiles.",
+            }
+        ],
+    },
+    "ExplainRequest": {"query": "imprimerie", "docno": "1507"},
+    "ExplainReply": {
+        "query": "imprimerie",
+        "index": "piaf",
+        "generation": 1,
+        "pipeline": "bm25",
+        "docno": "1507",
+        "explanation": {
+            "value": 7.1,
+            "what": "bm25 of a document of 90 terms",
+            "parts": [{"value": 7.1, "what": "'imprim': tf 3, df 12, cf 40", "parts": []}],
+        },
+    },
+}
+"""The examples of requests and replies, by the names of their records: OpenAPI and its page show them."""
+
+
 def _add_example(schema: dict[str, Any], model: type[BaseModel]) -> None:
     if model.__name__ in EXAMPLES:
         schema["examples"] = [EXAMPLES[model.__name__]]
 
 
 class ApiRecord(BaseModel):
-    """What is sent or replied; its example is in :data:`~telerank.service.routes.examples.EXAMPLES`."""
+    """What is sent or replied; its example is in :data:`EXAMPLES`."""
 
     model_config = ConfigDict(json_schema_extra=_add_example)
 
@@ -104,10 +281,6 @@ class Usage(BaseModel):
     prompt_tokens: int
     total_tokens: int
 
-    @classmethod
-    def of(cls, tokens: int) -> Usage:
-        return cls(prompt_tokens=tokens, total_tokens=tokens)
-
 
 def reply_example(value: Any) -> dict[int | str, dict[str, Any]]:
     """The example of a reply that is no object, for ``responses=`` of a route."""
@@ -128,60 +301,52 @@ class ModelCalls:
     served: CurrentServed
     snapshot: CurrentSnapshot
 
-    async def score(
-        self, model: str | None, pairs: PairsToScore, *, may_cut: bool
-    ) -> tuple[str, BatchedReply]:
-        """The name of the re-ranker and the logits of pairs; ``model`` None: the first.
+    async def compute(
+        self,
+        name: str | None,
+        work: PairsToScore | TextsToEncode,
+        *,
+        truncate: bool | None,
+        dimensions: int | None = None,
+    ) -> tuple[str, TokenizedWork[Any]]:
+        """The name of a re-ranker and its logits of pairs, or of an encoder and its vectors of texts.
+
+        ``name`` None: the first. Vectors have all their dimensions: ``dimensions`` is only checked.
 
         Raises
         ------
         ServiceError
-            If there is no such re-ranker, or there are too many or too long texts, or as the batcher raises.
+            If there is no such model, or there are too many or too long texts, or as the batcher raises.
         """
-        scorer = self.snapshot.models.rerankers.find(model)
-        name = model or self.snapshot.models.rerankers.names[0]
-        texts = list(dict.fromkeys(query for query, _ in pairs.pairs)) + [text for _, text in pairs.pairs]
-        self._check(len(pairs), texts)
-        batcher = self.served.batchers.of_reranker(name, scorer)
-        return name, await self._reply(batcher.submit(pairs, may_cut=may_cut), texts)
-
-    async def encode(
-        self, model: str | None, texts: TextsToEncode, *, dimensions: int | None = None, may_cut: bool
-    ) -> tuple[str, BatchedReply]:
-        """The name of the encoder and the vectors of texts; raises as :meth:`score` does.
-
-        Vectors have all their dimensions: ``dimensions`` is only checked.
-        """
-        encoder = self.snapshot.models.encoders.find(model)
-        name = model or self.snapshot.models.encoders.names[0]
-        self._check(len(texts), texts.texts)
-        if dimensions is not None and dimensions > encoder.dimension:
-            raise Unprocessable(f"dimensions: {name} has {encoder.dimension}, got {dimensions}")
-        batcher = self.served.batchers.of_encoder(name, encoder)
-        return name, await self._reply(batcher.submit(texts, may_cut=may_cut), texts.texts)
-
-    async def _reply(self, work: Coroutine[Any, Any, BatchedReply], texts: Sequence[str]) -> BatchedReply:
-        reply = await work
-        cut, seconds = int(reply.cut.sum()), reply.seconds
-        note(texts=len(texts), tokens=reply.tokens, truncated=cut)
-        counts = {
-            "compute-tokens": reply.tokens,
-            "compute-characters": sum(map(len, texts)),
-            "truncated-texts": cut,
-        }
-        self.response.headers.update({f"x-{name}": str(count) for name, count in counts.items()})
-        names = {"queue": "queue", "tokenise": "tokenization", "infer": "inference"}
-        times = {names[step]: each for step, each in seconds.items()} | {"total": sum(seconds.values())}
-        self.response.headers.update({f"x-{name}-time": f"{1000 * each:.1f}" for name, each in times.items()})
-        return reply
-
-    def _check(self, count: int, texts: Sequence[str]) -> None:
-        limits = self.served.settings.limits
-        if count > limits.texts:
-            raise TooLarge(f"{count:,} texts, at most {limits.texts:,}")
+        models, limits, texts = self.snapshot.models, self.served.settings.limits, work.texts
+        family: ModelFamily[Any] = models.rerankers if isinstance(work, PairsToScore) else models.encoders
+        model = family.find(name)
+        name = name or family.names[0]
+        if len(work) > limits.texts:
+            raise TooLarge(f"{len(work):,} texts, at most {limits.texts:,}")
         longest = max(map(len, texts), default=0)
         if longest > limits.text_characters:
             raise TooLarge(f"a text of {longest:,} characters, at most {limits.text_characters:,}")
+        if dimensions is not None and dimensions > model.dimension:
+            raise Unprocessable(f"dimensions: {name} has {model.dimension}, got {dimensions}")
+        reply = await self.served.batchers.of(name, model).submit(work, may_cut=truncate is not False)
+        cut, seconds = int(reply.cut.sum()), reply.seconds
+        note(texts=len(texts), tokens=reply.tokens, truncated=cut)
+        times = {
+            "queue": seconds["queue"],
+            "tokenization": seconds["tokenise"],
+            "inference": seconds["infer"],
+            "total": sum(seconds.values()),
+        }
+        self.response.headers.update(
+            {
+                "x-compute-tokens": str(reply.tokens),
+                "x-compute-characters": str(sum(map(len, texts))),
+                "x-truncated-texts": str(cut),
+                **{f"x-{step}-time": f"{1000 * each:.1f}" for step, each in times.items()},
+            }
+        )
+        return name, reply
 
 
 async def _model_calls(

@@ -175,15 +175,29 @@ async def models(snapshot: CurrentSnapshot) -> ModelsReply:
 @models_router.get("/info", summary="The first model (text-embeddings-inference)")
 async def info(snapshot: CurrentSnapshot, served: CurrentServed) -> ModelInfo:
     """The first re-ranker, or else the first encoder, and the limits of a request."""
-    names = [*snapshot.models.rerankers.names, *snapshot.models.encoders.names]
-    model = _find(snapshot, None)
-    limits = served.settings.limits
+    name, model = _find(snapshot, None)
+    from telerank.reranking.scorer import Scorer
+
+    if isinstance(model, Scorer):
+        facts: dict[str, Any] = {
+            "model_dtype": model.computes_in,
+            "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
+            "max_input_length": model.reranker.shape.max_length,
+            "max_batch_tokens": model.budget,
+        }
+    else:
+        facts = {
+            "model_dtype": model.settings["precision"],
+            "model_type": {"embedding": {"pooling": model.settings["model"]["pooling"]}},
+            "max_input_length": model.settings["model"]["document"]["max_length"],
+            "max_batch_tokens": model.batch_tokens,
+        }
     return ModelInfo(
-        model_id=names[0],
-        max_concurrent_requests=limits.queue,
-        max_client_batch_size=limits.texts,
+        model_id=name,
+        max_concurrent_requests=served.settings.limits.queue,
+        max_client_batch_size=served.settings.limits.texts,
         version=versions().get("telerank", ""),
-        **_describe(model),
+        **facts,
     )
 
 
@@ -199,44 +213,22 @@ async def tokenize(
     texts, limits = as_list(body.inputs), served.settings.limits
     if len(texts) > limits.texts:
         raise TooLarge(f"{len(texts):,} texts, at most {limits.texts:,}")
-    model = _find(snapshot, body.model)
+    _, model = _find(snapshot, body.model)
 
-    def read() -> list[list[SimpleToken]]:
-        return [
-            [SimpleToken.model_validate(token) for token in tokens]
-            for tokens in served.batchers.tokenizer_of(model).read(texts, special=body.add_special_tokens)
-        ]
+    def read() -> Any:
+        return served.batchers.tokenizer_of(model).read(texts, special=body.add_special_tokens)
 
-    return await served.search(read)
+    tokens: list[list[SimpleToken]] = await served.search(read)
+    return tokens
 
 
-def _find(snapshot: Snapshot, name: str | None) -> Scorer | TorchEncoder:
-    """The re-ranker or encoder of a name; None: the first re-ranker, else the first encoder."""
+def _find(snapshot: Snapshot, name: str | None) -> tuple[str, Scorer | TorchEncoder]:
+    """A re-ranker or encoder and its name; None: the first re-ranker, else the first encoder."""
     families = (snapshot.models.rerankers, snapshot.models.encoders)
     for family in families:
         if name in family.names or (name is None and family.names):
-            return family.find(name)
+            return name or family.names[0], family.find(name)
     raise NotServed.named("re-ranker or encoder", name or "", [each for f in families for each in f.names])
-
-
-def _describe(model: Scorer | TorchEncoder) -> dict[str, Any]:
-    """What text-embeddings-inference says of a model."""
-    from telerank.reranking.scorer import Scorer
-
-    if isinstance(model, Scorer):
-        return {
-            "model_dtype": model.computes_in,
-            "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
-            "max_input_length": model.reranker.shape.max_length,
-            "max_batch_tokens": model.budget,
-        }
-    settings = model.settings
-    return {
-        "model_dtype": settings["precision"],
-        "model_type": {"embedding": {"pooling": settings["model"]["pooling"]}},
-        "max_input_length": settings["model"]["document"]["max_length"],
-        "max_batch_tokens": model.batch_tokens,
-    }
 
 
 class Health(ApiRecord):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request
@@ -20,8 +21,6 @@ from telerank.service.routes.page import PageRoute, check_length
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE
-
-_QUESTION = "Qui peut demander la prime d'activité ?"
 
 
 class JudgmentRequest(ApiRecord, extra="forbid"):
@@ -74,7 +73,6 @@ async def judge(request: Request, served: CurrentServed, snapshot: CurrentSnapsh
         form = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS))
     except ValueError as error:  # of which UnicodeDecodeError is one
         raise BadRequest("the form cannot be read") from error
-    index = form.get("index") or None
     try:
         grade = int(form.get("grade", ""))
     except ValueError as error:
@@ -82,7 +80,7 @@ async def judge(request: Request, served: CurrentServed, snapshot: CurrentSnapsh
             f"grade: expected a whole number, got {shorten(form.get('grade', ''))}"
         ) from error
     judgment = JudgmentRequest.model_construct(
-        query=form.get("q", ""), docno=form.get("docno", ""), grade=grade, index=index
+        query=form.get("q", ""), docno=form.get("docno", ""), grade=grade, index=form.get("index") or None
     )
     reply = await _save(served, snapshot, judgment)
     if "application/json" in request.headers.get("accept", ""):
@@ -104,13 +102,11 @@ def require_own_page(request: Request, settings: ServiceSettings, *, is_form: bo
     origin = request.headers.get("origin") or request.headers.get("referer")
     if origin in settings.cors:
         return
-    site = request.headers.get("sec-fetch-site")
+    site, is_own = request.headers.get("sec-fetch-site"), not is_form
     if site is not None:
         is_own = site in ("same-origin", "none")
     elif origin is not None:
         is_own = urlsplit(origin).netloc == request.headers.get("host", "")
-    else:
-        is_own = not is_form
     if not is_own:
         raise Forbidden("judgments are taken from this service's own page alone")
 
@@ -125,10 +121,9 @@ async def _save(served: Served, snapshot: Snapshot, judgment: JudgmentRequest) -
     opened = snapshot.served_index(judgment.index)
     if not opened.index.has_texts or judgment.docno not in opened.index.docs:
         raise NotServed(f"no document {shorten(judgment.docno)} in the index {opened.name}")
-    file = JudgmentFile(settings.judgments)
-    query = " ".join(judgment.query.split())
+    add, query = JudgmentFile(settings.judgments).add, " ".join(judgment.query.split())
     try:
-        saved = await served.search(file.add, query, judgment.docno, judgment.grade, opened.name)
+        saved = await served.search(add, query, judgment.docno, judgment.grade, opened.name)
     except ValueError as error:
         raise Unprocessable(str(error)) from error
     return JudgmentReply(**asdict(saved))
@@ -136,18 +131,11 @@ async def _save(served: Served, snapshot: Snapshot, judgment: JudgmentRequest) -
 
 def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
     """The address of the page on which a thumb was pressed, with thanks at the document."""
-    lang = form.get("lang")
+    lang, page, rank = form.get("lang"), form.get("page", "1"), form.get("rank", "")
     links = Links(settings.prefix, lang if lang in LANGUAGES else None)
-    page = form.get("page", "1")
-    inquiry = Inquiry(
-        form["q"],
-        form.get("index"),
-        form.get("model"),
-        int(page) if page.isdecimal() and len(page) < 7 else 1,
-    )
-    judged = {"judged": form["docno"], "grade": form["grade"]}
+    number = int(page) if page.isdecimal() and len(page) < 7 else 1
+    inquiry = Inquiry(form["q"], form.get("index"), form.get("model"), number)
+    judged: dict[str, Any] = {"judged": form["docno"], "grade": form["grade"]}
     if form.get("on") == "document":
         return links.to("document", **{**links.values(inquiry), "page": None}, docno=form["docno"], **judged)
-    rank = form.get("rank", "")
-    where = f"#r{rank}" if rank.isdecimal() else ""
-    return links.search(inquiry, **judged) + where
+    return links.search(inquiry, **judged) + (f"#r{rank}" if rank.isdecimal() else "")

@@ -1,10 +1,13 @@
-"""The page on which people search: the box, results, comparisons, explanations, documents."""
+"""The pages on which people search, with results, comparisons, explanations, documents; and the API's."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,7 +16,6 @@ from fastapi.routing import APIRoute
 
 from telerank.errors import TelerankError, shorten_message
 from telerank.service.errors import NotServed, ServiceError, Unprocessable
-from telerank.service.page.document import Excerpt, view_document
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
 from telerank.service.page.render import (
@@ -28,7 +30,7 @@ from telerank.service.page.render import (
 )
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import CurrentServed, CurrentSnapshot
+from telerank.service.state import CurrentServed, CurrentSnapshot, Served
 
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)  # errors whose messages help who asked; those of others are for the log
@@ -45,8 +47,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 def error_page(request: Request, error: ServiceError) -> Response:
     """An error in the language of the page; what the service says of it if the request is the cause."""
     settings: ServiceSettings = request.app.state.served.settings
-    say = messages_of(request)
-    key = f"error.{error.status}"
+    say, key = messages_of(request), f"error.{error.status}"
     detail = shorten_message(str(error)) if error.status in _OF_REQUESTS else ""
     values = {
         "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
@@ -68,26 +69,6 @@ def is_page_error(request: Request, error: Exception) -> bool:
     return "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/")
 
 
-async def inquiry_of(
-    served: CurrentServed,
-    q: str = "",
-    index: str | None = None,
-    model: str | None = None,
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-) -> Inquiry:
-    """What the address asks for; an empty value is none.
-
-    Raises
-    ------
-    Unprocessable
-        If the query or the pipeline is too long.
-    """
-    limits = served.settings.limits
-    check_length("the query", q, limits.query_characters)
-    check_length("the pipeline", model or "", limits.pipeline_characters)
-    return Inquiry(" ".join(q.split()), index or None, model or None, page)
-
-
 def check_length(what: str, text: str, most: int) -> None:
     """Raise Unprocessable if a text is longer than ``most`` characters."""
     if len(text) > most:
@@ -95,18 +76,26 @@ def check_length(what: str, text: str, most: int) -> None:
 
 
 async def pages_of(
-    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
+    request: Request,
+    snapshot: CurrentSnapshot,
+    *,
+    q: str = "",
+    index: str | None = None,
+    model: str | None = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Pages:
-    return Pages(snapshot, inquiry, links_of(request), messages_of(request))
+    """The pages for what the address asks for; an empty value is none.
 
-
-CurrentPages = Annotated[Pages, Depends(pages_of)]
-
-
-@router.api_route("/", methods=_METHODS)
-async def home(request: Request, pages: CurrentPages) -> Response:
-    choices = pages.choices() if pages.snapshot.indexes else None  # models alone are served
-    return render(request, "home.html", {"inquiry": pages.inquiry, "choices": choices})
+    Raises
+    ------
+    Unprocessable
+        If the query or the pipeline is too long.
+    """
+    limits = snapshot.settings.limits
+    check_length("the query", q, limits.query_characters)
+    check_length("the pipeline", model or "", limits.pipeline_characters)
+    inquiry = Inquiry(" ".join(q.split()), index or None, model or None, page)
+    return Pages(request, snapshot, inquiry, links_of(request), messages_of(request))
 
 
 async def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
@@ -114,120 +103,75 @@ async def thanks_for(judged: str | None = None, grade: int | None = None) -> Map
     return {} if judged is None or grade is None else {judged: grade}
 
 
-def values_of(pages: Pages) -> dict[str, Any]:
-    """What the templates of all pages with documents show."""
-    return {
-        "inquiry": pages.inquiry,
-        "text_language": pages.text_language,
-        "can_judge": pages.snapshot.settings.judgments is not None and bool(pages.inquiry.query),
-    }
+CurrentPages = Annotated[Pages, Depends(pages_of)]
+Thanks = Annotated[Mapping[str, int], Depends(thanks_for)]
+
+
+@router.api_route("/", methods=_METHODS)
+async def home(pages: CurrentPages) -> Response:
+    return pages.render("home.html")
 
 
 @router.api_route("/search", methods=_METHODS)
-async def search(
-    request: Request,
-    served: CurrentServed,
-    pages: CurrentPages,
-    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
-) -> Response:
+async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> Response:
     """The results of a query."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
-    unusable = describe_detail(pages.why_unusable(inquiry.model) or "", pages.say)
+    unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
     stage = pages.stage()
     view = await served.run_stage(stage, pages.results, stage)
-    more = {"choices": pages.choices(), "view": view, "thanks": thanks, "unusable": unusable}
-    return render(request, "results.html", {**values_of(pages), **more, "chosen": inquiry.model})
+    return pages.render("results.html", view=view, thanks=thanks, unusable=unusable, chosen=inquiry.model)
 
 
 @router.api_route("/answer", methods=_METHODS)
-async def answer(request: Request, served: CurrentServed, pages: CurrentPages) -> Response:
+async def answer(served: CurrentServed, pages: CurrentPages) -> Response:
     """What a reader answers: a page, whose middle the script puts above the results."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
     pages = pages.with_usable_pipeline()
     reader = pages.reader()
-    if reader is None:
-        raise NotServed("no reader is served")
-    return render(
-        request,
-        "answer.html",
-        {**values_of(pages), "view": await served.compute(pages.answered, pages.stage(), reader)},
-    )
+    return pages.render("answer.html", view=await served.compute(pages.answered, pages.stage(), reader))
 
 
 @router.api_route("/compare", methods=_METHODS)
-async def compare(
-    request: Request, served: CurrentServed, pages: CurrentPages, a: str | None = None, b: str | None = None
-) -> Response:
+async def compare(served: CurrentServed, pages: CurrentPages, a: str = "", b: str = "") -> Response:
     """The first results of the pipelines ``a`` and ``b`` side by side; without both, the form alone."""
     for name in (a, b):
-        check_length("the pipeline", name or "", served.settings.limits.pipeline_characters)
-    views = None
-    reasons = {name: pages.why_unusable(name) for name in (a, b) if name}
-    unusable = {name: describe_detail(reason, pages.say) for name, reason in reasons.items() if reason}
+        check_length("the pipeline", name, served.settings.limits.pipeline_characters)
+    views, reasons = None, {name: pages.why_unusable(name) for name in (a, b) if name}
+    unusable = {name: reason for name, reason in reasons.items() if reason.text}
     if pages.inquiry.query and a and b and not unusable:
         left, right = pages.stage(a), pages.stage(b)
         views = await served.run_stage(left + right, pages.compare, left, right)
-    return render(
-        request,
-        "compare.html",
-        {
-            **values_of(pages),
-            "choices": pages.choices(),
-            "views": views,
-            "unusable": unusable,
-            "a": a or "",
-            "b": b or "",
-        },
-    )
+    return pages.render("compare.html", views=views, unusable=unusable, a=a, b=b)
 
 
 @router.api_route("/explain", methods=_METHODS)
-async def explain(request: Request, served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
+async def explain(served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
     """Why a document has its rank."""
     stage = pages.stage()
-    return render(
-        request,
-        "explain.html",
-        {"inquiry": pages.inquiry, "view": await served.run_stage(stage, pages.explained, stage, docno)},
-    )
-
-
-async def excerpt_of(
-    at: str | None = None,
-    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
-    kind: str = "passage",
-) -> Excerpt:
-    """The excerpt that the address names: its first character and the one behind its last, as ``120-180``."""
-    match = _SPAN.fullmatch(at or "")
-    span = None if match is None else (int(match[1]), int(match[2]))
-    return Excerpt(span, part, is_answer=kind == "answer")
+    return pages.render("explain.html", view=await served.run_stage(stage, pages.explained, stage, docno))
 
 
 @router.api_route("/document", methods=_METHODS)
 async def document(
-    request: Request,
-    *,
-    served: CurrentServed,
     pages: CurrentPages,
+    thanks: Thanks,
+    *,
     docno: str,
-    excerpt: Annotated[Excerpt, Depends(excerpt_of)],
-    thanks: Annotated[Mapping[str, int], Depends(thanks_for)],
+    at: str = "",
+    part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    kind: str = "passage",
 ) -> Response:
-    """A document, with what the address marks in it."""
-    return render(
-        request,
-        "document.html",
-        {
-            **values_of(pages),
-            "view": await served.search(view_document, pages, docno, excerpt),
-            "thanks": thanks,
-        },
-    )
+    """A document, in which the address marks characters, from the first to behind the last: ``120-180``."""
+    served: Served = pages.request.app.state.served
+    match = _SPAN.fullmatch(at)
+    span = (int(match[1]), int(match[2])) if match else None
+    view = await served.search(pages.document, docno, span, part, kind)
+    return pages.render("document.html", view=view, thanks=thanks)
 
 
 @router.api_route("/static/{name}", methods=_METHODS)
@@ -236,9 +180,122 @@ async def static(request: Request, name: str, v: str = "") -> Response:
     if name not in STATIC:
         raise NotServed(f"no file {name!r}")
     version = static_version(name)
-    tag = f'"{version}"'
     kept = "public, max-age=31536000, immutable" if v == version else "no-cache"
-    headers = {**HEADERS, "Cache-Control": kept, "ETag": tag}
-    if request.headers.get("if-none-match") == tag:
+    headers = {**HEADERS, "Cache-Control": kept, "ETag": f'"{version}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
     return Response(static_file(name), media_type=STATIC[name], headers=headers)
+
+
+Record = Mapping[str, Any]
+reference_router = APIRouter(include_in_schema=False)
+
+
+@reference_router.api_route("/docs", methods=_METHODS)
+async def reference(request: Request) -> Response:
+    """Every operation of the API, with its fields and an example; nothing from elsewhere."""
+    api, address = request.app.openapi(), str(request.base_url).rstrip("/")
+    schemas = api.get("components", {}).get("schemas", {})
+    operations = [
+        _describe(method, path, operation, schemas, address)
+        for path, methods in api["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return render(request, "api.html", {"inquiry": Inquiry(), "operations": operations})
+
+
+def _describe(method: str, path: str, operation: Record, schemas: Record, address: str) -> Record:
+    """One operation; ``command`` asks for an example with curl, ``reply`` is what that gives."""
+    parameters = operation.get("parameters", [])
+    rows = [(each["name"], each["schema"], each.get("description"), each["required"]) for each in parameters]
+    body = None
+    if content := operation.get("requestBody", {}).get("content", {}).get("application/json"):
+        body = _example(content, schemas)
+        for record in _forms(content["schema"], schemas):
+            required = record.get("required", [])
+            rows += [
+                (name, each, "", name in required) for name, each in record.get("properties", {}).items()
+            ]
+    replies = operation["responses"]
+    good = next(each for status, each in replies.items() if status.startswith("2"))
+    reply = next((_example(each, schemas) for each in good.get("content", {}).values()), None)
+    return {
+        "method": method.upper(),
+        "path": path,
+        "anchor": f"{method.upper()}{path}".translate(str.maketrans("/{}", "---")),
+        "summary": operation.get("summary", ""),
+        "description": operation.get("description", ""),
+        "fields": [
+            {
+                "name": name,
+                "kind": _kind(schema, schemas),
+                "default": "required" if required else _json(schema.get("default")),
+                "description": description or schema.get("description", ""),
+            }
+            for name, schema, description, required in rows
+        ],
+        "command": _command(method, f"{address}{path}", parameters, body, schemas),
+        "reply": reply if isinstance(reply, str) else "" if reply is None else _json(reply),
+        "statuses": [(status, each["description"]) for status, each in replies.items()],
+    }
+
+
+def _command(method: str, url: str, parameters: list[Record], body: Any, schemas: Record) -> str:
+    query = {}
+    for parameter in parameters:
+        example = _example(parameter, schemas)
+        if parameter["in"] == "path":
+            url = url.replace(f"{{{parameter['name']}}}", str(example or "NAME"))
+        elif parameter["required"]:
+            query[parameter["name"]] = example
+    address = shlex.quote(f"{url}?{urlencode(query, doseq=True)}" if query else url)
+    if body is None:
+        return f"curl {address}" if method == "get" else f"curl -X {method.upper()} {address}"
+    return f"curl {address} -H 'Content-Type: application/json' -d {shlex.quote(_json(body, None))}"
+
+
+def _kind(schema: Record, schemas: Record) -> str:
+    """The type of a value, in words."""
+    if "enum" in schema or "const" in schema:
+        return " or ".join(_json(value) for value in schema.get("enum", [schema.get("const")]))
+    forms = schema.get("anyOf", schema.get("oneOf"))
+    if forms:
+        kinds = dict.fromkeys(_kind(form, schemas) for form in forms)
+        return " or ".join(kind for kind in kinds if kind != "null")
+    if "$ref" in schema:
+        target = _resolve(schema, schemas)
+        return _kind(target, schemas) if "enum" in target else "object"
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}), schemas)}"
+    return str(schema.get("type", "any"))
+
+
+def _example(content: Record, schemas: Record) -> Any:
+    """The example of a content or a parameter, or of its schema; None if there is none."""
+    named = content.get("examples")
+    if isinstance(named, Mapping) and named:
+        return next(iter(named.values()))["value"]
+    if "example" in content:
+        return content["example"]
+    for form in _forms(content.get("schema", {}), schemas):
+        if examples := form.get("examples"):
+            return examples[0]
+    return None
+
+
+def _forms(schema: Record, schemas: Record) -> Iterator[Record]:
+    """A schema, and those that it is a choice of."""
+    own = _resolve(schema, schemas)
+    yield own
+    for form in own.get("anyOf", own.get("oneOf", [])):
+        yield from _forms(form, schemas)
+
+
+def _resolve(schema: Record, schemas: Record) -> Record:
+    while "$ref" in schema:
+        schema = schemas[schema["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def _json(value: Any, indent: int | None = 1) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent if isinstance(value, dict | list) else None)

@@ -171,14 +171,8 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
         await served.run_stage(stage, _add_explanations, hits, stage, query)
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
-    more = len(ranked.ranking) > last
-    return SearchReply(
-        **record_run(served, index, stage.text, query, ranked.stages),
-        page=request.page,
-        k=request.k,
-        more=more,
-        hits=hits,
-    )
+    run = record_run(served, index, stage.text, query, ranked.stages)
+    return SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
 
 
 @router.get("/explain", summary="Explain a score")
@@ -231,9 +225,8 @@ def record_run(
     note(**run)
     for each in runs:
         name = each.stage.partition("(")[0]
-        served.metrics.stage_seconds.labels(name if name.isidentifier() else "other").observe(
-            each.milliseconds / 1000
-        )
+        times = served.metrics.stage_seconds.labels(name if name.isidentifier() else "other")
+        times.observe(each.milliseconds / 1000)
     return {**run, "milliseconds": sum(each.milliseconds for each in runs), "stages": runs}
 
 
@@ -384,14 +377,14 @@ def _show_answers(
     for answer, explanation in zip(answers, explanations, strict=True):
         doc = index.index.doc(answer.docno)
         start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
-        sources = [AnswerSource(docno=docno, start=begin) for docno, begin in answer.sources]
         more = {
             "end": answer.end,
             "title": doc.title,
             "url": doc.url,
-            "sources": sources,
+            "before": doc.text[start : answer.start],
+            "after": doc.text[answer.end : end],
+            "sources": [AnswerSource(docno=docno, start=begin) for docno, begin in answer.sources],
             "explanation": explanation,
         }
-        before, after = doc.text[start : answer.start], doc.text[answer.end : end]
-        hits.append(AnswerHit(**{**asdict(answer), **more}, before=before, after=after))
+        hits.append(AnswerHit(**{**asdict(answer), **more}))
     return hits

@@ -32,12 +32,12 @@ from telerank.expressions import (
 )
 from telerank.sparse.similarities.base import Count, Floats, Parameters, Similarity, Statistics
 
+# The divergence, from the occurrences in excess of the expected ones and the expected ones.
 INDEPENDENCE: dict[str, Callable[[Floats, Floats], Floats]] = {
     "standardized": lambda excess, expected: excess / np.sqrt(expected),
     "saturated": lambda excess, expected: excess / expected,
     "chisquared": lambda excess, expected: excess * excess / expected,
 }
-"""The divergence, from the occurrences in excess of the expected ones and the expected ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,20 +210,20 @@ def _ine(df: Count, cf: Count, collection: Statistics) -> Line:
     return 0.0, np.log2((documents + 1) / (expected + 0.5))
 
 
+# The information of ``tfn`` occurrences in bits, which is linear: its value at 0 and its slope.
 BASIC_MODELS: dict[str, Callable[[Count, Count, Statistics], Line]] = {
     "g": _g,
     "if": lambda df, cf, collection: (0.0, np.log2(1 + (collection.documents + 1) / (cf + 0.5))),
     "in": lambda df, cf, collection: (0.0, np.log2((collection.documents + 1) / (df + 0.5))),
     "ine": _ine,
 }
-"""The information of ``tfn`` occurrences in bits, which is linear: its value at 0 and its slope."""
 
+# The share of the information that is gain; it falls with the number of expected occurrences.
 AFTER_EFFECTS: dict[str, Callable[[Floats, Count, Count], Floats]] = {
     "b": lambda tfn, df, cf: (cf + 2) / (df + 1) / (1 + tfn),
     "l": lambda tfn, df, cf: 1 / (1 + tfn),
     "none": lambda tfn, df, cf: np.ones_like(tfn),
 }
-"""The share of the information that is gain; it falls with the number of expected occurrences."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,6 +259,7 @@ class DFR(Similarity):
         return np.asarray((at_zero + slope * tfn) * AFTER_EFFECTS[self.after_effect](tfn, df, cf))
 
 
+# The families by name, and the usual short names of the language models.
 MODELS: Mapping[str, type[Similarity]] = {
     **{model.name: model for model in (BM25, LMDirichlet, LMJelinekMercer, DFR, DFI)},
     "lmd": LMDirichlet,
@@ -266,17 +267,16 @@ MODELS: Mapping[str, type[Similarity]] = {
     "qld": LMDirichlet,
     "lmjm": LMJelinekMercer,
 }
-"""The families by name, and the usual short names of the language models."""
 NORMALIZATIONS: Mapping[str, type[Normalization]] = {
     kind.name: kind for kind in (H1, H2, H3, Z, NoNormalization)
 }
+# The literature's names, such as ``inl2``; their parameters are the normalisation's: ``inl2(c=7)``.
 SHORT_DFR = {
     f"{basic}{after}{short}": (basic, after, normalization)
     for basic, after, (short, normalization) in product(
         BASIC_MODELS, ("l", "b"), {"1": "h1", "2": "h2", "3": "h3", "z": "z"}.items()
     )
 }
-"""The literature's names, such as ``inl2``; their parameters are the normalisation's: ``inl2(c=7)``."""
 _NORMALIZATIONS: tuple[Normalization, ...] = (
     *(H1(), H2(0.5), H2(1), H2(2), H2(5)),
     *(H3(), Z(), NoNormalization()),

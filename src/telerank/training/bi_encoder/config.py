@@ -5,15 +5,16 @@ What is learned from has no default: the paper's is MS MARCO's "Train Triples", 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from telerank.records import Section
 from telerank.training import settings
 
 
-class BiEncoderStart(Section):
+class BiEncoderStart(settings.CheckedSection):
     """The encoder that training starts from, and how it computes a vector."""
 
     start: str = "bert-base-uncased"
@@ -44,11 +45,9 @@ class BiEncoderStart(Section):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropout, in all layers."""
 
-    @model_validator(mode="after")
-    def _has_a_tower_for_each_start(self) -> BiEncoderStart:
-        if self.document_start is not None and self.towers != "two":
-            raise ValueError("document_start needs two towers: set towers to two")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        shared = self.document_start is not None and self.towers != "two"
+        yield shared, "document_start needs two towers: set towers to two"
 
 
 class BiEncoderData(settings.TrainingData):
@@ -66,13 +65,10 @@ class BiEncoderData(settings.TrainingData):
         negatives = self.negatives
         return 1 + (negatives.per_group or negatives.per_positive) if negatives else 1
 
-    @model_validator(mode="after")
-    def _one_source(self) -> BiEncoderData:
-        if self.triples and self.negatives:
-            raise ValueError("expected triples or negatives, got both")
-        if self.listed:
-            raise ValueError("listed documents are for re-rankers: expected triples, negatives or neither")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield self.triples and self.negatives, "expected triples or negatives, got both"
+        only = "listed documents are for re-rankers"
+        yield self.listed, f"{only}: expected triples, negatives or neither"
 
 
 class BiEncoderLoss(Section):
@@ -125,23 +121,17 @@ class BiEncoderTraining(settings.Training):
     optimisation: BiEncoderOptimisation = BiEncoderOptimisation()
     dev: BiEncoderDev | None = None
 
-    def saves_memory(self) -> str:
+    @property
+    def smaller_batch(self) -> str:
         chunk = self.optimisation.chunk
         number = "a number of texts, as 32" if chunk is None else f"less than {chunk}"
-        lower = f"set optimisation.chunk to {number}"
-        return lower if self.recompute else f"{lower}, or recompute to true"
+        return f"optimisation.chunk to {number}"
 
-    @model_validator(mode="after")
-    def _compiles_what_runs_once(self) -> BiEncoderTraining:
-        if self.compile and self.optimisation.chunk is not None:
-            reason = "its texts are encoded twice, and compiled code may draw other dropout the second time"
-            raise ValueError(f"compile does not go with optimisation.chunk: {reason}")
-        return self
-
-    @model_validator(mode="after")
-    def _has_whole_groups(self) -> BiEncoderTraining:
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield from super().problems()
+        reason = "its texts are encoded twice, and compiled code may draw other dropout the second time"
+        twice = self.compile and self.optimisation.chunk is not None
+        yield twice, f"compile does not go with optimisation.chunk: {reason}"
         batch, size = self.optimisation.batch, self.data.group_size
-        if batch % size:
-            pairs = f"each query has {size} pairs, of its relevant document and {size - 1} other"
-            raise ValueError(f"optimisation.batch ({batch}) must be a multiple of {size}: {pairs}")
-        return self
+        pairs = f"each query has {size} pairs, of its relevant document and {size - 1} other"
+        yield batch % size, f"optimisation.batch ({batch}) must be a multiple of {size}: {pairs}"

@@ -1,11 +1,15 @@
-"""Queries that a model does not learn from: dense search in memory over a small corpus, and the loss."""
+"""Batches of queries and documents, the losses of their vectors, and queries that are not learned from.
+
+Dev is dense search in memory over a small corpus, and the loss of batches made as those of the training.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,19 +17,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from telerank.batches import batch_by_length
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import measure, parse_measures
 from telerank.models.encoders.bi_encoder import BiEncoder, SideTokenizer, Tokenizers
-from telerank.models.inference import batch_width, batch_widths
+from telerank.models.inference import Batching, Room
+from telerank.models.losses import (
+    PairClassifier,
+    cosine_regression,
+    in_batch_softmax,
+    multi_label_margin,
+)
 from telerank.models.precision import Precision
-from telerank.training.bi_encoder.batches import Batches, EncoderBatch
-from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderTraining
-from telerank.training.examples.read_groups import read_groups
-from telerank.training.examples.reading import Reading, candidate_lists, read_texts, relevant_pairs
+from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderLoss, BiEncoderTraining
+from telerank.training.examples.groups import Groups
+from telerank.training.examples.reading import (
+    Reading,
+    candidate_lists,
+    read_groups,
+    read_texts,
+    relevant_pairs,
+)
 from telerank.training.parallel import ALONE, Processes
-from telerank.training.settings import NegativeSettings
 from telerank.training.task import TrainingDevice, evaluating
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
@@ -34,6 +47,126 @@ _BATCHES = 16  # of a process that are shared out together
 _QUERIES = 64  # searched at a time
 _DEPTH = 1000
 _PROCESSOR = torch.device("cpu")
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderBatch:
+    """Texts of ``Q`` queries and of ``N`` different documents.
+
+    ``relevant`` is (Q, N): which documents are known to be relevant to which query, whether as that query's
+    pair or as another's. ``positives`` is (Q,), the row of each query's own document. ``negatives`` is
+    (pairs, 2), rows of queries and of the documents in their groups that are not relevant to them.
+    """
+
+    queries: list[str]
+    documents: list[str]
+    relevant: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """EncoderBatch 0, 1, 2 …, of ``size`` groups each; groups decide it, so that training resumes anywhere.
+
+    ``relevant`` has the documents that the qrels call relevant to a query, by qid.
+    """
+
+    groups: Groups
+    size: int
+    relevant: Mapping[str, Iterable[str]] = field(default_factory=dict)
+
+    def __getitem__(self, number: int) -> EncoderBatch:
+        """A batch, in which a document of several groups is once.
+
+        A document is relevant to a query if the qrels say so, or if it is the relevant one of any group of
+        the same query (RepBERT, section 3.2).
+        """
+        groups = [self.groups[position] for position in range(number * self.size, (number + 1) * self.size)]
+        texts = {
+            docno: text for group in groups for docno, text in zip(group.docnos, group.documents, strict=True)
+        }
+        rows = {docno: row for row, docno in enumerate(texts)}
+        positives = defaultdict[str, set[str]](set)
+        for group in groups:
+            positives[group.qid].add(group.docnos[0])
+        table = torch.zeros((len(groups), len(rows)), dtype=torch.bool)
+        for row, group in enumerate(groups):
+            known = positives[group.qid].union(self.relevant.get(group.qid, ()))
+            table[row, [rows[docno] for docno in known if docno in rows]] = True
+        others = [(row, rows[docno]) for row, group in enumerate(groups) for docno in group.docnos[1:]]
+        negatives = [pair for pair in others if not table[pair]]
+        return EncoderBatch(
+            [group.query for group in groups],
+            list(texts.values()),
+            table,
+            torch.tensor([rows[group.docnos[0]] for group in groups]),
+            torch.tensor(negatives, dtype=torch.int64).reshape(-1, 2),
+        )
+
+
+class Contrastive(nn.Module):
+    """A loss of every document of the batch against every query."""
+
+    def __init__(self, loss: Callable[[Tensor, Tensor], Tensor], scale: float) -> None:
+        super().__init__()
+        self._loss, self._scale = loss, scale
+
+    def forward(self, queries: Tensor, documents: Tensor, batch: EncoderBatch) -> Tensor:
+        """Vectors (Q, H) and (N, H) -> a number."""
+        return self._loss(queries @ documents.T * self._scale, batch.relevant)
+
+
+class Pairwise(nn.Module):
+    """A loss of each query with its document (1) and with negatives (0): :func:`labelled_pairs`.
+
+    It takes vectors of any length: to be ranked by cosine, they are not normalised for it.
+    """
+
+    def __init__(self, loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, queries: Tensor, documents: Tensor, batch: EncoderBatch) -> Tensor:
+        """Vectors (Q, H) and (N, H) -> a number."""
+        rows, columns, labels = (
+            tensor.to(queries.device, non_blocking=True) for tensor in labelled_pairs(batch)
+        )
+        loss: Tensor = self.loss(queries[rows], documents[columns], labels)
+        return loss
+
+
+def labelled_pairs(batch: EncoderBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of queries, rows of documents, and labels, 1 or 0; each is (pairs,).
+
+    The negatives are those of the query's group. A query without any takes the document of the next
+    query that is not relevant to it, if the batch has one.
+    """
+    total = len(batch.queries)
+    rows, columns = list(range(total)), batch.positives.tolist()
+    negatives = batch.negatives.tolist()
+    with_negatives = {row for row, _ in negatives}
+    for row in range(total):
+        if row not in with_negatives:
+            others = (columns[(row + step) % total] for step in range(1, total))
+            other = next((column for column in others if not batch.relevant[row, column]), None)
+            negatives += [] if other is None else [[row, other]]
+    labels = [1] * total + [0] * len(negatives)
+    rows, columns = rows + [row for row, _ in negatives], columns + [column for _, column in negatives]
+    return torch.tensor(rows), torch.tensor(columns), torch.tensor(labels)
+
+
+def build_objective(settings: BiEncoderLoss, width: int) -> nn.Module:
+    """The objective that the settings name, for vectors of this width."""
+    builders: Mapping[str, Callable[[], nn.Module]] = {
+        "margin": lambda: Contrastive(
+            lambda products, relevant: multi_label_margin(products, relevant, settings.margin), settings.scale
+        ),
+        "softmax": lambda: Contrastive(in_batch_softmax, settings.scale),
+        "classification": lambda: Pairwise(PairClassifier(width)),
+        "cosine": lambda: Pairwise(cosine_regression),
+    }
+    return builders[settings.objective]()
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,25 +282,20 @@ def encode_side(
     on the processor.
     """
     ids = tokenizer.ids(texts)
-    most = tokenizer.side.max_length
     lengths = np.array([len(tokens) for tokens in ids], np.int64)
-    parts = list(batch_by_length(batch_widths(lengths, device, most), _TOKENS))
+    parts = list(Batching(device, tokenizer.side.max_length, _TOKENS, Room()).cut(lengths))
     is_alone = processes.size == 1
 
-    def encode_batches(batches: Sequence[Sequence[Sequence[int]]]) -> list[Tensor]:
-        widths = [batch_width(batch, device, most) for batch in batches]
-        padded = (tokenizer.pad(batch, width) for batch, width in zip(batches, widths, strict=True))
-        vectors = [encode(batch).float() for batch in padded]
+    def encode_batches(batches: Sequence[tuple[list[list[int]], int]]) -> list[Tensor]:
+        vectors = [encode(tokenizer.pad(*batch)).float() for batch in batches]
         return vectors if is_alone else [own.cpu() for own in vectors]
 
-    batches = ([ids[row] for row in rows] for rows in parts)
+    batches = (([ids[row] for row in rows], width) for rows, width in parts)
     vectors: list[Tensor] = []
-    done = 0
     for encoded in processes.share_out(encode_batches, batches, 1 if is_alone else _BATCHES):
         vectors += encoded
-        done += sum(map(len, encoded))
-        progress("encoding", done, len(ids))
-    order = [row for rows in parts for row in rows]
+        progress("encoding", sum(map(len, vectors)), len(ids))
+    order = [row for rows, _ in parts for row in rows]
     return torch.cat(vectors)[torch.tensor(np.argsort(order))] if vectors else torch.empty(0)
 
 
@@ -178,8 +306,8 @@ class DevLoss:
     There are none if no query has a relevant document, and in processes that are not the first.
     """
 
-    batches: Batches | Sequence[EncoderBatch]
-    count: int
+    batches: Batches | Sequence[EncoderBatch] = ()
+    count: int = 0
 
     def value(
         self,
@@ -216,9 +344,6 @@ class DevLoss:
         return hardware.processes.first(lambda: total / done if done else None)
 
 
-NO_BATCHES = DevLoss((), 0)
-
-
 def read_dev_loss(
     config: BiEncoderTraining, dev: BiEncoderDev, qids: frozenset[str], reading: Reading
 ) -> DevLoss:
@@ -228,12 +353,18 @@ def read_dev_loss(
     the documents of the batch alone, as they are with triples. ``reading`` is the training's: its counts tell
     which.
     """
-    collection = reading.collection
+    collection, negatives = reading.collection, config.data.negatives
     relevant = relevant_pairs(collection, dev.split)
     known = {qid: relevant[qid] for qid in qids if qid in relevant}
     if not known:
-        return NO_BATCHES
-    negatives = _dev_negatives(collection, config.data.negatives, dev.split, known)
+        return DevLoss()
+    if negatives and negatives.pool and f"{dev.split}/{negatives.pool}" not in collection.pools:
+        negatives = None
+    elif negatives and not negatives.random:
+        lists = candidate_lists(collection, dev.split, negatives)
+        tops = ((ranking.query.qid, {*ranking.docnos[: negatives.depth]}) for ranking in lists)
+        if not any(docnos.difference(known[qid]) for qid, docnos in tops if qid in known):
+            negatives = None
     changes = {"split": dev.split, "negatives": negatives, "triples": None, "queries": None, "pairs": None}
     data = config.data.model_copy(update=changes)
     others = frozenset(relevant.keys() - qids)
@@ -245,20 +376,3 @@ def read_dev_loss(
     reading.counts.update({f"dev loss: {what}": count for what, count in own.counts.items()})
     size = config.optimisation.batch // data.group_size
     return DevLoss(Batches(groups, size, relevant), math.ceil(len(groups) / size))
-
-
-def _dev_negatives(
-    collection: Collection,
-    negatives: NegativeSettings | None,
-    split: str,
-    relevant: Mapping[str, Iterable[str]],
-) -> NegativeSettings | None:
-    """The settings of the training's negatives, if these queries have any by them."""
-    if negatives is None or negatives.random:
-        return negatives
-    if negatives.pool and f"{split}/{negatives.pool}" not in collection.pools:
-        return None
-    lists = candidate_lists(collection, split, run=negatives.run, pool=negatives.pool)
-    own = (ranking for ranking in lists if ranking.query.qid in relevant)
-    has = any({*ranking.docnos[: negatives.depth]}.difference(relevant[ranking.query.qid]) for ranking in own)
-    return negatives if has else None

@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from telerank.corpus.docstore import Docstore
+from telerank.corpus.readers.by_split import Triple, read_triples
 from telerank.errors import CollectionError
+from telerank.types import Progress, silent
 
 Scores: TypeAlias = Mapping[str, Mapping[str, float]]
 """A teacher's ``scores[qid][docno]``."""
@@ -61,6 +66,13 @@ class Groups(ABC):
     def __len__(self) -> int:
         """Number of groups in an epoch; it may have to be counted."""
 
+    def draw_position(self, number: int, seed: int) -> tuple[int, int]:
+        """The epoch of group ``number``, and which of the epoch's groups it is."""
+        if number < 0:
+            raise IndexError(number)
+        epoch, within = divmod(number, len(self))
+        return epoch, int(shuffle_numbers(len(self), seed, epoch)[within])
+
     @property
     def window(self) -> int:
         """Number of groups that are in memory together; a window begins at each multiple of it."""
@@ -73,7 +85,7 @@ class Groups(ABC):
 
     @property
     def most_pairs(self) -> float:
-        """The most different pairs that all groups together can have; infinite if that is not known."""
+        """The most different pairs of groups that do not repeat; infinite if that is not known."""
         return math.inf
 
 
@@ -175,7 +187,7 @@ class QrelGroups(Groups):
         return len(self.pairs) + self.source.most_pairs
 
     def __getitem__(self, number: int) -> Group:
-        epoch, position = draw_position(number, len(self), self.seed)
+        epoch, position = self.draw_position(number, self.seed)
         pair, part = divmod(position, self.parts)
         qid, (relevant, *others) = self.pairs[pair][0], self.docnos(pair, epoch)
         size = self.negatives // self.parts
@@ -222,10 +234,6 @@ class FirstGroups(Groups):
     def window(self) -> int:
         return min(self.groups.window, self.count)
 
-    @property
-    def most_pairs(self) -> float:
-        return self.groups.most_pairs
-
     def __getitem__(self, number: int) -> Group:
         if number < 0:
             raise IndexError(number)
@@ -240,15 +248,112 @@ class FirstGroups(Groups):
         return group
 
 
+@dataclass(frozen=True, eq=False)
+class LabelledPairs(Groups):
+    """A group for each document of each list; texts are read when they are needed.
+
+    ``rows`` is (pairs, 2): the positions of query and document in ``qids`` and ``docnos``. ``relevant`` is
+    (pairs,).
+    """
+
+    qids: Sequence[str]
+    queries: Mapping[str, str]
+    docnos: Sequence[str]
+    docs: Docstore
+    rows: npt.NDArray[np.int32]
+    relevant: npt.NDArray[np.bool_]
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Group:
+        _, pair = self.draw_position(number, self.seed)
+        qid, docno = self.qids[self.rows[pair, 0]], self.docnos[self.rows[pair, 1]]
+        try:
+            text = self.docs[docno].full_text
+        except KeyError as error:
+            raise CollectionError(f"the collection has no document {docno!r} of a list of {qid}") from error
+        is_relevant = bool(self.relevant[pair])
+        return Group(self.queries[qid], (text,), qid=qid, docnos=(docno,), relevant=is_relevant)
+
+
+@dataclass(eq=False)
+class TripleGroups(Groups):
+    """The lines of ``path``, each turned into a group by ``group``; with ``accepts`` those that it allows.
+
+    A window of lines is in memory with the one before it, and shuffled by the seed; of small windows, which a
+    batch may span, so many that they have ``held`` lines. Groups are best requested in rising order: the file
+    is read on from the current position, and from its beginning when an earlier window is requested.
+    """
+
+    path: Path
+    group: Callable[[Triple], Group]
+    accepts: Callable[[Triple], bool] | None
+    seed: int
+    window: int = 100_000
+    encoding: str = "utf-8"
+    progress: Progress = silent
+    held: int = 4096
+    _total: int | None = field(default=None, init=False)
+    _window: int = field(default=-1, init=False)  # the number of the window that was read last
+    _held: dict[int, list[Triple]] = field(default_factory=dict, init=False)  # the last windows, by number
+    _stream: Iterator[Triple] = field(default_factory=lambda: iter(()), init=False)
+
+    def __len__(self) -> int:
+        if self._total is None:
+            count = 0
+            for count, _ in enumerate(self._lines(), 1):
+                if count % 1_000_000 == 0:
+                    self.progress("counting triples", count, None)
+            self._total = self._positive(count)
+        return self._total
+
+    @property
+    def repeats_from(self) -> float:
+        return math.inf if self._total is None else self._total
+
+    def __getitem__(self, number: int) -> Group:
+        if number < 0:
+            raise IndexError(number)
+        if self._total is None:
+            self._read(number // self.window)
+        epoch, within = divmod(number, self._total) if self._total is not None else (0, number)
+        window, offset = divmod(within, self.window)
+        lines = self._read(window)
+        return self.group(lines[int(shuffle_numbers(len(lines), self.seed, epoch, window)[offset])])
+
+    def _read(self, window: int) -> list[Triple]:
+        """The lines of a window; none if the file ends before it, and then its lines are counted."""
+        if window in self._held:
+            return self._held[window]
+        if window < self._window or self._window < 0:
+            self._window, self._stream = -1, self._lines()
+        while self._window < window:
+            lines = list(islice(self._stream, self.window))
+            if len(lines) < self.window and self._total is None:
+                self._total = self._positive((self._window + 1) * self.window + len(lines))
+            if not lines:
+                self._window = -1  # the stream is at its end: the next window is read from the beginning
+                return lines
+            self._window += 1
+            self._held.pop(self._window, None)  # so that it becomes the newest
+            self._held[self._window] = lines
+            if len(self._held) > max(2, -(-self.held // self.window)):
+                del self._held[next(iter(self._held))]
+        return self._held[window]
+
+    def _lines(self) -> Iterator[Triple]:
+        lines = read_triples(self.path, self.encoding)
+        return lines if self.accepts is None else filter(self.accepts, lines)
+
+    def _positive(self, count: int) -> int:
+        if not count:
+            raise CollectionError(f"{self.path}: no triple to learn from")
+        return count
+
+
 @lru_cache(maxsize=2)  # a batch may span two epochs
 def shuffle_numbers(total: int, seed: int, *part: int) -> npt.NDArray[np.int64]:
     """The numbers below ``total``, (total,), in an order that the seed and the part decide."""
     return np.random.default_rng([seed, *part]).permutation(total)
-
-
-def draw_position(number: int, total: int, seed: int) -> tuple[int, int]:
-    """The epoch of group ``number``, and which of the epoch's ``total`` groups it is."""
-    if number < 0:
-        raise IndexError(number)
-    epoch, within = divmod(number, total)
-    return epoch, int(shuffle_numbers(total, seed, epoch)[within])

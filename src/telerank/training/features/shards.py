@@ -14,10 +14,9 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +24,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from telerank.drafts import sweep, sync_folder
+from telerank.drafts import sync_folder
 from telerank.errors import IndexDamaged, ModelError
 from telerank.models.pairs.pair import PairFeatures
-from telerank.stored import MANIFEST, MANIFEST_DRAFT, Manifest, StoredFile, map_npy, parse_entries
+from telerank.stored import MANIFEST, Manifest, StoredFile, map_npy
 
 PAIR = np.dtype([("key", "V16"), ("query", "<u4"), ("sentences", "<u4"), ("scale", "<f4")])
 """A pair: the hash of its texts, and its numbers of query and sentence vectors. All vectors must be
@@ -59,7 +58,6 @@ class FeatureManifest(Manifest):
     shards: tuple[FeatureShardEntry, ...] = ()
     kind: str = "features"
     format: int = 1
-    parsers: ClassVar = {"shards": partial(parse_entries, FeatureShardEntry)}
 
     @property
     def files(self) -> dict[str, StoredFile]:
@@ -95,22 +93,12 @@ def shard_bytes(pairs: int, vectors: int, width: int) -> int:
 def write_shard(folder: Path, number: int, shard: FeatureShard) -> FeatureShardEntry:
     """Write the files of a shard, which no manifest names."""
     files = {}
-    names = shard_files(number)
-    for name, array in zip(names, (shard.vectors, shard.pairs), strict=True):
+    for name, array in zip(shard_files(number), (shard.vectors, shard.pairs), strict=True):
         with (folder / name).open("wb") as file:
             np.save(file, array)
         files[name] = StoredFile.record(folder / name)
     sync_folder(folder)
     return FeatureShardEntry(len(shard.pairs), len(shard.vectors), files)
-
-
-def name_shards(
-    folder: Path, manifest: FeatureManifest, entries: Sequence[FeatureShardEntry]
-) -> FeatureManifest:
-    """Replace the manifest by one that names the next shards, too, and return that."""
-    updated = replace(manifest, shards=(*manifest.shards, *entries))
-    updated.write(folder)
-    return updated
 
 
 def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureShard:
@@ -131,12 +119,6 @@ def open_shard(folder: Path, manifest: FeatureManifest, number: int) -> FeatureS
     if int(table["query"].sum()) + int(table["sentences"].sum()) + len(table) != len(mapped):
         raise IndexDamaged(f"{folder / pairs}: damaged (its pairs do not have {len(mapped):,} vectors)")
     return FeatureShard(mapped, table)
-
-
-def sweep_shards(folder: Path, manifest: FeatureManifest) -> None:
-    """Remove the unfinished files of a killed writer, which the manifest does not name."""
-    drafts = (*folder.glob("vectors.*.npy"), *folder.glob("pairs.*.npy"), folder / MANIFEST_DRAFT)
-    sweep(drafts, manifest.files)
 
 
 def _npy_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from telerank.errors import ModelError
 from telerank.evaluation.answers.overlap import parse_answer_measures
 from telerank.models.readers import ReaderSettings
-from telerank.records import Section
 from telerank.training import settings
 
 
@@ -40,7 +40,7 @@ class QuestionSource(settings.CollectionSettings):
     """Whether questions without an answer are used."""
 
 
-class ArticleShares(Section):
+class ArticleShares(settings.CheckedSection):
     """Articles that are kept apart; the part of an article depends on its title, in every set the same."""
 
     test: float = Field(default=0.2, ge=0, lt=1)
@@ -50,14 +50,12 @@ class ArticleShares(Section):
     seed: settings.Seed = 0
     """The seed that draws the parts; that of the training does not change them."""
 
-    @model_validator(mode="after")
-    def _leave_some(self) -> ArticleShares:
-        if self.test + self.dev >= 1:
-            raise ValueError(f"test ({self.test}) and dev ({self.dev}) leave no article for training")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        none_left = self.test + self.dev >= 1
+        yield none_left, f"test ({self.test}) and dev ({self.dev}) leave no article for training"
 
 
-class ReaderStart(Section):
+class ReaderStart(settings.CheckedSection):
     """The encoder that training starts from, and how it reads."""
 
     start: str = "e5-small"
@@ -90,13 +88,11 @@ class ReaderStart(Section):
             language=self.language,
         )
 
-    @model_validator(mode="after")
-    def _fit_together(self) -> ReaderStart:
+    def problems(self) -> Iterator[tuple[object, str]]:
         try:
             _ = self.settings
         except ModelError as error:
-            raise ValueError(str(error)) from error
-        return self
+            yield True, str(error)
 
 
 class ReaderData(settings.DataSettings):
@@ -144,11 +140,8 @@ class ReaderTraining(settings.Training):
     optimisation: ReaderOptimisation = ReaderOptimisation()
     dev: ReaderDev | None = None
 
-    @model_validator(mode="after")
-    def _keep_test_apart(self) -> ReaderTraining:
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield from super().problems()
         for source in self.data.sets:
-            if source.part in ("dev", "test"):
-                raise ValueError(
-                    f"data.sets: {source.collection}: the part {source.part} is not learned from"
-                )
-        return self
+            kept_apart = source.part in ("dev", "test")
+            yield kept_apart, f"data.sets: {source.collection}: the part {source.part} is not learned from"

@@ -1,18 +1,24 @@
-"""Train a reader on batches of windows, from a configuration to a folder."""
+"""Train a reader on batches of windows, from a configuration to a folder; measure it, and fit it on dev."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Unpack
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from telerank.answers.calibration import DevQuestion, ReaderFit, fit_reader
+from telerank.answers.combine import AnswerRules, ReadText, choose_answers
+from telerank.answers.scorer import SpanReader
 from telerank.drafts import replace_file
 from telerank.errors import ModelError
+from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.models.inference import batch_width, pin
 from telerank.models.pairs.pair import PASSAGE, PairBatch, batch_of
 from telerank.models.precision import AUTO
@@ -24,18 +30,117 @@ from telerank.models.readers import (
     save_reader,
     write_settings,
 )
-from telerank.training.ahead import pin_all
 from telerank.training.examples.reading import write_counts
-from telerank.training.faults import explaining
-from telerank.training.parallel import Processes, join_processes
-from telerank.training.reader.config import QuestionSource, ReaderStart, ReaderTraining
-from telerank.training.reader.dev import ReaderDevSet
+from telerank.training.kinds import TrainingKind
+from telerank.training.parallel import ALONE, Processes, join_processes, share_by_length
+from telerank.training.reader.config import ReaderTraining
 from telerank.training.reader.questions import REPAIRED, QuestionSet, describe_left_out, read_questions
 from telerank.training.reader.windows import LearningWindows, WindowOrder, open_windows
-from telerank.training.task import TrainingDevice
+from telerank.training.task import Task, TrainingDevice, choose_device, pin_all
 from telerank.training.trained import LEFT_OUT
-from telerank.training.training import TrainingOptions, choose_device, train
+from telerank.training.training import TrainingOptions, explaining, train
 from telerank.types import Progress, silent
+
+WINDOWS, FIT = "windows", "fit.json"
+
+
+@dataclass(frozen=True, eq=False)
+class ReadQuestions:
+    """Questions with what a reader says of the text of each."""
+
+    questions: Sequence[DevQuestion]
+
+    @cached_property
+    def gold(self) -> GoldAnswers:
+        """The gold answers of the questions."""
+        return GoldAnswers(
+            {question.query.qid: question.query.text for question in self.questions},
+            {question.query.qid: question.answers for question in self.questions},
+        )
+
+    def predict(self, rules: AnswerRules) -> dict[str, str]:
+        """The text of each question's answer, empty if there is none."""
+        return {
+            question.query.qid: choose_answers(question.query, question.texts, rules).text
+            for question in self.questions
+        }
+
+    def no_answer(self, rules: AnswerRules) -> dict[str, float]:
+        """The score of no answer minus that of the best span, for each question."""
+        always = replace(rules, threshold=None)
+        return {
+            question.query.qid: choose_answers(question.query, question.texts, always).no_answer
+            for question in self.questions
+        }
+
+
+def read_sets(
+    reader: SpanReader,
+    sets: Sequence[QuestionSet],
+    progress: Progress = silent,
+    processes: Processes = ALONE,
+) -> ReadQuestions:
+    """Read the text of each question of these sets; several processes read a share of the first one's.
+
+    Qids of several sets are told apart by the number of the set.
+    """
+    numbered = [(number, question) for number, own in enumerate(sets) for question in own.questions]
+    readings = share_by_length(
+        processes,
+        lambda pairs: reader.read(pairs, progress=progress),
+        [(question.query.text, question.doc.text) for _, question in numbered],
+        lambda pair: len(pair[0]) + len(pair[1]),
+    )
+    questions = []
+    for (number, question), reading in zip(numbered, readings, strict=True):
+        qid = f"{number}:{question.query.qid}{'/unrelated' if question.unrelated else ''}"
+        text = ReadText(question.doc.docno, question.doc.text, reading)
+        answers = tuple(answer.text for answer in question.answers)
+        questions.append(DevQuestion(replace(question.query, qid=qid), [text], answers))
+    return ReadQuestions(questions)
+
+
+@dataclass(frozen=True, eq=False)
+class ReaderDevSet:
+    """Dev questions, the measure that decides, and how they are computed.
+
+    Processes that are not the first have no questions, and read a share of its questions.
+    """
+
+    sets: Sequence[QuestionSet]
+    measure: str
+    precision: str
+    device: str
+    processes: Processes = ALONE
+
+    def read(self, reader: Reader, progress: Progress = silent) -> ReadQuestions:
+        """What the reader says of the questions; the model is in training mode again afterwards."""
+        training = reader.model.training
+        try:
+            own = SpanReader(reader, precision=self.precision, device=self.device)
+            return read_sets(own, self.sets, progress, self.processes)
+        finally:
+            reader.model.train(training)
+
+    def value(self, reader: Reader, progress: Progress = silent) -> float:
+        """The measure's mean over the questions.
+
+        If some of them have no answer, a threshold of 0 decides whether there is one.
+        """
+        read, language = self.read(reader, progress), reader.settings.language
+
+        def evaluate() -> float:
+            rules = AnswerRules(threshold=0.0 if read.gold.unanswerable else None, language=language)
+            return measure_answers(read.gold, read.predict(rules), self.measure).mean[self.measure]
+
+        return self.processes.first(evaluate)
+
+    def fit(self, reader: Reader, progress: Progress = silent) -> tuple[Reader, ReaderFit]:
+        """The reader with the threshold and the temperature that fit the questions best."""
+        read, rules = self.read(reader, progress), AnswerRules(language=reader.settings.language)
+        fitted = self.processes.first(lambda: fit_reader(read.questions, rules))
+        threshold, temperature = fitted.rules.threshold, float(np.float64(fitted.rules.temperature))
+        return reader.with_settings(threshold=threshold, temperature=temperature), fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +153,7 @@ class WindowBatch:
 
 
 @dataclass(eq=False)
-class ReaderTask:
+class ReaderTask(Task):
     """The loss is the mean cross-entropy of start and end (Devlin et al., 2019), over the tokens of the
     context and the first token of all, which is no answer; each process computes its share of a batch.
     """
@@ -83,9 +188,6 @@ class ReaderTask:
     def examples(self) -> int:
         return self._order.epoch_length
 
-    def prepare(self, number: int, progress: Progress) -> None:
-        pass
-
     def read(self, number: int) -> WindowBatch:
         rows = self._order[number].tolist()
         own = [rows[place] for place in self.hardware.processes.share(len(rows))]
@@ -107,17 +209,8 @@ class ReaderTask:
     def dev(self, progress: Progress) -> float | None:
         return None if self.dev_set is None else self.dev_set.value(self.reader, progress)
 
-    def dev_loss(self, progress: Progress) -> float | None:  # noqa: ARG002 — dev is measured by answers
-        return None
-
     def save(self, folder: Path) -> None:
         save_reader(self.reader, folder)
-
-    def state(self) -> Mapping[str, Tensor]:
-        return {}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        pass
 
 
 def span_loss(logits: Tensor, batch: PairBatch, targets: Tensor) -> Tensor:
@@ -126,9 +219,6 @@ def span_loss(logits: Tensor, batch: PairBatch, targets: Tensor) -> Tensor:
     allowed[:, 0] = True
     masked = logits.masked_fill(~allowed[:, :, None], float("-inf"))  # (B, L, 2)
     return nn.functional.cross_entropy(masked, targets, reduction="sum") / 2
-
-
-WINDOWS, FIT = "windows", "fit.json"
 
 
 def train_reader(
@@ -150,84 +240,72 @@ def train_reader(
     CollectionError
         If a set lacks what is to be learned from.
     """
-    job = ReaderJob(config, Path(output), shared or Path(output))
-    model = train(config, output, job.make_task, **options)
-    progress = options.get("progress", silent)
-    with explaining(config), join_processes(choose_device(config.device)) as processes:
-        if not processes.first((Path(output) / FIT).exists):
-            job.fit(model, processes, progress if processes.leads else silent)
+    folder, progress = Path(output), options.get("progress", silent)
+    make_task = partial(make_reader_task, config=config, output=folder, shared=shared or folder)
+    model, _ = train(config, output, make_task, **options)
+    device = choose_device(config.device)
+    with explaining(config), join_processes(device) as processes:
+        progress = progress if processes.leads else silent
+        if processes.first((folder / FIT).exists):
+            return model
+        if dev := _open_dev(config, device, processes, progress):
+            reader, fit = dev.fit(load_reader(model), progress)
+
+            def write() -> None:
+                write_settings(model, reader.settings)
+                replace_file(folder / FIT, f"{json.dumps(fit.record(), indent=1)}\n".encode())
+
+            processes.first(write)
     return model
 
 
-@dataclass(frozen=True)
-class ReaderJob:
-    """A training and its folders."""
-
-    config: ReaderTraining
-    output: Path
-    shared: Path
-
-    def make_task(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> ReaderTask:
-        """The task, with a fresh model or that of the checkpoint ``begun``."""
-        config = self.config
-        sets = tuple(self._read(source, progress) for source in config.data.sets)
-        if begun is None:
-            reader = start_reader(config.model, config.seed)
-        else:
-            reader = load_reader(begun, dropout=config.model.dropout)
-        folder, seed = self.shared / WINDOWS, config.data_seed
-        if hardware.processes.size > 1:  # the first makes them, the others map them
-            hardware.processes.first(lambda: len(open_windows(folder, reader, sets, seed, progress)))
-        windows = open_windows(folder, reader, sets, seed, progress)
-        if hardware.processes.leads:
-            self._write_counts(sets, windows.counts)
-        dev_set = self._open_dev(hardware.device, hardware.processes, progress)
-        return ReaderTask(config, reader, windows, dev_set, hardware)
-
-    def fit(self, model: Path, processes: Processes, progress: Progress = silent) -> None:
-        """Fit threshold and temperature of the reader in a folder on dev, if there is one, and write them
-        into it.
-        """
-        dev = self._open_dev(choose_device(self.config.device), processes, progress)
-        if dev is None:
-            return
-        reader, fit = dev.fit(load_reader(model), progress)
-
-        def write() -> None:
-            write_settings(model, reader.settings)
-            replace_file(self.output / FIT, f"{json.dumps(fit.record(), indent=1)}\n".encode())
-
-        processes.first(write)
-
-    def _read(self, source: QuestionSource, progress: Progress) -> QuestionSet:
-        return read_questions(source, self.config.articles, self.config.data_seed, progress)
-
-    def _open_dev(
-        self, device: torch.device, processes: Processes, progress: Progress
-    ) -> ReaderDevSet | None:
-        dev = self.config.dev
-        if dev is None:
-            return None
-        sets: list[QuestionSet] = processes.alone(
-            lambda: [self._read(source, progress) for source in dev.sets], []
-        )
-        precision = AUTO if self.config.precision == "float16" else self.config.precision  # for gradients
-        return ReaderDevSet(tuple(sets), dev.measure, precision, str(device), processes)
-
-    def _write_counts(self, sets: tuple[QuestionSet, ...], of_windows: Mapping[str, int]) -> None:
+def make_reader_task(
+    begun: Path | None,
+    hardware: TrainingDevice,
+    progress: Progress,
+    *,
+    config: ReaderTraining,
+    output: Path,
+    shared: Path,
+) -> ReaderTask:
+    """The task of a training, with a fresh model or that of the checkpoint ``begun``."""
+    processes, start, seed = hardware.processes, config.model, config.data_seed
+    sets = [read_questions(source, config.articles, seed, progress) for source in config.data.sets]
+    if begun is None:
+        reader = fresh_reader(start.start, start.settings, seed=config.seed, dropout=start.dropout)
+    else:
+        reader = load_reader(begun, dropout=start.dropout)
+    open_own = partial(open_windows, shared / WINDOWS, reader, sets, seed, progress)
+    if processes.size > 1:  # the first makes them, the others map them
+        processes.first(lambda: len(open_own()))
+    windows = open_own()
+    if processes.leads:
         counts: dict[str, int] = {}
         for own in sets:
             for name, count in own.counts.items():
-                counts[name] = counts.get(name, 0) + count
+                names = [name]
                 if name in REPAIRED and len(sets) > 1:
-                    where = f"{name}, {Path(own.source.collection).name}"
-                    counts[where] = counts.get(where, 0) + count
-        write_counts({**counts, **of_windows}, self.output)
-        replace_file(
-            self.output / LEFT_OUT, "".join(f"{line}\n" for line in describe_left_out(sets)).encode()
-        )
+                    names.append(f"{name}, {Path(own.source.collection).name}")
+                counts.update({each: counts.get(each, 0) + count for each in names})
+        write_counts({**counts, **windows.counts}, output)
+        left_out = "".join(f"{line}\n" for line in describe_left_out(sets))
+        replace_file(output / LEFT_OUT, left_out.encode())
+    dev_set = _open_dev(config, hardware.device, processes, progress)
+    return ReaderTask(config, reader, windows, dev_set, hardware)
 
 
-def start_reader(start: ReaderStart, seed: int) -> Reader:
-    """The reader before its first update. Raises ModelError if there is no such encoder."""
-    return fresh_reader(start.start, start.settings, seed=seed, dropout=start.dropout)
+def _open_dev(
+    config: ReaderTraining, device: torch.device, processes: Processes, progress: Progress
+) -> ReaderDevSet | None:
+    dev = config.dev
+    if dev is None:
+        return None
+
+    def read() -> list[QuestionSet]:
+        return [read_questions(own, config.articles, config.data_seed, progress) for own in dev.sets]
+
+    precision = AUTO if config.precision == "float16" else config.precision  # for gradients
+    return ReaderDevSet(processes.alone(read, []), dev.measure, precision, str(device), processes)
+
+
+KIND = TrainingKind(ReaderTraining, train_reader)

@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from telerank.drafts import draft_folder
 from telerank.errors import CollectionError, IndexDamaged
 from telerank.models.pairs.pair import Pair, PairTokenizer, Passage
 from telerank.models.readers import ContextWindow, Reader, cut_windows, find_tokens, tokenize_contexts
-from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, map_npy, parse_files, record_files
+from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, map_npy, record_files
 from telerank.training.reader.questions import QuestionSet, TextQuestion
 from telerank.types import Progress, silent
 
@@ -59,7 +59,6 @@ class WindowManifest(Manifest):
     files: StoredFiles
     kind: str = "reading-windows"
     format: int = 1
-    parsers: ClassVar = {"files": parse_files}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ def open_windows(
     if not (target / MANIFEST).exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with draft_folder(target) as draft:
-            _Making(reader, seed, progress).make(draft, key, sets)
+            _write(draft, key, reader, sets, seed=seed, progress=progress)
     manifest = WindowManifest.read(target)
     if manifest.key != key:
         raise IndexDamaged(f"{target}: it has the windows of other questions")
@@ -128,44 +127,33 @@ def _key(reader: Reader, sets: Sequence[QuestionSet], seed: int) -> str:
     return known.hexdigest()
 
 
-@dataclass(frozen=True, eq=False)
-class _Making:
-    """Makes windows, and counts what is cut and left out."""
-
-    reader: Reader
-    seed: int
-    progress: Progress
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def make(self, draft: Path, key: str, sets: Sequence[QuestionSet]) -> None:
-        """Write the windows of the sets into a folder."""
-        ids: list[Ids] = []
-        rows: list[tuple[int, ...]] = []
-        begin = 0
-        for number, window, start, end in self._windows(sets):
-            parts = window.pair.ids[window.pair.parts > 0]
-            rows.append((begin, len(parts) - window.count, window.count, start, end, number))
-            ids.append(parts)
-            begin += len(parts)
-        table = np.array(rows, WINDOW)
-        if not (table["start"] > 0).any():
-            raise CollectionError("no window has an answer: there is nothing to learn from")
-        held = int((table["start"] > 0).sum())
-        counts = {**self.counts, "windows": len(table), "windows with the answer": held}
-        np.save(draft / _IDS, np.concatenate(ids))
-        np.save(draft / _WINDOWS, table)
-        WindowManifest(key, begin, len(table), counts, record_files(draft)).write(draft)
-
-    def _windows(self, sets: Sequence[QuestionSet]) -> Iterator[tuple[int, ContextWindow, int, int]]:
-        done, total = 0, sum(len(own.questions) for own in sets)
-        for number, own in enumerate(sets):
-            for first in range(0, len(own.questions), _AT_ONCE):
-                chunk = own.questions[first : first + _AT_ONCE]
-                for question, windows in zip(chunk, _cut(self.reader, chunk, self.counts), strict=True):
-                    for window in _choose(question, windows, own.source.other_windows, self.seed):
-                        yield number, *window
-                done += len(chunk)
-                self.progress("making windows", done, total)
+def _write(
+    draft: Path, key: str, reader: Reader, sets: Sequence[QuestionSet], *, seed: int, progress: Progress
+) -> None:
+    """Write the windows of the sets into a folder, and count what is cut and left out."""
+    ids: list[Ids] = []
+    rows: list[tuple[int, ...]] = []
+    counts: dict[str, int] = {}
+    begin, done, total = 0, 0, sum(len(own.questions) for own in sets)
+    for number, own in enumerate(sets):
+        for first in range(0, len(own.questions), _AT_ONCE):
+            chunk = own.questions[first : first + _AT_ONCE]
+            for question, windows in zip(chunk, _cut(reader, chunk, counts), strict=True):
+                for window, start, end in _choose(question, windows, own.source.other_windows, seed):
+                    parts = window.pair.ids[window.pair.parts > 0]
+                    rows.append((begin, len(parts) - window.count, window.count, start, end, number))
+                    ids.append(parts)
+                    begin += len(parts)
+            done += len(chunk)
+            progress("making windows", done, total)
+    table = np.array(rows, WINDOW)
+    held = int((table["start"] > 0).sum())
+    if not held:
+        raise CollectionError("no window has an answer: there is nothing to learn from")
+    counts |= {"windows": len(table), "windows with the answer": held}
+    np.save(draft / _IDS, np.concatenate(ids))
+    np.save(draft / _WINDOWS, table)
+    WindowManifest(key, begin, len(table), counts, record_files(draft)).write(draft)
 
 
 LabelledWindow = tuple[ContextWindow, int, int]
@@ -192,15 +180,13 @@ def _cut(
                 counts["answers without a token"] = counts.get("answers without a token", 0) + 1
                 yield []
                 continue
-        windows = cut_windows(texts, ids, context, reader.settings.stride)
-        yield [(window, *_locate(window, span)) for window in windows]
-
-
-def _locate(window: ContextWindow, span: tuple[int, int] | None) -> tuple[int, int]:
-    if span is None or span[0] < window.first or span[1] >= window.first + window.count:
-        return 0, 0
-    offset = window.begin - window.first
-    return span[0] + offset, span[1] + offset
+        labelled = []
+        for window in cut_windows(texts, ids, context, reader.settings.stride):
+            start, end, offset = 0, 0, window.begin - window.first
+            if span is not None and window.first <= span[0] and span[1] < window.first + window.count:
+                start, end = span[0] + offset, span[1] + offset
+            labelled.append((window, start, end))
+        yield labelled
 
 
 def _choose(

@@ -7,23 +7,84 @@ complete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from telerank.errors import MeasureError
+from telerank.errors import MeasureError, ModelError
 from telerank.evaluation.measures import parse_measures
 from telerank.models.rerankers.kinds import KINDS, find_kind
-from telerank.records import Section
+from telerank.segments.settings import Aggregate, SegmentSettings, named_segments
 from telerank.training import settings
-from telerank.training.segment_settings import SegmentTraining
+
+
+class SegmentTraining(settings.CheckedSection):
+    """Learn from segments: each has the label of its document."""
+
+    select: Literal["first", "all", "gold", "random", "best"]
+    """`first`: the first segment of each document (FirstP and MaxP). `all`: the first always, another with
+    the probability `others` (Dai and Callan 2019). `gold`: the segment with the known relevant passage, of
+    other documents one at random (GoldP). `random`: one at random. `best`: BeST, the segment that a model
+    chooses, in iterations."""
+    window: SegmentSettings = SegmentSettings(sentences=True)
+    """How documents are cut: a name (`best`, `dai-callan`, `parade`, `piaf`, `whole`), or the settings."""
+    leading: PositiveInt | None = 4
+    """Learn only from this many leading segments (BeST: up to four); `null`: from all. A known passage may be
+    in any. All segments are read where documents are ranked, unless `aggregate` is `first`."""
+    random_lengths: bool = False
+    """Draw the lengths of the segments that are learned from, so that a length says nothing (BeST). They
+    are a function of the seed of the data, the docno and these settings."""
+    others: float = Field(default=0.1, gt=0, le=1)
+    """Probability of each segment but the first (select `all`)."""
+    aggregate: Literal["first", "max", "mean", "sum"] = "max"
+    """The score of a document of dev and test: that of its first segment (FirstP), or the maximum, mean or
+    sum over all of them."""
+    answers: str | None = None
+    """A file with known relevant passages as answers, of the training split and the dev split; by default the
+    answers of the collection. `gold` needs them; `best` measures its selections by them if there are any."""
+    iterations: PositiveInt = 4
+    """Iterations of `best`; the dev measure decides which one is the model."""
+    patience: PositiveInt | None = None
+    """Stop after this many iterations without a better dev measure; by default all are trained."""
+
+    @field_validator("window", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return named_segments(value)
+        except ModelError as error:
+            raise ValueError(str(error)) from error
+
+    def problems(self) -> Iterator[tuple[object, str]]:
+        window, fields = self.window, type(self).model_fields
+        is_set = window.first is not None or window.seed is not None
+        yield is_set, "window.first and window.seed: set leading and random_lengths instead"
+        overlaps = self.random_lengths and window.stride is not None
+        yield overlaps, "segments of random lengths do not overlap: no window.stride"
+        for name, select in (("others", "all"), ("iterations", "best"), ("patience", "best")):
+            is_set = self.select != select and getattr(self, name) != fields[name].default
+            yield is_set, f"{name} goes with select {select}, not with {self.select}"
+
+    def learned(self, seed: int, *, whole: bool = False) -> SegmentSettings:
+        """The segments to learn from; with ``whole`` all of a document, of which the leading ones are a part.
+
+        ``seed`` is that of the data.
+        """
+        first = None if whole else 1 if self.select == "first" else self.leading
+        return self.window.model_copy(update={"first": first, "seed": seed if self.random_lengths else None})
+
+    @property
+    def ranked(self) -> SegmentSettings:
+        """The segments that decide the score of a document of dev or test."""
+        return self.window.model_copy(update={"first": self.score.reads})
+
+    @property
+    def score(self) -> Aggregate:
+        """The score of a document from those of its segments."""
+        return Aggregate(self.aggregate)
 
 
 class RerankerData(settings.TrainingData):
@@ -33,24 +94,16 @@ class RerankerData(settings.TrainingData):
     """Learn from segments of documents, and rank documents by their segments; by default a document is cut
     off where the model's input ends."""
 
-    @property
-    def learns_from(self) -> str:
-        """``documents``, ``segments``, or ``best``: segments that a model selects, in iterations."""
-        if self.segments is None:
-            return "documents"
-        return "best" if self.segments.select == "best" else "segments"
-
-    @model_validator(mode="after")
-    def _one_source(self) -> RerankerData:
-        settings.exactly_one(negatives=self.negatives, triples=self.triples, listed=self.listed)
-        if self.segments and self.negatives is None:
-            raise ValueError("segments are of the documents of qrels and negatives: set negatives")
-        if self.segments and self.segments.select == "all" and self.negatives and self.negatives.resample:
-            raise ValueError("segments.select all has the same pairs in each epoch: no negatives.resample")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        negatives, segments = self.negatives, self.segments
+        yield settings.exactly_one(negatives=negatives, triples=self.triples, listed=self.listed)
+        lacking = segments and negatives is None
+        yield lacking, "segments are of the documents of qrels and negatives: set negatives"
+        resamples = segments and segments.select == "all" and negatives and negatives.resample
+        yield resamples, "segments.select all has the same pairs in each epoch: no negatives.resample"
 
 
-class RerankerStart(Section):
+class RerankerStart(settings.CheckedSection):
     """The model that training starts from."""
 
     kind: str = "monobert"
@@ -80,17 +133,15 @@ class RerankerStart(Section):
             raise ValueError(f"no re-ranker is called {kind!r}; there are: {', '.join(KINDS)}")
         return kind
 
-    @model_validator(mode="after")
-    def _nothing_without_effect(self) -> RerankerStart:
-        kind = find_kind(self.kind)
-        if self.head and not kind.takes_settings:
-            raise ValueError(f"a {self.kind} has the transformer's own layer: no settings of a head")
-        if kind.over_words and self.dropout != type(self).model_fields["dropout"].default:
-            raise ValueError(f"dropout is that of an encoder; a {self.kind} has head.dropout or none")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        kind, default = find_kind(self.kind), type(self).model_fields["dropout"].default
+        without = self.head and not kind.takes_settings
+        yield without, f"a {self.kind} has the transformer's own layer: no settings of a head"
+        without = kind.over_words and self.dropout != default
+        yield without, f"dropout is that of an encoder; a {self.kind} has head.dropout or none"
 
 
-class RerankerLoss(Section):
+class RerankerLoss(settings.CheckedSection):
     """The loss to minimise."""
 
     objective: Literal["pointwise", "margin", "ranknet", "softmax", "margin-mse"] = "pointwise"
@@ -108,15 +159,11 @@ class RerankerLoss(Section):
     teacher: str | None = None
     """A run file with a teacher's scores of the pairs to learn from (objective `margin-mse`)."""
 
-    @model_validator(mode="after")
-    def _teacher_fits(self) -> RerankerLoss:
-        if (self.objective == "margin-mse") != (self.teacher is not None):
-            raise ValueError(
-                "objective margin-mse needs a teacher, a run file; the other objectives take none"
-            )
-        if self.class_weights and self.objective != "pointwise":
-            raise ValueError(f"class_weights go with objective pointwise, not with {self.objective}")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        differs = (self.objective == "margin-mse") != (self.teacher is not None)
+        yield differs, "objective margin-mse needs a teacher, a run file; the other objectives take none"
+        weighs = self.class_weights and self.objective != "pointwise"
+        yield weighs, f"class_weights go with objective pointwise, not with {self.objective}"
 
 
 class RerankerOptimisation(settings.OptimisationSettings):
@@ -195,11 +242,10 @@ class RerankerTraining(settings.Training):
     repetition: int | None = Field(default=None, ge=0)
     """Number of a repeated cross-validation: its folds are drawn anew; by default they are those of 0."""
 
-    def saves_memory(self) -> str:
-        if self.model.frozen:
-            return super().saves_memory()
-        lower = f"set optimisation.tokens to less than {self.optimisation.tokens}"
-        return lower if self.recompute else f"{lower}, or recompute to true"
+    @property
+    def smaller_batch(self) -> str:
+        tokens = f"optimisation.tokens to less than {self.optimisation.tokens}"
+        return super().smaller_batch if self.model.frozen else tokens
 
     @model_validator(mode="before")
     @classmethod
@@ -217,51 +263,42 @@ class RerankerTraining(settings.Training):
                 filled[name] = _fill_section(section_defaults, section)
         return filled
 
-    @model_validator(mode="after")
-    def _segments_fit(self) -> RerankerTraining:
-        segments = self.data.segments
-        if segments is None:
-            return self
-        if self.model.kind == "parade":
-            raise ValueError("a parade reads a document by its passages already: no data.segments")
-        if self.model.max_query is None:
-            raise ValueError("segments leave room for the longest query: model.max_query must be a number")
-        if segments.select == "best" and self.dev is None:
-            raise ValueError(
-                "segments.select best: the dev measure decides when to stop: add the section dev"
-            )
-        if segments.select == "best" and self.dev and self.dev.by_loss:
-            raise ValueError("segments.select best compares iterations by a measure, not by the dev loss")
-        if self.loss.teacher:
-            raise ValueError("a teacher has scored documents, not segments")
-        return self
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield from super().problems()
+        data, dev, test, loss, folds = self.data, self.dev, self.test, self.loss, self.folds
+        if data.segments is not None:
+            yield from self._problems_of_segments(data.segments)
+        alone = self.repetition is not None and folds is None
+        yield alone, "a repetition has folds of its own: set folds"
+        others = data.listed and (loss.objective != "pointwise" or loss.class_weights)
+        yield others, "listed documents have labels of their own: objective pointwise, no class_weights"
+        both = data.triples and folds
+        yield both, "folds are made of a split's queries: they cannot be used with triples"
+        elsewhere = folds and (test is None or test.split != data.split)
+        yield elsewhere, f"folds need a section test with the training split, split: {data.split}"
+        drawn = data.negatives and (data.negatives.random or data.negatives.judged)
+        teaches = loss.teacher and drawn
+        yield teaches, "a teacher has scores for the documents of lists, not for random or judged ones"
+        stores = test and test.store and not self.model.frozen
+        yield stores, "test.store: only a frozen encoder's features are stored"
+        numbers = f"are numbered 0 to {folds - 1}" if folds else "are not set"
+        beyond = self.held_out is not None and self.held_out >= (folds or 0)
+        yield beyond, f"held_out is {self.held_out}, but folds {numbers}"
+        for name, part in (("dev", dev), ("test", test)):
+            shares_split = part is not None and part.split == data.split and part.queries is None
+            takes_all = shares_split and not (name == "test" and folds)
+            yield takes_all, f"{name} has the training split: set {name}.queries, how many it takes"
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> RerankerTraining:
-        if self.repetition is not None and self.folds is None:
-            raise ValueError("a repetition has folds of its own: set folds")
-        plain = self.loss.objective == "pointwise" and not self.loss.class_weights
-        if self.data.listed and not plain:
-            raise ValueError(
-                "listed documents have labels of their own: objective pointwise, no class_weights"
-            )
-        if self.data.triples and self.folds:
-            raise ValueError("folds are made of a split's queries: they cannot be used with triples")
-        if self.folds and (self.test is None or self.test.split != self.data.split):
-            raise ValueError(f"folds need a section test with the training split, split: {self.data.split}")
-        negatives = self.data.negatives
-        if self.loss.teacher and negatives and (negatives.random or negatives.judged):
-            raise ValueError("a teacher has scores for the documents of lists, not for random or judged ones")
-        if self.test and self.test.store and not self.model.frozen:
-            raise ValueError("test.store: only a frozen encoder's features are stored")
-        if self.held_out is not None and self.held_out >= (self.folds or 0):
-            numbers = f"are numbered 0 to {self.folds - 1}" if self.folds else "are not set"
-            raise ValueError(f"held_out is {self.held_out}, but folds {numbers}")
-        for name, part in (("dev", self.dev), ("test", self.test)):
-            shares_split = part is not None and part.split == self.data.split
-            if shares_split and part and part.queries is None and not (name == "test" and self.folds):
-                raise ValueError(f"{name} has the training split: set {name}.queries, how many it takes")
-        return self
+    def _problems_of_segments(self, segments: SegmentTraining) -> Iterator[tuple[object, str]]:
+        is_best, model = segments.select == "best", self.model
+        yield model.kind == "parade", "a parade reads a document by its passages already: no data.segments"
+        unlimited = model.max_query is None
+        yield unlimited, "segments leave room for the longest query: model.max_query must be a number"
+        lacking = is_best and self.dev is None
+        yield lacking, "segments.select best: the dev measure decides when to stop: add the section dev"
+        by_loss = is_best and self.dev and self.dev.by_loss
+        yield by_loss, "segments.select best compares iterations by a measure, not by the dev loss"
+        yield self.loss.teacher, "a teacher has scored documents, not segments"
 
 
 def _fill_section(defaults: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,60 +1,52 @@
-"""Train a re-ranker, from a configuration to a folder, and measure it on its test."""
+"""Train one re-ranker, or several that are compared, as a plan says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Unpack
 
-from telerank.corpus.collection import Collection
-from telerank.corpus.formats import open_collection
+from telerank.drafts import remove_folder, replace_file
 from telerank.errors import ModelError
-from telerank.models.pairs.words import words_in
-from telerank.models.rerankers.kinds import Shape, find_kind
-from telerank.models.rerankers.reranker import Reranker, fresh_reranker, load_reranker
-from telerank.reranking.texts import make_pairs
-from telerank.show.tables import Table
-from telerank.training.examples.groups import Groups
-from telerank.training.examples.read_groups import TEXTS, read_groups
-from telerank.training.examples.reading import Reading, write_counts
-from telerank.training.faults import explaining
-from telerank.training.parallel import ALONE, Processes, join_processes
-from telerank.training.reranker.candidates import (
-    NO_CANDIDATES,
-    NO_DEV,
-    QueryParts,
-    RerankerDevSet,
-    assign_queries,
-    read_candidates,
-    read_dev_set,
+from telerank.records import read_record
+from telerank.show.plots import save_plot
+from telerank.show.tables import Table, render_markdown
+from telerank.training import checkpoint
+from telerank.training.examples.reading import write_counts
+from telerank.training.kinds import TrainingKind
+from telerank.training.log import read_log
+from telerank.training.parallel import join_processes
+from telerank.training.reranker.config import RerankerTraining
+from telerank.training.reranker.iteration_results import RESULTS, Iterations
+from telerank.training.reranker.iterations import train_iterations
+from telerank.training.reranker.job import RerankerJob
+from telerank.training.reranker.plan import Grid, Study, TrainingPlan, Variant, read_outcome
+from telerank.training.reranker.scoring import CutCounts
+from telerank.training.reranker.segments import BEHIND
+from telerank.training.settings import write_settings
+from telerank.training.task import choose_device
+from telerank.training.trained import (
+    CHECKPOINTS,
+    CONFIG,
+    ITERATIONS,
+    LOG,
+    MODEL,
+    RESULT,
+    RUN,
+    TrainedModels,
+    read_counts,
 )
-from telerank.training.reranker.config import RerankerStart, RerankerTest, RerankerTraining
-from telerank.training.reranker.outcome import BEHIND, measure_test, read_outcome
-from telerank.training.reranker.pair_logits import CutCounts, EndToEnd, MakePairs, PairScorer, PairScores
-from telerank.training.reranker.stored_logits import FromStore, Stored
-from telerank.training.reranker.task import RerankerTask
-from telerank.training.settings import dump_settings, write_settings
-from telerank.training.task import TrainingDevice
-from telerank.training.trained import MODEL, RESULT, read_counts
-from telerank.training.training import (
-    TrainingOptions,
-    choose_device,
-    choose_precision,
-    count_updates,
-    train,
-)
-from telerank.types import Progress, silent
+from telerank.training.training import TrainingOptions, explaining
+from telerank.trec import read_run, write_run
+from telerank.types import silent
 
-FEATURES, TEST = "features", "test.yaml"
-JOBS = {
-    "documents": "telerank.training.reranker.train:RerankerJob",
-    "segments": "telerank.training.segments.tasks:SegmentJob",
-    "best": "telerank.training.segments.iterations:BestJob",
-}
-"""The class that trains, by what is learned from; it is loaded when it is first used."""
+PLOT = "sizes.png"
+DEV = "dev.json"
+"""The best dev measure, or the lowest dev loss, of a training that is over; a grid chooses by it."""
 
 
 def train_reranker(
@@ -80,28 +72,15 @@ def train_reranker(
     if config.folds and config.held_out is None:
         raise ModelError("folds: this is one training; say which fold is held_out, or train them all")
     job = RerankerJob.open(config, Path(output), shared or Path(output))
+    segments = config.data.segments
+    learn = train_iterations if segments and segments.select == "best" else RerankerJob.train
     with explaining(config), join_processes(choose_device(config.device)) as processes:
-        model, learned = job.train(**options)
+        model, learned = learn(job, **options)
         counts = learned.describe("pairs learned from")
         processes.first(lambda: write_counts({**read_counts(job.output), **counts}, job.output))
         progress = options.get("progress", silent) if processes.leads else silent
         job.measure(progress, processes=processes)
     return model
-
-
-def job_kind(config: RerankerTraining) -> type[RerankerJob]:
-    """The class that trains with these settings."""
-    kind: type[RerankerJob] = resolve_name(JOBS[config.data.learns_from])
-    return kind
-
-
-def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None) -> Reranker:
-    """The model before its first update; of a table of word vectors, only the words in ``keep``.
-
-    Raises ModelError if there is no such model, or it does not take these settings.
-    """
-    shape = Shape(**start.model_dump(exclude={"start", "dropout"}))
-    return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, keep=keep)
 
 
 def describe_cut(output: Path, test: Path | None = None) -> str:
@@ -115,174 +94,142 @@ def describe_cut(output: Path, test: Path | None = None) -> str:
     counts = read_counts(output)
     if test is not None and (test / RESULT).exists():
         tested = read_outcome(test)
-        cut = CutCounts(tested.candidates, tested.cut_queries, tested.cut_documents)
-        counts |= cut.describe("test pairs") | {"test pairs whose title was cut": tested.cut_titles}
+        cut = CutCounts(tested.candidates, tested.cut_queries, tested.cut_documents, titles=tested.cut_titles)
+        counts |= cut.describe("test pairs")
     cuts = {what: count for what, count in counts.items() if what.endswith("cut") or BEHIND in what}
     return ", ".join(f"{count:,} {what}" for what, count in cuts.items() if count)
 
 
-@dataclass(frozen=True, eq=False)
-class RerankerJob:
-    """A training with its collection, its folders, and the queries of dev and test; it learns from documents.
+def train_rerankers(
+    plan: TrainingPlan, output: str | Path, **options: Unpack[TrainingOptions]
+) -> TrainedModels:
+    """Train as the plan says: once, or with each fold, seed, size and combination of a grid.
 
-    Those that learn from something else are below, in :data:`JOBS`.
+    A single training without a test has ``output`` as its folder. Otherwise each has its own folder below it,
+    and they share stored features and texts. Of a grid, only the best combination by the dev measure is
+    tested, and the models are those of this combination. With ``resume``, finished trainings are not
+    repeated, variants may be added, and a changed test is measured with the existing models. The checkpoints
+    of several trainings are removed once they are over.
+
+    Raises
+    ------
+    ModelError
+        If there is nothing to compare the trainings by; if they were trained already and ``resume`` is not
+        set.
+    CollectionError
+        If the collection lacks what is to be learned from or measured on; before the first training, if there
+        are fewer pairs than the largest size.
     """
+    folder = Path(output)
+    variants, grid, study = plan.variants, None, None
+    if plan.is_single:
+        train_reranker(variants[0].apply(plan), folder, **options)
+        return _describe(folder, variants)
+    if not plan.grid and not plan.is_tested:
+        raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
+    with explaining(plan), join_processes(choose_device(plan.device)) as processes:
+        if not processes.leads:
+            options["progress"] = silent
+        if plan.grid and plan.dev:
+            kept_back = plan.test and plan.test.model_copy(update={"measures": ()})
+            untested = plan.model_copy(update={"test": kept_back})
+            train_variants(untested, variants, folder, "combinations", **options)
+            dev = {own: read_record(folder / own.folder / DEV, float, ModelError) for own in variants}
+            grid = Grid(plan.dev.measure, dev, lower_is_better=plan.dev.by_loss)
+            variants, options["resume"] = grid.best, True
+        if plan.is_tested:
+            for fold in {variant.fold for variant in variants} if plan.sizes else ():
+                largest = Variant(max(plan.sizes), fold=fold).apply(plan)
+                RerankerJob.open(largest, Path(), Path()).check_pairs()
+            train_variants(plan, variants, folder, "trainings", **options)
+            study = Study({own: read_outcome(folder / own.folder) for own in variants})
+        trained = _describe(folder, variants, grid, study)
+        processes.first(partial(_write, folder, trained, grid, study))
+    return trained
 
-    config: RerankerTraining
-    output: Path
-    shared: Path
-    collection: Collection
-    queries: QueryParts
 
-    @staticmethod
-    def open(config: RerankerTraining, output: Path, shared: Path) -> RerankerJob:
-        """The job of a training: what it learns from decides its kind."""
-        data = config.data
-        collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
-        return job_kind(config)(config, output, shared, collection, assign_queries(collection, config))
+def train_variants(
+    plan: TrainingPlan,
+    variants: Sequence[Variant],
+    output: Path,
+    label: str,
+    **options: Unpack[TrainingOptions],
+) -> None:
+    """Train each variant below the folder ``output``, or measure it again if it is over."""
+    progress = options.get("progress", silent)
+    with join_processes(choose_device(plan.device)) as processes:
+        for done, variant in enumerate(variants):
+            progress(label, done, len(variants))
+            config, folder = variant.apply(plan), output / variant.folder
+            is_over = processes.first((folder / RESULT).exists) or processes.first((folder / DEV).exists)
+            if options.get("resume") and is_over:
+                processes.first(partial(checkpoint.check_same, config, folder))
+                if plan.is_tested:
+                    processes.first(partial(write_settings, config, folder / CONFIG))
+                    job = RerankerJob.open(config, folder, output)
+                    job.measure(progress, processes=processes)
+            else:
+                train_reranker(config, folder, shared=output, **options)
+            if plan.grid and plan.dev:
+                processes.first(partial(_write_dev, folder, by_loss=plan.dev.by_loss))
+            if plan.grid or len(variants) > 1:
+                processes.first(partial(drop_checkpoints, folder))
 
-    @staticmethod
-    def read_tables(output: Path) -> list[Table]:  # noqa: ARG004
-        """The tables of a training in a folder, besides that of its test."""
-        return []
 
-    def train(self, **options: Unpack[TrainingOptions]) -> tuple[Path, CutCounts]:
-        """Train; the folder of the model, and the pairs that it learned from."""
-        tasks: list[RerankerTask] = []
+def _write_dev(folder: Path, *, by_loss: bool) -> None:
+    """Write the best dev measure, or the lowest dev loss, of a training that is over."""
+    values = [record.dev_loss if by_loss else record.dev for record in read_log(folder / LOG)]
+    known = [value for value in values if value is not None]
+    if not known:
+        raise ModelError(f"{folder / LOG}: no dev {'loss' if by_loss else 'measure'}")
+    best = min(known) if by_loss else max(known)
+    replace_file(folder / DEV, f"{json.dumps(best)}\n".encode())
 
-        def make_task(begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
-            tasks.append(self.make_task(begun, hardware, progress))
-            return tasks[0]
 
-        model = train(self.config, self.output, make_task, **options)
-        return model, tasks[0].count_learned()
+def drop_checkpoints(folder: Path) -> None:
+    """Remove the checkpoints of a training that is over, and those of its iterations."""
+    for each in (folder, *(folder / ITERATIONS).glob("*")):
+        if (each / CHECKPOINTS).exists():
+            remove_folder(each / CHECKPOINTS)
 
-    def make_task(self, begun: Path | None, hardware: TrainingDevice, progress: Progress) -> RerankerTask:
-        """The task, with a fresh model or that of the checkpoint ``begun``."""
-        reading = self.reading(progress)
-        groups = read_groups(reading, self.shared / TEXTS)
-        dev = self.dev_set(reading, hardware)
-        reranker = self.model_of(begun)
-        scorer = self.make_scorer(reranker, groups, hardware)
-        task = RerankerTask(self.config, reranker, groups, scorer, scorer, dev, hardware)
-        self.write_counts(task, reading)
-        return task
 
-    def test_scores(
-        self,
-        reranker: Reranker,
-        documents: Mapping[str, str],  # noqa: ARG002
-        hardware: TrainingDevice,
-    ) -> PairScores:
-        """Scores the test's pairs; ``documents[docno]`` are the texts that stand for documents."""
-        return self.test_scorer(reranker, hardware)
+def _describe(
+    output: Path, variants: Sequence[Variant], grid: Grid | None = None, study: Study | None = None
+) -> TrainedModels:
+    folders = {str(variant.folder): output / variant.folder for variant in variants}
+    results = [result for result in (grid, study) if result is not None]
+    iterations = [
+        Iterations.read(folder).table() for folder in folders.values() if (folder / RESULTS).exists()
+    ]
+    return TrainedModels(
+        {name: folder / MODEL for name, folder in folders.items()},
+        [*iterations, *(result.table() for result in results)],
+        {name: value for result in results for name, value in result.record().items()},
+        output / PLOT if study is not None and len(study.sizes) > 1 else None,
+    )
 
-    def test_scorer(
-        self, reranker: Reranker, hardware: TrainingDevice, make: MakePairs = make_pairs
-    ) -> PairScores:
-        """Scores pairs of texts as they are; ``make`` makes their tokens."""
-        tokens = self.config.optimisation.tokens
-        if self.config.test is not None and self.config.test.store:
-            return Stored.of(reranker, self.shared / FEATURES, hardware, tokens)
-        return EndToEnd(reranker, tokens, hardware.precision, make)
 
-    def reading(self, progress: Progress) -> Reading:
-        """The data to learn from, to be read."""
-        config, kept_back = self.config, self.queries.kept_back
-        return Reading(
-            config.data, config.data_seed, self.collection, kept_back, progress, config.loss.teacher
-        )
+def _write(folder: Path, trained: TrainedModels, grid: Grid | None, study: Study | None) -> None:
+    """Write the tables, their values, a plot of sizes, and the run of a cross-validation's queries."""
+    results: list[tuple[str, Table, Mapping[str, object]]] = []
+    if study:
+        results.append(("table", study.table(), study.record()))
+        for whole in study.tested:
+            parts = [own for own in study.folds if replace(own, fold=None) == whole]
+            join_runs([folder / own.folder / RUN for own in parts], folder / whole.folder / RUN)
+        if trained.plot:
+            save_plot(study.plot(), trained.plot)
+    if grid:
+        results.append(("grid", grid.table(), trained.values))
+    for name, table, record in results:
+        replace_file(folder / f"{name}.md", render_markdown(table).encode())
+        replace_file(folder / f"{name}.json", f"{json.dumps(record, indent=2)}\n".encode())
 
-    def dev_set(self, reading: Reading, hardware: TrainingDevice) -> RerankerDevSet | None:
-        """The dev queries with their candidates, in the first process."""
-        dev, qids = self.config.dev, self.queries.dev
-        if dev is None:
-            return None
-        return hardware.processes.alone(lambda: read_dev_set(reading, dev, qids), NO_DEV)
 
-    def model_of(self, begun: Path | None) -> Reranker:
-        """A fresh model, or that of the folder ``begun``."""
-        start = self.config.model
-        if begun is not None:
-            reranker = load_reranker(begun, dropout=start.dropout)
-        else:
-            words = None
-            if find_kind(start.kind).over_words:  # of a table of word vectors only these are kept
-                splits, docs = (
-                    map(self.collection.split_queries, self.collection.queries),
-                    self.collection.docs(),
-                )
-                queries = (query.text for split in splits for query in split)
-                words = words_in(chain(queries, (doc.full_text for doc in docs)))
-            reranker = start_reranker(start, self.config.seed, words)
-        for weight in (*reranker.model.parameters(), *reranker.model.buffers()):
-            weight.data = weight.data.clone()  # aligned as if never read from a file: sums depend on it
-        return reranker
+def join_runs(folds: Sequence[Path], output: Path) -> None:
+    """Write the run of a cross-validation: each query is ranked by the model that left it out."""
+    if folds:
+        write_run(output, chain.from_iterable(map(read_run, folds)))
 
-    def make_scorer(
-        self, reranker: Reranker, groups: Groups, hardware: TrainingDevice, make: MakePairs = make_pairs
-    ) -> PairScorer:
-        """What computes the logits of the groups; ``make`` makes the tokens of pairs."""
-        tokens = self.config.optimisation.tokens
-        if not self.config.model.frozen:
-            return EndToEnd(reranker, tokens, hardware.precision, make)
-        last = self.count_groups(groups)
-        return FromStore.of(reranker, self.shared / FEATURES, hardware, tokens, groups=groups, last=last)
 
-    def count_groups(self, groups: Groups) -> int:
-        """The number of groups that are learned from, in all epochs."""
-        optimisation = self.config.optimisation
-        return count_updates(self.config, groups.__len__) * optimisation.accumulation * optimisation.batch
-
-    def write_counts(self, task: RerankerTask, reading: Reading) -> None:
-        """Write what is learned from, and what is cut of dev."""
-        if not task.hardware.processes.leads:
-            return
-        if task.dev_set is not None:
-            cut, titles = task.dev_scorer.count_cut(task.dev_set.pairs, reading.progress)
-            reading.counts.update(cut.describe("dev pairs"))
-            if titles is not None:
-                reading.counts["dev pairs whose title was cut"] = titles
-        write_counts(reading.counts, self.output)
-
-    def check_pairs(self) -> None:
-        """Check that the collection has as many pairs to learn from as ``data.pairs``.
-
-        Raises CollectionError if it has fewer. Triples are not checked, because their file is streamed.
-        """
-        if not self.config.data.triples:
-            read_groups(self.reading(silent), self.shared / TEXTS)
-
-    def measure(self, progress: Progress, model: Path | None = None, processes: Processes = ALONE) -> None:
-        """Re-rank the test's candidates, unless that was done with the same settings.
-
-        The folder ``model`` is by default that of the training in ``output``. Each process scores a share.
-        """
-        test = self.config.test
-        if test is None or not test.measures or processes.first(lambda: self._is_measured(test)):
-            return
-        where = choose_device(self.config.device)
-        hardware = TrainingDevice(where, choose_precision(self.config.precision, where), processes)
-        reranker = load_reranker(model or self.output / MODEL)
-        reranker.model.to(where)
-        candidates = processes.alone(
-            lambda: read_candidates(self.collection, test, self.queries.test, progress), NO_CANDIDATES
-        )
-        pairs, scorer = candidates.pairs, self.test_scores(reranker, candidates.documents, hardware)
-        scores = scorer.share(pairs, processes, progress)
-
-        def write() -> None:
-            cut, titles = scorer.count_cut(pairs, progress)
-            measure_test(candidates, scores, cut, test, self.output, cut_titles=titles or 0)
-            write_settings(test, self.output / TEST)
-
-        processes.first(write)
-
-    def _is_measured(self, test: RerankerTest) -> bool:
-        """Whether this test was measured; if it was not, nothing says so until it is."""
-        record = self.output / TEST
-        is_same = record.exists() and record.read_text(encoding="utf-8") == dump_settings(test)
-        if is_same and (self.output / RESULT).exists():
-            return True
-        record.unlink(missing_ok=True)
-        return False
+KIND = TrainingKind(RerankerTraining, train_reranker, TrainingPlan, train_rerankers)

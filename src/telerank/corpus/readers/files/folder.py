@@ -13,11 +13,11 @@ import re
 import stat
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import tee
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from telerank.corpus.readers.files.text import FileLimits, Problem, file_kind, is_text
@@ -59,9 +59,6 @@ class FolderRecord(Manifest):
     files: Mapping[str, FileRecord] = field(default_factory=dict)
     kind: str | None = "files"
     format: int = 1
-    parsers: ClassVar[Mapping[str, Callable[[Any], object]]] = {
-        "files": lambda entries: {name: FileRecord(**entry) for name, entry in entries.items()}
-    }
 
 
 def describe_problems(files: Mapping[str, FileRecord]) -> Iterator[str]:
@@ -169,21 +166,23 @@ class FolderFiles:
     def _read_plain(self, file: ScannedFile) -> FileContents:
         if file.record.problem:
             return FileContents(file.name, file.record, ())
-        doc = Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name)
-        return FileContents(file.name, replace(file.record, documents=1), (doc,))
+        return FileContents(
+            file.name,
+            replace(file.record, documents=1),
+            (Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name),),
+        )
 
     def _read_files(self, files: Iterable[ScannedFile]) -> Iterator[FileContents]:
         from telerank.corpus.readers.files.processes import FileProcesses
 
         requested, kept = tee(files)
         with FileProcesses(self.limits, self.processes) as processes:
-            for file, answer in zip(kept, processes.read(map(self._request, requested)), strict=True):
+            settings = {"encoding": self.encoding, "words": self.words}
+            requests = (
+                None if file.record.problem else {"path": str(file.path), **settings} for file in requested
+            )
+            for file, answer in zip(kept, processes.read(requests), strict=True):
                 yield _contents(file, answer)
-
-    def _request(self, file: ScannedFile) -> dict[str, Any] | None:
-        if file.record.problem:
-            return None
-        return {"path": str(file.path), "encoding": self.encoding, "words": self.words}
 
 
 def list_files(folder: Path) -> Iterator[Path]:

@@ -26,7 +26,7 @@ from telerank.corpus.readers.files.processes import PASSAGE_WORDS
 from telerank.corpus.readers.files.text import file_kind, is_text, require_modules
 from telerank.corpus.reading import find_backups, is_note, read_first_lines
 from telerank.errors import CollectionError
-from telerank.trec.files import Conditions, Format
+from telerank.trec import Conditions, Format
 
 _QUERIES = re.compile(r"(?:topics|queries|query)\b", re.IGNORECASE)
 _QRELS = re.compile(r"(?:qrels?|judge?ments)\b", re.IGNORECASE)
@@ -110,8 +110,7 @@ def _open(form: str, path: Path, encoding: str) -> Collection:
     if not path.is_dir():
         raise CollectionError(f"{path}: a file, not a folder of files")
     is_plain = form == FOLDER.name
-    words = PASSAGE_WORDS if form == DOCUMENTS.name else None
-    files = FolderFiles(path, encoding, words, is_plain)
+    files = FolderFiles(path, encoding, PASSAGE_WORDS if form == DOCUMENTS.name else None, is_plain)
     is_read = is_text if is_plain else file_kind
     listed = list(list_files(path))
     if not is_plain:

@@ -2,7 +2,7 @@
 
 PDFium gives characters in the order of the file, in which programs that lay text out write column after
 column, with letters for ligatures and the logical order of text from right to left. A hyphen at the end of a
-line is marked by it as :data:`~telerank.corpus.readers.files.pdf_lines.DIVISION`.
+line is marked by it as :data:`~telerank.corpus.readers.files.text.DIVISION`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import PurePath
 from statistics import median
 from typing import Any, NamedTuple
@@ -19,9 +20,9 @@ from typing import Any, NamedTuple
 import pypdfium2
 from pypdfium2 import raw
 
-from telerank.corpus.readers.files.pdf_layout import Bookmark, lay_out
-from telerank.corpus.readers.files.pdf_lines import DIVISION, Line
+from telerank.corpus.readers.files.pdf_layout import Bookmark, Line, lay_out
 from telerank.corpus.readers.files.text import (
+    DIVISION,
     FileText,
     Problem,
     UnreadableFile,
@@ -59,9 +60,8 @@ def read_pdf(content: bytes, name: str) -> FileText:
     unreadable = 0
     for number in range(len(document)):
         try:
-            page = document[number]
-            pages[number + 1] = list(_read_lines(page))
-            page.close()
+            with closing(document[number]) as page:
+                pages[number + 1] = list(_read_lines(page))
         except pypdfium2.PdfiumError:
             unreadable += 1
     blank = sum(not lines for lines in pages.values())
@@ -107,15 +107,13 @@ def _read_lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
         text_page.close()
         page.set_rotation(rotation)
         text_page = page.get_textpage()
-    try:
+    with closing(text_page):
         glyphs = _Glyphs(text_page, rotation)
         start = 0
         for end in (*glyphs.line_ends(), glyphs.count):
             if line := glyphs.line(start, end):
                 yield line
             start = end
-    finally:
-        text_page.close()
 
 
 class _Glyph(NamedTuple):
@@ -151,7 +149,7 @@ class _Glyphs:
         right = max(first.x, last.x) + last.size / 2
         size = median((first.size, middle.size, last.size))
         return Line(
-            _clean_line(text),
+            DIVISION.join(clean(part) for part in text.split(DIVISION)).strip(),
             min(first.x, last.x),
             right,
             first.y,
@@ -195,7 +193,3 @@ class _Glyphs:
         name, flags = ctypes.create_string_buffer(_NAME), ctypes.c_int()
         raw.FPDFText_GetFontInfo(self._page, number, name, _NAME, flags)
         return _BOLD.search(name.value) is not None
-
-
-def _clean_line(text: str) -> str:
-    return DIVISION.join(clean(part) for part in text.split(DIVISION)).strip()

@@ -8,24 +8,27 @@ bold letters. Lines of a paragraph are joined, across columns and pages, too.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from telerank.corpus.readers.files.pdf_lines import (
+from telerank.corpus.readers.files.text import (
     DIVISION,
-    Line,
-    TextBlock,
-    body_size,
+    Paragraph,
     count_words,
     join_accents,
     join_divided,
-    split_repeated,
+    letters,
 )
-from telerank.corpus.readers.files.text import Paragraph, letters
 
+_EDGE = 3  # lines at the head and foot of a page that may repeat
+_SHARE = 0.4  # of the pages that a line repeats on, and at least 2
+_LARGER = 1.02  # than the body's size: a line whose number grows is a heading then
+_NUMBER = re.compile(r"\d+")
+_PAGE_WORDS = re.compile(r"\b(?:page|pages|p|sur|of|folio)\b", re.IGNORECASE)
 _ENDS = tuple(".!?:;…»”")
 _ITEM = re.compile(r"[•‣◦▪●○■–—*-]\s*\S|(?:\d{1,3}|[a-zA-Z])[.)]\s+\S")
 _CLOSING = re.compile(r"[.,;:!?)\]…»]")
@@ -34,6 +37,43 @@ _GAP, _USUAL = 1.4, 1.25  # of the distance of lines, which is 1.25 times the si
 _NOTE = 0.93  # of the body's size: smaller blocks at the foot of a page are notes
 # Where a page begins within a paragraph.
 _TURN = "\x03"
+
+
+class Line(NamedTuple):
+    """A line, or several that PDFium joined where words are divided.
+
+    ``left`` and ``right`` are those of its first and last character, ``top`` and ``bottom`` the base lines of
+    its first and last line, in points; ``top`` grows upwards. ``size`` is that of its letters.
+    """
+
+    text: str
+    left: float
+    right: float
+    top: float
+    bottom: float
+    size: float
+    is_bold: bool
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Lines that belong together, each with its page; ``level`` is that of a bookmark's heading."""
+
+    lines: tuple[tuple[int, Line], ...]
+    level: int = 0
+
+    @property
+    def size(self) -> float:
+        return self.lines[0][1].size
+
+    @property
+    def is_bold(self) -> bool:
+        return all(line.is_bold for _, line in self.lines)
+
+    @property
+    def text(self) -> str:
+        """The lines, with blanks between them."""
+        return " ".join(line.text for _, line in self.lines)
 
 
 def lay_out(
@@ -45,9 +85,12 @@ def lay_out(
     """
     rest, repeated, left_out = split_repeated(pages)
     body = body_size(rest)
-    finder = BookmarkFinder(bookmarks)
+    titles: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for bookmark in bookmarks:
+        if key := letters(bookmark.title):
+            titles[bookmark.page].append((key, bookmark.level))
     blocks = _join_continued(
-        [block for page, lines in rest.items() for block in _read_blocks(page, lines, finder)], body
+        [block for page, lines in rest.items() for block in _read_blocks(page, lines, titles[page])], body
     )
     levels = find_headings(blocks, body)
     heads = [(TextBlock(((page, line),)), 0) for page, line in repeated]
@@ -61,7 +104,67 @@ def lay_out(
     return title or join_divided(find_title(blocks, body), words), paragraphs, left_out
 
 
-def _read_blocks(page: int, lines: Sequence[Line], finder: BookmarkFinder) -> Iterator[TextBlock]:
+def body_size(pages: Mapping[int, Sequence[Line]]) -> float:
+    """The size of most letters, to half a point; 0 without lines."""
+    sizes: Counter[float] = Counter()
+    for lines in pages.values():
+        for line in lines:
+            sizes[round(2 * line.size) / 2] += len(line.text)
+    return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
+
+
+def split_repeated(
+    pages: Mapping[int, Sequence[Line]],
+) -> tuple[dict[int, list[Line]], list[tuple[int, Line]], int]:
+    """Split off the lines that repeat at the head or foot of pages.
+
+    Returns the other lines of each page, the first of each repeated line with its page, and how many others
+    are left out. A line repeats if it stands at the same height and differs in nothing but numbers, which are
+    equal on all pages or grow with them; lines of page numbers alone are left out on all pages.
+    """
+    body = body_size(pages)
+    groups: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    for page, lines in pages.items():
+        for number in _at_edges(lines):
+            line = lines[number]
+            groups[_NUMBER.sub("#", line.text), round(line.top)].append((page, number))
+    removed: dict[int, set[int]] = defaultdict(set)
+    first: list[tuple[int, Line]] = []
+    for (text, _), group in groups.items():
+        own = [(page, pages[page][number]) for page, number in group]
+        if len({page for page, _ in group}) < max(2, _SHARE * len(pages)) or not _repeats(own, body):
+            continue
+        for page, number in group:
+            removed[page].add(number)
+        if re.search(r"[^\W\d_]", _PAGE_WORDS.sub("", text)):
+            first.append(own[0])
+    rest = {
+        page: [line for number, line in enumerate(lines) if number not in removed[page]]
+        for page, lines in pages.items()
+    }
+    return rest, sorted(first, key=lambda line: line[0]), sum(map(len, removed.values())) - len(first)
+
+
+def _at_edges(lines: Sequence[Line]) -> list[int]:
+    """The numbers of the highest and the lowest lines of a page, in the order of the file."""
+    by_height = sorted(range(len(lines)), key=lambda number: -lines[number].top)
+    return sorted({*by_height[:_EDGE], *by_height[-_EDGE:]})
+
+
+def _repeats(lines: Sequence[tuple[int, Line]], body: float) -> bool:
+    """Whether the numbers of lines that are equal otherwise are constant, or those of their pages."""
+    for column in zip(*([int(n) for n in _NUMBER.findall(line.text)] for _, line in lines), strict=True):
+        if len(set(column)) == 1:
+            continue
+        shifts = {n - page for n, (page, _) in zip(column, lines, strict=True)}
+        if len(shifts) > 1 or any(line.is_bold or line.size > _LARGER * body for _, line in lines):
+            return False
+    return True
+
+
+def _read_blocks(
+    page: int, lines: Sequence[Line], bookmarks: Sequence[tuple[str, int]]
+) -> Iterator[TextBlock]:
     """The blocks of a page: headings that bookmarks name, and lines without a break between them."""
     # The usual distance of base lines, in sizes.
     gaps = [
@@ -73,7 +176,7 @@ def _read_blocks(page: int, lines: Sequence[Line], finder: BookmarkFinder) -> It
     held: list[Line] = []
     number = 0
     while number < len(lines):
-        count, level = finder.match(page, lines[number : number + 3])
+        count, level = _match_bookmark(bookmarks, lines[number : number + _HEADING_LINES])
         if held and (count or _is_break(held, lines[number], distance)):
             yield TextBlock(tuple((page, line) for line in held))
             held = []
@@ -151,14 +254,14 @@ def _join_lines(block: TextBlock, pages: Mapping[int, Sequence[Line]]) -> str:
 
 def _has_room(line: Line, after: Line, lines: Sequence[Line]) -> bool:
     """Whether the next line's first word would fit on a line: then it ends on purpose."""
-    own = [other.right for other in lines if _in_column(other, line)]
-    room = max(own, default=line.right) - line.right
+    column = [
+        other.right
+        for other in lines
+        if abs(other.left - line.left) < _COLUMN * line.size
+        and abs(other.size - line.size) <= _OTHER_SIZE * line.size
+    ]
+    room = max(column, default=line.right) - line.right
     return room > _LETTER * line.size * (len(after.text.partition(" ")[0]) + 1)
-
-
-def _in_column(other: Line, line: Line) -> bool:
-    near = abs(other.left - line.left) < _COLUMN * line.size
-    return near and abs(other.size - line.size) <= _OTHER_SIZE * line.size
 
 
 def _paragraph(text: str, level: int, block: TextBlock) -> Paragraph:
@@ -174,6 +277,7 @@ _HEADING_LINES = 3  # of a heading
 _LONGEST_HEADING = 200  # characters
 _LARGER_HEADING = 1.1  # than the body's size
 _NUMBERING = 8  # characters before a heading that its bookmark lacks: 2.1.3, IV.
+_NUMBERED = re.compile(r"\d*[a-z]?|[ivxlc]+|\d[\divxlca-z]*")  # in digits, letters or Roman
 _WORD = re.compile(r"[^\W\d_]{2}")
 _TEXT_ENDS = tuple(".,;:")
 
@@ -186,30 +290,19 @@ class Bookmark(NamedTuple):
     page: int
 
 
-class BookmarkFinder:
-    """Finds the headings that bookmarks name among the lines of their pages."""
+def _match_bookmark(bookmarks: Sequence[tuple[str, int]], lines: Sequence[Line]) -> tuple[int, int]:
+    """How many of the lines, from the first on, a bookmark names, and its level; (0, 0): none does.
 
-    def __init__(self, bookmarks: Sequence[Bookmark]) -> None:
-        self._by_page: Mapping[int, list[tuple[str, int]]] = defaultdict(list)
-        for bookmark in bookmarks:
-            if key := letters(bookmark.title):
-                self._by_page[bookmark.page].append((key, bookmark.level))
-
-    def match(self, page: int, lines: Sequence[Line]) -> tuple[int, int]:
-        """How many of the lines, from the first on, a bookmark names, and its level; (0, 0): none does."""
-        own = self._by_page.get(page)
-        for count in range(1, min(_HEADING_LINES, len(lines)) + 1) if own else ():
-            text = "".join(line.text for line in lines[:count])
-            key = letters(text) if len(text) <= _LONGEST_HEADING + _NUMBERING else ""
-            for title, level in own or ():
-                if key.endswith(title) and len(key) - len(title) <= _NUMBERING and _is_numbering(key, title):
-                    return count, level
-        return 0, 0
-
-
-def _is_numbering(key: str, title: str) -> bool:
-    """Whether what stands before the bookmark's title is a number, in digits, letters or Roman."""
-    return re.fullmatch(r"\d*[a-z]?|[ivxlc]+|\d[\divxlca-z]*", key[: len(key) - len(title)]) is not None
+    ``bookmarks`` are the letters of the titles on this page, with their levels.
+    """
+    for count in range(1, min(_HEADING_LINES, len(lines)) + 1) if bookmarks else ():
+        text = "".join(line.text for line in lines[:count])
+        key = letters(text) if len(text) <= _LONGEST_HEADING + _NUMBERING else ""
+        for title, level in bookmarks:
+            before = len(key) - len(title)
+            if key.endswith(title) and before <= _NUMBERING and _NUMBERED.fullmatch(key, 0, before):
+                return count, level
+    return 0, 0
 
 
 def find_title(blocks: Sequence[TextBlock], body: float) -> str:

@@ -2,9 +2,8 @@
 
 ``python -m telerank.corpus.readers.files.processes`` is such a process. It is ended, and started anew, if a
 file takes too long or makes it crash. Requests and answers are lines of JSON through pipes, which, unlike
-pickled objects, cannot run anything in the process that asks.
-
-Cutting the text of a file into passages, between paragraphs and sentences, and at headings.
+pickled objects, cannot run anything in the process that asks. There the text of a file is cut into passages,
+too, between paragraphs and sentences, and at headings.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from itertools import takewhile
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Event, Lock, Timer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from telerank.corpus.readers.files.text import (
     FileLimits,
@@ -40,18 +39,19 @@ from telerank.text.steps import stop_words
 from telerank.types import Mark
 
 _MOST = 4  # processes: each may take as much memory as its limit
+_FileProcess: TypeAlias = "subprocess.Popen[bytes]"
 
 
 class FileProcesses(AbstractContextManager["FileProcesses"]):
     """Processes that read files within limits; they start when they are needed, and end with the block."""
 
     def __init__(self, limits: FileLimits, count: int | None = None) -> None:
+        self._limits = limits
         self._count = min(os.cpu_count() or 1, _MOST) if count is None else count
-        self._idle: queue.SimpleQueue[_FileProcess] = queue.SimpleQueue()
-        self._processes = [_FileProcess(limits) for _ in range(self._count)]
-        for process in self._processes:
-            self._idle.put(process)
         self._threads = ThreadPoolExecutor(self._count)  # one for each process
+        self._idle: queue.SimpleQueue[_FileProcess] = queue.SimpleQueue()
+        self._lock, self._is_closed = Lock(), False
+        self._processes = set[_FileProcess]()  # that run
 
     def read(self, requests: Iterable[Mapping[str, Any] | None]) -> Iterator[dict[str, Any]]:
         """The answer to each request, in their order; an empty one to None."""
@@ -65,35 +65,21 @@ class FileProcesses(AbstractContextManager["FileProcesses"]):
 
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for process in self._processes:
-            process.close()
+        with self._lock:
+            self._is_closed = True
+            for process in self._processes:
+                process.kill()  # what it was asked is not answered
         self._threads.shutdown()
         for process in self._processes:
-            process.end()
+            _end(process)
 
     def _ask(self, request: Mapping[str, Any] | None) -> dict[str, Any]:
-        if request is None:
-            return {}
-        process = self._idle.get()
-        try:
-            return process.ask(request)
-        finally:
-            self._idle.put(process)
-
-
-class _FileProcess:
-    """A process that reads one file after the other, and is replaced by another one if it ends."""
-
-    def __init__(self, limits: FileLimits) -> None:
-        self._limits = limits
-        self._process: subprocess.Popen[bytes] | None = None
-        self._lock, self._is_closed = Lock(), False
-
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of an idle process, or of a new one; one that ended is not idle again."""
         with self._lock:
-            if self._is_closed:
+            if request is None or self._is_closed:
                 return {}
-            process = self._process = self._process or self._start()
+            process = self._start() if self._idle.empty() else self._idle.get()
+            self._processes.add(process)
         too_slow = Event()
 
         def stop() -> None:
@@ -106,41 +92,31 @@ class _FileProcess:
         line = _exchange(process, json.dumps({**request, "limits": asdict(self._limits)}).encode() + b"\n")
         timer.cancel()
         if line.endswith(b"\n"):
+            self._idle.put(process)
             answer: dict[str, Any] = json.loads(line)
             return answer
-        status, self._process = _end(process), None
+        status = _end(process)
+        with self._lock:
+            self._processes.remove(process)
         if too_slow.is_set():
             return {"problem": Problem.too_slow, "reason": f"more than {self._limits.seconds:g} seconds"}
         how = f"signal {-status}" if status < 0 else f"status {status}"
         return {"problem": Problem.broken, "reason": f"the process that read it ended with {how}"}
 
-    def close(self) -> None:
-        """End the process, if it runs; what it was asked is not answered."""
-        with self._lock:
-            self._is_closed = True
-            if self._process is not None:
-                self._process.kill()
-
-    def end(self) -> None:
-        """Wait for the end of the closed process."""
-        if self._process is not None:
-            _end(self._process)
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    def _start(self) -> _FileProcess:
         # -P: modules in the working folder are not imported
-        module = "telerank.corpus.readers.files.processes"
+        command = [sys.executable, "-P", "-m", "telerank.corpus.readers.files.processes"]
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(self._limits.memory)],
+            [*command, str(self._limits.memory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # what libraries print about files
-            env=environment,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
             process_group=0,  # only this process handles Ctrl-C
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> int:
+def _end(process: _FileProcess) -> int:
     """End a process, close its pipes, and return its status."""
     process.kill()
     for pipe in (process.stdin, process.stdout):
@@ -150,7 +126,7 @@ def _end(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
+def _exchange(process: _FileProcess, request: bytes) -> bytes:
     """The line that answers a request; no whole line if the process ended before."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("a process without pipes")
@@ -215,12 +191,8 @@ class FilePassage(NamedTuple):
     marks: tuple[Mark, ...]
 
 
-class _Heading(NamedTuple):
-    """Where a heading begins, those above it, and these with itself."""
-
-    start: int
-    above: tuple[str, ...]
-    path: tuple[str, ...]
+# Where a heading begins, and its text with those above it, the highest first.
+_Heading: TypeAlias = tuple[int, tuple[str, ...]]
 
 
 class _Unit(NamedTuple):
@@ -258,14 +230,13 @@ def _read_headings(file: FileText) -> Iterator[_Heading]:
     for start, end, level in file.parts:
         if level:
             path = [outer for outer in path if outer[0] < level]
-            above = tuple(text for _, text in path)
             path.append((level, " ".join(file.text[start:end].split())))
-            yield _Heading(start, above, (*above, path[-1][1]))
+            yield start, tuple(text for _, text in path)
 
 
 def _mark(headings: Sequence[_Heading], pages: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
     """A mark wherever the page or the heading changes."""
-    paths, numbers = {heading.start: BELOW.join(heading.path) for heading in headings}, dict(pages)
+    paths, numbers = {start: BELOW.join(path) for start, path in headings}, dict(pages)
     marks: list[Mark] = []
     page, path = 0, ""
     for start in sorted({*paths, *numbers}):
@@ -284,16 +255,19 @@ def _cut_marks(marks: Sequence[Mark], start: int, end: int) -> tuple[Mark, ...]:
 
 def _title(title: str, headings: Sequence[_Heading], start: int) -> str:
     """The title of a passage: the file's, and the headings above its first character."""
-    number = bisect_right(headings, start, key=attrgetter("start")) - 1
+    number = bisect_right(headings, start, key=itemgetter(0)) - 1
     if number < 0:
         return title
-    heading = headings[number]
-    path = heading.above if heading.start == start else heading.path  # its own heading is in its text
+    begin, path = headings[number]
+    path = path[:-1] if begin == start else path  # its own heading is in its text
     return BELOW.join((title, *path) if title and path[:1] != (title,) else path)
 
 
 def _units(file: FileText, words: int) -> Iterator[_Unit]:
-    language, pages = _guess_language(file.text), {start for start, _ in file.pages}
+    # the language of most stop words decides how the sentences of long paragraphs are split
+    some = re.findall(r"\w+", file.text[:_LOOKED_AT].casefold())
+    language = max(_LANGUAGES, key=lambda name: sum(word in stop_words(_LANGUAGES[name]) for word in some))
+    pages = {start for start, _ in file.pages}
     for start, end, level in file.parts:
         count = _count(file.text[start:end])
         if count <= words:
@@ -325,12 +299,6 @@ def _group(units: Iterable[_Unit], words: int) -> Iterator[tuple[int, int]]:
 
 def _count(text: str) -> int:
     return sum(1 for _ in _WORD.finditer(text))
-
-
-def _guess_language(text: str) -> str:
-    """The language of most stop words, which decides how the sentences of long paragraphs are split."""
-    words = re.findall(r"\w+", text[:_LOOKED_AT].casefold())
-    return max(_LANGUAGES, key=lambda name: sum(word in stop_words(_LANGUAGES[name]) for word in words))
 
 
 if __name__ == "__main__":

@@ -135,8 +135,7 @@ class _Lines:
             pre = self._groups and self._groups[-1][0].tag == "pre"
             plain = clean(line.rstrip() if pre else _SPACES.sub(" ", line).strip())
             if plain.strip(" -|"):
-                group = self._groups[-1][1] if self._groups else self._count
-                yield _TextLine(plain, self._level, group)
+                yield _TextLine(plain, self._level, self._groups[-1][1] if self._groups else self._count)
 
 
 def _is_layout(element: _Element, tag: str) -> bool:
@@ -179,8 +178,11 @@ def read_html(content: bytes, _name: str = "") -> FileText:
     paragraphs = list(read_elements(tree if main is None else main))
     kept = _keep_main(paragraphs, text) if main is None and _has_menus(tree) else paragraphs
     left_out = len(paragraphs) - len(kept)
-    counts = {"paragraphs beside the main text": left_out} if left_out else {}
-    return join_paragraphs(kept, top_heading(kept) or clean_line(tree.findtext(".//title") or ""), counts)
+    return join_paragraphs(
+        kept,
+        top_heading(kept) or clean_line(tree.findtext(".//title") or ""),
+        {"paragraphs beside the main text": left_out} if left_out else {},
+    )
 
 
 def read_markdown(text: str, _name: str = "") -> FileText:

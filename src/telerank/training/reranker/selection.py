@@ -1,4 +1,4 @@
-"""Known relevant passages, and which segment of each document is learned from.
+"""Known relevant passages, and which segment of each document a model selects.
 
 A selection is a file, one line for each query and document. The first line says how the documents were cut,
 without which the numbers mean nothing::
@@ -10,36 +10,40 @@ without which the numbers mean nothing::
 from __future__ import annotations
 
 import json
-import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from telerank.corpus.answers import read_answers
 from telerank.corpus.collection import Collection
 from telerank.drafts import replace_file
 from telerank.errors import FormatError, ModelError
 from telerank.reranking.texts import TextPair
 from telerank.segments.split import Segments
 from telerank.text.sentences import Span
+from telerank.training.examples.reading import MANY
 from telerank.training.parallel import ALONE, Processes
-from telerank.training.reranker.pair_logits import PairScores
-from telerank.training.segment_settings import SegmentTraining
-from telerank.training.segments.table import SegmentTable, read_docs
+from telerank.training.reranker.config import SegmentTraining
+from telerank.training.reranker.scoring import PairScores
+from telerank.training.reranker.segments import SegmentTable
 from telerank.trec.files import numbered_lines, parse_object
 from telerank.types import Answer, Doc, Progress, silent
 
 _BLANKS = re.compile(r"\s+")
+Key: TypeAlias = tuple[str, str]
+"""A qid and a docno."""
+_WINDOW = 2048  # documents of queries whose segments are scored together
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
     """The spans of known passages in documents' texts, ``spans[qid, docno]``; ``passages`` were given."""
 
-    spans: Mapping[tuple[str, str], tuple[Span, ...]]
+    spans: Mapping[Key, Sequence[Span]]
     passages: int
     aligned: int
     moved: int = 0
@@ -64,8 +68,7 @@ class Truth:
 
         def most(number: int) -> float:
             start, end = segments.span(number)
-            shares = ((min(end, s.end) - max(start, s.start)) / max(1, s.end - s.start) for s in spans)
-            return max(shares)
+            return max((min(end, s.end) - max(start, s.start)) / max(1, s.end - s.start) for s in spans)
 
         return max(range(len(segments)), key=lambda number: (most(number), -number))
 
@@ -76,19 +79,18 @@ def align(answers: Iterable[Answer], docs: Mapping[str, Doc]) -> Truth:
     Texts are compared by their words: blanks, line ends and upper case do not count. Passages of other
     documents than ``docs`` are not looked at.
     """
-    spans: dict[tuple[str, str], dict[Span, None]] = {}
+    spans: dict[Key, list[Span]] = {}
     passages = moved = aligned = 0
     for answer in answers:
-        doc = docs.get(answer.docno)
-        if doc is None:
+        if answer.docno not in docs:
             continue
         passages += 1
-        span = _find(answer, doc.text)
+        span = _find(answer, docs[answer.docno].text)
         if span is not None:
             aligned += 1
             moved += span.start != answer.start
-            spans.setdefault((answer.qid, answer.docno), {})[span] = None
-    return Truth({pair: tuple(own) for pair, own in spans.items()}, passages, aligned, moved)
+            spans.setdefault((answer.qid, answer.docno), []).append(span)
+    return Truth(spans, passages, aligned, moved)
 
 
 def _find(answer: Answer, text: str) -> Span | None:
@@ -103,11 +105,28 @@ def _find(answer: Answer, text: str) -> Span | None:
     return min(matches, key=lambda span: abs(span.start - answer.start), default=None)
 
 
-Key: TypeAlias = tuple[str, str]
-"""A qid and a docno."""
-Choose: TypeAlias = Callable[[str, str], int]
-"""The number of the segment of a query's document, by qid and docno."""
-_WINDOW = 2048  # documents of queries whose segments are scored together
+def read_truth(
+    settings: SegmentTraining,
+    collection: Collection,
+    split: str,
+    docs: Sequence[Doc] | None = None,
+    progress: Progress = silent,
+) -> Truth:
+    """The known passages of a split, aligned with ``docs``; by default with all documents that they name.
+
+    Without answers there are none.
+    """
+    if settings.answers is not None:
+        qids = {query.qid for query in collection.split_queries(split)}
+        answers = [answer for answer in read_answers(settings.answers) if answer.qid in qids]
+    else:
+        parts = (part for part in split.split("+") if part in collection.answers)
+        answers = [answer for part in parts for answer in collection.answers[part]()]
+    if docs is None:
+        named = {answer.docno for answer in answers}
+        every = collection.read_docs("reading documents", progress, MANY) if answers else ()
+        docs = [doc for doc in every if doc.docno in named]
+    return align(answers, {doc.docno: doc for doc in docs})
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,19 +148,15 @@ class Selection:
 
         None if no document has one.
         """
-        return mean_share(
-            truth.is_right(key[0], table.segments[key[1]], self(*key))
-            for key in self.scores
-            if key in truth.spans
-        )
+        keys = [key for key in self.scores if key in truth.spans]
+        return mean_share(truth.is_right(qid, table.segments[docno], self(qid, docno)) for qid, docno in keys)
 
     def reachable(self, truth: Truth, table: SegmentTable) -> float | None:
         """The highest possible :meth:`precision`: where any of a document's segments contains the passage."""
+        keys = [key for key in self.scores if key in truth.spans]
         return mean_share(
-            any(truth.is_right(qid, segments, number) for number in range(len(segments)))
-            for qid, docno in self.scores
-            if (qid, docno) in truth.spans
-            for segments in (table.segments[docno],)
+            any(truth.is_right(qid, table.segments[docno], number) for number in range(table.count(docno)))
+            for qid, docno in keys
         )
 
     def write(self, path: Path, table: SegmentTable, head: Mapping[str, Any]) -> None:
@@ -208,65 +223,7 @@ def select_best(
     return Selection(dict(zip(keys, scores, strict=False)))  # of other processes: nothing
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A random segment of each query's document: a function of the seed, the qid and the docno."""
-
-    table: SegmentTable
-    seed: int
-
-    def __call__(self, qid: str, docno: str) -> int:
-        draw = random.Random(f"{self.seed} {qid} {docno}")  # text: the same on every machine
-        return draw.randrange(self.table.count(docno))
-
-
-@dataclass(frozen=True, eq=False)
-class Gold:
-    """The segment with the known passage; of a document without one, a random segment."""
-
-    truth: Truth
-    others: Drawn
-
-    def __call__(self, qid: str, docno: str) -> int:
-        if (qid, docno) in self.truth.spans:
-            return self.truth.gold(qid, self.others.table.segments[docno])
-        return self.others(qid, docno)
-
-
-def choose_first(_qid: str, _docno: str) -> int:
-    """The first segment of every document."""
-    return 0
-
-
 def mean_share(right: Iterable[bool]) -> float | None:
     """The share that is right; None of nothing."""
     every = list(right)
     return sum(every) / len(every) if every else None
-
-
-def read_truth(
-    settings: SegmentTraining,
-    collection: Collection,
-    split: str,
-    docs: Sequence[Doc] | None = None,
-    progress: Progress = silent,
-) -> Truth:
-    """The known passages of a split, aligned with ``docs``; by default with all documents that they name.
-
-    Without answers there are none.
-    """
-    answers = list(_answers(settings, collection, split))
-    if docs is None:
-        docs = read_docs(collection.docs(), {answer.docno for answer in answers}, progress) if answers else []
-    return align(answers, {doc.docno: doc for doc in docs})
-
-
-def _answers(settings: SegmentTraining, collection: Collection, split: str) -> Iterator[Answer]:
-    if settings.answers is not None:
-        from telerank.corpus.answers import read_answers
-
-        qids = {query.qid for query in collection.split_queries(split)}
-        yield from (answer for answer in read_answers(settings.answers) if answer.qid in qids)
-        return
-    for part in split.split("+"):
-        yield from collection.answers[part]() if part in collection.answers else ()

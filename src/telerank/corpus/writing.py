@@ -1,4 +1,4 @@
-"""Writing of a collection in another format, as a folder that appears only when complete.
+"""Writing of collections: one in another format, and long documents; a folder appears only when complete.
 
 ===========  ==================================================================================
 ``beir``     ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``
@@ -10,6 +10,16 @@
 
 The notes of the result name everything that a format cannot represent: tabs and line ends in the columns of
 MS MARCO, blanks around texts in SGML, urls in BEIR, and in all of them answers and pools.
+
+Long documents on disk: a BEIR folder with answers, and ``long-documents.json``: how it was made.
+
+::
+
+    corpus.jsonl  queries.jsonl  qrels/SPLIT.tsv
+    answers/SPLIT.jsonl     where a query is answered (see :mod:`telerank.corpus.answers`)
+    long-documents.json     settings, sources, counts, positions of relevance, versions
+
+The same sets and settings give the same bytes.
 """
 
 from __future__ import annotations
@@ -18,20 +28,31 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import starmap
+from functools import partial
+from importlib.metadata import version
+from itertools import chain, starmap
 from pathlib import Path
+from typing import Any
 
+from telerank.corpus.answers import write_answers, write_records
 from telerank.corpus.collection import Collection
 from telerank.corpus.docnos import check_docno, check_text
+from telerank.corpus.lengths import check_answer
+from telerank.corpus.readers.by_split import LONG_DOCUMENTS
 from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError
 from telerank.trec import open_to_write, write_qrels
-from telerank.types import Doc, Progress, Query, silent
+from telerank.types import Answer, Doc, Progress, Query, silent
 
+MANIFEST = LONG_DOCUMENTS
+# What became of the offsets of answers: see `telerank.corpus.readers.squad`.
+ALIGNED = ("exact", "moved", "nearest", "absent")
 _BREAKS = re.compile(r"[\t\n\r]+")
+_BEIR_HEADER = "query-id\tcorpus-id\tscore\n"
+_STEP = 100  # documents between two calls of progress
 
 
 @dataclass(frozen=True)
@@ -55,8 +76,9 @@ class _Work:
     changed: Counter[str] = field(default_factory=Counter)
 
     def docs(self) -> Iterator[Doc]:
-        docs = self.collection.read_docs("documents", self.progress)
-        for number, doc in enumerate(self.count("docs", docs), 1):
+        for number, doc in enumerate(
+            self.count("docs", self.collection.read_docs("documents", self.progress)), 1
+        ):
             check_docno(doc.docno, number)
             check_text(f"{doc.text}{doc.title}{doc.url}", f"document {doc.docno!r}")
             if doc.marks:
@@ -112,19 +134,19 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
 
 
 def _write_beir(work: _Work) -> None:
-    def write_doc(doc: Doc) -> str:
+    def write_doc(doc: Doc) -> dict[str, str]:
         if doc.url:
             work.changed["urls are left out: the format has none"] += 1
-        return _doc_json(replace(doc, url=""))
+        return doc_record(replace(doc, url=""))
 
-    work.write("corpus.jsonl", map(write_doc, work.docs()))
+    write_records(work.folder / "corpus.jsonl", map(write_doc, work.docs()))
     if work.collection.qrels:
         (work.folder / "qrels").mkdir()
     judged = {}
     for split, qrels in work.collection.qrels.items():
         rows = [f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}\n" for qrel in work.count("qrels", qrels())]
         judged[split] = {row.partition("\t")[0] for row in rows}
-        work.write(f"qrels/{split}.tsv", ["query-id\tcorpus-id\tscore\n", *rows])
+        work.write(f"qrels/{split}.tsv", [_BEIR_HEADER, *rows])
     texts: dict[str, str] = {}
     for split, queries in work.collection.queries.items():
         change = f"queries of {split} have no qrels: they are written, but belong to no split"
@@ -134,21 +156,27 @@ def _write_beir(work: _Work) -> None:
                     f"query {query.qid!r} has two texts; a BEIR folder has one file of queries"
                 )
             work.changed[change] += bool(judged) and query.qid not in judged.get(split, ())
-    work.write("queries.jsonl", map(_query_json, work.count("queries", starmap(Query, texts.items()))))
+    write_records(
+        work.folder / "queries.jsonl", map(query_record, work.count("queries", starmap(Query, texts.items())))
+    )
 
 
 def _write_jsonl(work: _Work) -> None:
-    work.write("docs.jsonl", map(_doc_json, work.docs()))
-    work.write_splits("queries.{}.jsonl", _query_json, "qrels.{}.txt")
+    write_records(work.folder / "docs.jsonl", map(doc_record, work.docs()))
+    work.write_splits(
+        "queries.{}.jsonl",
+        lambda query: json.dumps(query_record(query), ensure_ascii=False) + "\n",
+        "qrels.{}.txt",
+    )
 
 
-def _doc_json(doc: Doc) -> str:
-    record = {"_id": doc.docno, "title": doc.title, "text": doc.text} | ({"url": doc.url} if doc.url else {})
-    return json.dumps(record, ensure_ascii=False) + "\n"
+def doc_record(doc: Doc) -> dict[str, str]:
+    record = {"_id": doc.docno, "title": doc.title, "text": doc.text}
+    return record | {"url": doc.url} if doc.url else record
 
 
-def _query_json(query: Query) -> str:
-    return json.dumps({"_id": query.qid, "text": query.text}, ensure_ascii=False) + "\n"
+def query_record(query: Query) -> dict[str, str]:
+    return {"_id": query.qid, "text": query.text}
 
 
 def _write_msmarco(work: _Work) -> None:
@@ -190,3 +218,118 @@ WRITERS: dict[str, Callable[[_Work], None]] = {
     "msmarco": _write_msmarco,
     "trec": _write_trec,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class LongDocument:
+    """A document, the queries that it is relevant to, and the spans of it that answer them."""
+
+    doc: Doc
+    relevant: tuple[str, ...] = ()
+    answers: tuple[Answer, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LongDocuments:
+    """A set of long documents that can be written: its documents as a stream, its queries by split.
+
+    ``record`` is what the manifest says besides the counts; ``size`` the number of documents.
+    """
+
+    documents: Callable[[], Iterator[LongDocument]]
+    queries: Mapping[str, Sequence[Query]]
+    size: int
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WrittenDocuments:
+    """What was written: counts by split, words before the relevant text of each answer, the manifest."""
+
+    counts: Mapping[str, Mapping[str, int]]
+    words_before: tuple[int, ...]
+    manifest: Mapping[str, Any]
+
+
+def check_folder(manifest: str, what: str, folder: str | Path, *, overwrite: bool = False) -> None:
+    """Raise CollectionError if ``folder`` cannot be written: only one with ``manifest`` is replaced."""
+    target = Path(folder)
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise CollectionError(f"{folder}: already exists; replace it with --overwrite")
+    if not (target / manifest).is_file():
+        raise CollectionError(f"{folder}: {what}, so it is not overwritten")
+
+
+def write_beir(
+    folder: Path,
+    docs: Iterable[Doc],
+    queries: Iterable[Query],
+    positives: Mapping[str, Iterable[tuple[str, str]]],
+    answers: Mapping[str, Iterable[Answer]],
+) -> None:
+    """Write a BEIR folder with answers; ``positives`` are pairs of qid and docno, of grade 1, by split.
+
+    The documents are read first: what comes after them may be collected meanwhile.
+    """
+    write_records(folder / "corpus.jsonl", (doc_record(replace(doc, url="")) for doc in docs))
+    write_records(folder / "queries.jsonl", map(query_record, queries))
+    for name in ("qrels", "answers"):
+        (folder / name).mkdir()
+    for split, pairs in positives.items():
+        with open_to_write(folder / "qrels" / f"{split}.tsv") as file:
+            file.write(_BEIR_HEADER)
+            file.writelines(f"{qid}\t{docno}\t1\n" for qid, docno in pairs)
+        write_answers(folder / "answers" / f"{split}.jsonl", answers[split])
+
+
+def write_manifest(path: Path, record: Mapping[str, Any]) -> None:
+    """Write how a folder was made."""
+    path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+# Raise CollectionError if nothing can be written to a folder: only such a folder is replaced.
+check_target = partial(check_folder, MANIFEST, "no long documents made by telerank")
+
+
+def write_long_documents(
+    folder: str | Path, documents: LongDocuments, *, overwrite: bool = False, progress: Progress = silent
+) -> WrittenDocuments:
+    """Write long documents, streaming; the folder appears when complete. Errors as :func:`check_target`."""
+    check_target(folder, overwrite=overwrite)
+    queries = documents.queries
+    split_of = {query.qid: split for split, own in queries.items() for query in own}
+    positives: dict[str, list[tuple[str, str]]] = {split: [] for split in queries}
+    answers: dict[str, list[Answer]] = {split: [] for split in queries}
+    words_before: list[int] = []
+    kinds: Counter[str] = Counter()
+
+    def read_docs() -> Iterator[Doc]:
+        for number, document in enumerate(documents.documents(), 1):
+            doc = document.doc
+            kinds["relevant" if document.relevant else "distractors"] += 1
+            for qid in document.relevant:
+                positives[split_of[qid]].append((qid, doc.docno))
+            for answer in document.answers:
+                check_answer(answer, doc.text)
+                answers[split_of[answer.qid]].append(answer)
+                words_before.append(len(doc.text[: answer.start].split()))
+            if number % _STEP == 0:
+                progress("documents", number, documents.size)
+            yield doc
+
+    with draft_folder(Path(folder)) as draft:
+        write_beir(draft, read_docs(), chain.from_iterable(queries.values()), positives, answers)
+        counts = {
+            split: {"queries": len(own), "relevant": len(positives[split]), "answers": len(answers[split])}
+            for split, own in queries.items()
+        }
+        manifest = {
+            **documents.record,
+            "documents": dict(sorted(kinds.items())),
+            "splits": counts,
+            "versions": {"telerank": version("telerank")},
+        }
+        write_manifest(draft / MANIFEST, manifest)
+    return WrittenDocuments(counts, tuple(words_before), manifest)
