@@ -142,5 +142,5 @@ def test_a_file_that_is_no_text_or_too_large_is_refused(write, tmp_path):
         Analyzer.parse("standard|stop(w.txt)")
     with (tmp_path / "w.txt").open("wb") as file:
         file.truncate(2**26)
-    with pytest.raises(AnalyzerError, match="is larger than 32 MiB"):
+    with pytest.raises(AnalyzerError, match="is larger than 4 MiB"):
         Analyzer.parse("standard|stop(w.txt)")

@@ -86,7 +86,9 @@ def open_maker(
     It alone decides the terms of documents and their weights.
     """
     count = workers or count_cores()
-    return nullcontext(RunMaker(analyzer)) if alone or count == 1 else Workers(analyzer, count)
+    if alone or count == 1 or not analyzer.is_portable:
+        return nullcontext(RunMaker(analyzer))
+    return Workers(analyzer, count)
 
 
 def build_segment(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -28,7 +28,7 @@ from telerank.stored import (
     verify_files,
     versions,
 )
-from telerank.text import Analyzer
+from telerank.text import Analyzer, has_tokenizer
 from telerank.types import Doc, Progress, silent
 
 LOCK = "write.lock"
@@ -59,6 +59,7 @@ class IndexManifest(Manifest):
     """An index at one moment; ``generation`` grows with every commit.
 
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
+    ``words`` has the lines of the files that the analyzer names.
     """
 
     analyzer: str
@@ -66,7 +67,12 @@ class IndexManifest(Manifest):
     segments: tuple[SegmentEntry, ...] = ()
     generation: int = 0
     built_with: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     format: int = 1
+
+    def open_analyzer(self) -> Analyzer:
+        """The analyzer; raises AnalyzerError if it names a tokenizer that is not here."""
+        return Analyzer.parse(self.analyzer, self.words)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -146,13 +152,8 @@ class SparseIndex(FolderReader):
         self.folder = Path(folder).resolve()
         self.manifest, self.segments = IndexManifest.open(self.folder, partial(_open_segments, self.folder))
         self._contents = self.manifest
-        self.analyzer = Analyzer.parse(self.manifest.analyzer)
-        if self.manifest.fingerprint != self.analyzer.fingerprint():
-            built_with = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
-            raise AnalyzerError(
-                f"{self.folder}: was built where {self.analyzer} made other terms ({built_with}); "
-                "build it again"
-            )
+        if has_tokenizer(self.manifest.analyzer):
+            self.analyzer  # noqa: B018 — of another analyzer it is told when the index is opened
         entries = self.manifest.segments
         # a deleted document counts until segments are merged
         counts = sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries)
@@ -161,6 +162,23 @@ class SparseIndex(FolderReader):
         self.state = " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in entries)
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """The analyzer of documents and queries.
+
+        Raises
+        ------
+        AnalyzerError
+            If it names a tokenizer that no program has named here.
+        """
+        analyzer = self.manifest.open_analyzer()
+        if self.manifest.fingerprint != analyzer.fingerprint():
+            built_with = ", ".join(f"{name} {version}" for name, version in self.manifest.built_with.items())
+            raise AnalyzerError(
+                f"{self.folder}: was built where {analyzer} made other terms ({built_with}); build it again"
+            )
+        return analyzer
 
     @property
     def docs(self) -> IndexDocs:
@@ -171,7 +189,7 @@ class SparseIndex(FolderReader):
     def identity(self) -> dict[str, object]:
         """Folder, analyzer, and the checksums of the files of each segment."""
         crc32 = [{name: file.crc32 for name, file in entry.files.items()} for entry in self.manifest.segments]
-        return {"folder": str(self.folder), "analyzer": str(self.analyzer), "crc32": crc32}
+        return {"folder": str(self.folder), "analyzer": self.manifest.analyzer, "crc32": crc32}
 
     def require(self, analyzer: Analyzer) -> None:
         """Raise AnalyzerError if an analyzer differs from the index's own."""

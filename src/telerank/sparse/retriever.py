@@ -24,7 +24,7 @@ _BATCH = 16  # queries given to a thread at a time
 
 def count_terms(index: SparseIndex, queries: Sequence[str]) -> list[Mapping[str, int]]:
     """How often each query holds each of its terms."""
-    return [Counter(index.analyzer(query)) for query in queries]
+    return [Counter(index.analyzer.query(query)) for query in queries]
 
 
 @dataclass(frozen=True, repr=False)

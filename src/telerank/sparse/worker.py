@@ -29,7 +29,7 @@ class Workers(AbstractContextManager["Workers"]):
     def __init__(self, analyzer: Analyzer, count: int) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
         # -P: modules in the working folder are not imported
-        command = [sys.executable, "-P", "-m", "telerank.sparse.worker", str(analyzer)]
+        command = [sys.executable, "-P", "-m", "telerank.sparse.worker"]
         pipe = subprocess.PIPE
         self._processes = [  # in groups of their own: only the parent handles Ctrl-C
             subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, process_group=0)
@@ -40,6 +40,7 @@ class Workers(AbstractContextManager["Workers"]):
         self._running: deque[Future[int]] = deque()
         self._owners: list[int] = []
         for number in range(count):
+            _send(_pipe(self._processes[number].stdin), analyzer)
             self._idle.put(number)
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
@@ -88,8 +89,8 @@ def main() -> None:
     """Answer requests on standard input until it ends, even within a request."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # prints must not go between the answers
-    maker = RunMaker(Analyzer.parse(sys.argv[1]))
     try:
+        maker = RunMaker(pickle.load(requests))  # noqa: S301 — from our own parent
         while True:
             request = pickle.load(requests)  # noqa: S301 — from our own parent
             answer: object = maker.vocabulary if request is None else None

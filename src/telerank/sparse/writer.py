@@ -118,7 +118,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
         Raises DocumentError if one cannot be stored or, without ``update``, is in the index already.
         """
-        maker = partial(open_maker, Analyzer.parse(self.manifest.analyzer), self._workers)
+        maker = partial(open_maker, self.manifest.open_analyzer(), self._workers)
         with self._change():
             new = self._new_segment()
             build_segment(new, docs, maker, stretch=self._stretch, progress=progress)
@@ -186,8 +186,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             if analyzer is None:
                 raise
             before = IndexManifest("", "")
-        chain = analyzer or Analyzer.parse(before.analyzer)
-        return IndexManifest(str(chain), chain.fingerprint(), (), before.generation, read_versions())
+        chain = analyzer or before.open_analyzer()
+        return IndexManifest(
+            str(chain), chain.fingerprint(), (), before.generation, read_versions(), chain.files
+        )
 
     @contextmanager
     def _change(self) -> Iterator[None]:

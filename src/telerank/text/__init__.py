@@ -1,5 +1,5 @@
 """From text to terms (:class:`Analyzer`) and to sentences (:mod:`telerank.text.sentences`)."""
 
-from telerank.text.analyzer import PRESETS, Analyzer
+from telerank.text.analyzer import PRESETS, Analyzer, has_tokenizer
 
-__all__ = ["PRESETS", "Analyzer"]
+__all__ = ["PRESETS", "Analyzer", "has_tokenizer"]

@@ -104,14 +104,17 @@ class Analyzer:
 
         >>> analyzer = Analyzer.of(my_tokenize, "stop(english)|snowball(porter)")
         """
-        tokenizer = PythonTokenizer(function)
-        _PYTHON_TOKENIZERS[tokenizer.name] = tokenizer
-        return cls.parse(f"{PYTHON}('{tokenizer.name}'){'|' if steps else ''}{steps}")
+        return cls.parse(f"{PYTHON}('{_register(function)}'){'|' if steps else ''}{steps}")
 
     @cached_property
     def _expands(self) -> bool:
         """Whether a query has other terms than a document of the same text."""
         return any(isinstance(each, Synonyms) and not each.is_indexed for each in self._on_token)
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether another process can be given the analyzer: it finds functions by their names in modules."""
+        return not isinstance(self._tokenizer, PythonTokenizer) or self._tokenizer.is_importable
 
     @property
     def files(self) -> dict[str, tuple[str, ...]]:
@@ -191,8 +194,21 @@ class Analyzer:
             facts.append(f"{self._tokenizer.name}\0{self._tokenizer.version}")
         return hashlib.blake2b("\n".join((*self(probe), *facts)).encode(), digest_size=8).hexdigest()
 
-    def __reduce__(self) -> tuple[type[Analyzer], tuple[tuple[Step, ...]]]:
-        return type(self), (self.chain,)
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.chain, getattr(self._tokenizer, "function", None))
+
+
+def _rebuild(chain: tuple[Step, ...], function: Callable[[str], Iterable[str]] | None) -> Analyzer:
+    if function is not None:
+        _register(function)
+    return Analyzer(chain)
+
+
+def _register(function: Callable[[str], Iterable[str]]) -> str:
+    """The name of a function, by which analyzers find it from now on."""
+    tokenizer = PythonTokenizer(function)
+    _PYTHON_TOKENIZERS[tokenizer.name] = tokenizer
+    return tokenizer.name
 
 
 class _Memo(dict[str, tuple[str, ...]]):
@@ -223,6 +239,12 @@ def _several(tokens: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 _PYTHON_TOKENIZERS: dict[str, PythonTokenizer] = {}
+
+
+def has_tokenizer(text: str) -> bool:
+    """Whether the tokenizer that the text of an analyzer names is here."""
+    named = (Step.name_tokenizer(part) for part in _BAR.split(text))
+    return all(name in _PYTHON_TOKENIZERS for name in named if name)
 
 
 def _open_tokenizer(step: Step) -> Tokenizer | PythonTokenizer:

@@ -137,6 +137,12 @@ class PythonTokenizer:
         module = sys.modules.get(self.name.partition(":")[0])
         return str(getattr(self.function, "__version__", "") or getattr(module, "__version__", ""))
 
+    @property
+    def is_importable(self) -> bool:
+        """Whether the name finds this very function in its module, and the module is no program."""
+        module, _, name = self.name.partition(":")
+        return module != "__main__" and getattr(sys.modules.get(module), name, None) is self.function
+
     def clean(self, token: str) -> str:
         return token
 
@@ -246,6 +252,13 @@ class Step:
         if step.arguments() and not Path(argument).exists():
             return cls(name, argument)  # which says what there is
         return cls(name, file, tuple(read_lines(Path(argument), text)), mode)
+
+    @staticmethod
+    def name_tokenizer(text: str) -> str:
+        """The tokenizer of a program that a step names; empty if it is another step."""
+        match = _WRITTEN.fullmatch(text.strip())
+        is_python = match is not None and match[1] == PYTHON
+        return next((each for each in match.group(2, 3, 4) if each), "") if match and is_python else ""
 
     def __str__(self) -> str:
         if not self.argument:

@@ -12,7 +12,7 @@ from telerank.errors import AnalyzerError
 
 Terms: TypeAlias = Callable[[str], list[str]]
 """From a text to its terms: the steps before a step."""
-LARGEST_FILE = 32 * 2**20
+LARGEST_FILE = 4 * 2**20
 """Bytes of a file of words."""
 _ARROW, _COMMA = re.compile(r"(?<!\\)=>"), re.compile(r"(?<!\\),")
 
