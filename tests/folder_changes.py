@@ -13,6 +13,7 @@ import torch
 from memory_sets import qa_set
 from small_training import small_place, training
 
+import telerank as tr
 from accidents import Change, serve
 from small_stored import WIDTH, TableEncoder
 from small_vectors import Letters, docs
@@ -35,7 +36,7 @@ from telerank.training.checkpoint import CheckpointState, sweep_output, write_ch
 from telerank.training.examples.reading import stored_docs
 from telerank.training.features.store import FeatureStore
 from telerank.types import Query, Ranking
-from telerank.verbs.index import index, update_index
+from telerank.verbs.index import index
 
 OLD, NEW = "old", "new"
 
@@ -133,7 +134,7 @@ def update_files(folder: Path, version: str) -> None:
     if version == OLD:
         index(texts, folder / "idx", workers=1)
     else:
-        update_index(texts, folder / "idx", workers=1)
+        tr.open(folder / "idx").update(texts, workers=1)
 
 
 def train(folder: Path, version: str) -> None:

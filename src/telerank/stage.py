@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from telerank.documents import Docs
 from telerank.errors import ArgumentError, ArgumentTypeError
 from telerank.expressions import number_text
-from telerank.types import Explanation, Phrase, Query, Ranking
+from telerank.types import Docs, Explanation, Phrase, Query, Ranking
 
 if TYPE_CHECKING:
     from telerank.show.notebook import Box

@@ -6,8 +6,9 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +109,17 @@ class Doc:
         # a note at the foot of a page may follow what continues on the next one
         pages = [mark.page for mark in self.marks[first - 1 : following]]
         return Location(self.file, min(pages), max(pages), self.marks[first - 1].heading)
+
+
+class Docs(Protocol):
+    """Documents, or their full texts, by docno: ``index.docs``, a docstore, a mapping ``docno -> text``.
+
+    Stages are compared by their documents, too, so they should compare as values.
+    """
+
+    def __getitem__(self, docno: str, /) -> Doc | str: ...
+
+    def __contains__(self, docno: str, /) -> bool: ...
 
 
 def whole_docno(docno: str) -> str:
@@ -276,11 +288,14 @@ class Ranking:
         return f"Ranking({self.query.qid!r}, {len(self)} documents: {head}{' …' if len(self) > 3 else ''})"
 
     def _repr_html_(self) -> str:
-        from telerank.show.notebook import render_rows
-
         rows = [(rank, f"{score:.4f}", docno) for rank, (docno, score) in enumerate(self.cut(10), 1)]
         more = f", the first {len(rows)} of {len(self):,}" if len(self) > len(rows) else ""
-        return render_rows(("rank", "score", "docno"), rows, f"{self.query.text or self.query.qid}{more}")
+        lines = (
+            f"<tr><td>{rank}</td><td>{score}</td><td>{escape(docno)}</td></tr>" for rank, score, docno in rows
+        )
+        caption = f"<caption>{escape(self.query.text or self.query.qid)}{more}</caption>"
+        heads = "<tr><th>rank</th><th>score</th><th>docno</th></tr>"
+        return f"<table>{caption}{heads}{''.join(lines)}</table>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Ranking, (self.query, self.docnos, self.scores)

@@ -12,7 +12,6 @@ from small_pages import Outline, check_page, page_client, page_settings
 from small_service import make_index
 from telerank.service.settings import make_settings
 from telerank.types import Doc
-from telerank.verbs.index import delete_documents
 
 FEW = [Doc(f"A{n}", f"La prime numéro {n} de l’école.", f"Prime {n}") for n in range(12)]
 HYBRID = {"hybrid": "rrf(bm25 % 20, dense(nowhere) % 20)"}
@@ -104,7 +103,7 @@ def test_every_link_leads_to_a_page(folder: Path, tmp_path: Path, state: str):
 
 def test_every_link_of_several_indexes_leads_to_a_page(folder: Path, tmp_path: Path):
     empty = make_index(tmp_path / "empty", FEW[:1])
-    delete_documents(empty, ["A0"])
+    tr.open(empty).delete(["A0"])
     other = make_index(tmp_path / "other", [Doc("x", "prime")])
     indexes = {"few": folder, "empty": empty, "other": other}
     with page_client(page_settings(folder, indexes=indexes, pipelines=HYBRID), language="fr") as client:

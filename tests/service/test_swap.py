@@ -15,7 +15,6 @@ from small_models import small_encoder
 from small_service import make_index, serving, settings_of, wait_until
 from telerank.pipelines.functions import remove_pipeline, save_pipeline
 from telerank.types import Doc
-from telerank.verbs.index import add_documents, delete_documents
 
 SWAPS = 30
 
@@ -72,11 +71,11 @@ def test_swaps_under_requests_fail_none_and_mix_nothing(tmp_path):
 def test_added_and_deleted_documents_and_saved_pipelines_are_taken_up(tmp_path):
     folder = make_index(tmp_path / "idx")
     with serving(settings_of(folder, watch=0.01)) as client:
-        add_documents(folder, [Doc("new", "q1 news")], workers=1)
+        tr.open(folder).add([Doc("new", "q1 news")], workers=1)
         wait_until(lambda: index_of(client)["documents"] == 5)
         hits = client.get("/v1/search", params={"query": "news"}).json()["hits"]
         assert [hit["docno"] for hit in hits] == ["new"]
-        delete_documents(folder, ["new"])
+        tr.open(folder).delete(["new"])
         wait_until(lambda: index_of(client)["documents"] == 4)
         save_pipeline(tr.Index(folder), "best", "bm25(k1=2)")
         wait_until(lambda: "best" in index_of(client)["pipelines"])
@@ -91,7 +90,7 @@ def test_a_change_that_a_pipeline_cannot_run_on_is_refused(tmp_path):
     with serving(
         settings_of(folder, model="dense(enc)", encoders={"enc": str(encoder)}, watch=0.01)
     ) as client:
-        add_documents(folder, [Doc("new", "q1")], workers=1)  # the vectors lack it
+        tr.open(folder).add([Doc("new", "q1")], workers=1)  # the vectors lack it
         wait_until(lambda: 'outcome="refused"' in client.get("/metrics").text)
         reply = client.get("/v1/search", params={"query": "q1"})
         assert reply.status_code == 200
@@ -124,7 +123,7 @@ def test_an_index_that_was_replaced_is_freed_at_once(tmp_path):
         gc.disable()
         try:
             gone = weakref.ref(served.snapshot().served_index().index)
-            add_documents(folder, [Doc("new", "q1 news")], workers=1)
+            tr.open(folder).add([Doc("new", "q1 news")], workers=1)
             wait_until(lambda: gone() is None)
         finally:
             gc.enable()

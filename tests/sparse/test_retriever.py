@@ -21,7 +21,6 @@ from telerank.sparse.writer import IndexWriter
 from telerank.testing import check_stage
 from telerank.text.steps import fold_accents
 from telerank.types import Doc, Query, Ranking
-from telerank.verbs.index import add_documents
 
 FAMILIES = (BM25(), LMDirichlet(), LMJelinekMercer(), DFR(), DFI())
 QUERIES = [Query(str(n), text) for n, text in enumerate(["a b", "", "nowhere", "h h g a", "a b"])]
@@ -158,7 +157,7 @@ DOCS = [
 def french(tmp_path_factory):
     folder = tmp_path_factory.mktemp("spellings") / "idx"
     tr.index(DOCS[:2], folder, workers=1, analyzer="french")
-    add_documents(folder, DOCS[2:])
+    tr.open(folder).add(DOCS[2:])
     return tr.open(folder).sparse
 
 

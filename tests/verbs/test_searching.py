@@ -16,7 +16,6 @@ from small_vectors import Letters
 from telerank.corpus.readers.plain import open_topics
 from telerank.errors import CollectionError, ExpressionError, FormatError, IndexFault, ModelError
 from telerank.trec import read_run
-from telerank.verbs.index import describe_index
 from telerank.verbs.tune import Folds, TuneSetting
 
 DOCS = {f"d{n}": f"q{n} q{n % 3} x{n % 4} x{n % 2}" for n in range(12)}
@@ -111,7 +110,7 @@ def test_documents_are_encoded_once(index, judged):
     )
     assert str(tr.encode("idx", model=model)).startswith("12 documents of idx are in ")
     assert index.vectors == {"small-bert": first.vectors.folder}
-    assert describe_index(index)["vectors"] == {"small-bert": f"12 x 32 float16 by {model}"}
+    assert index.info()["vectors"] == {"small-bert": f"12 x 32 float16 by {model}"}
     in_folder = tr.encode(judged, "v", model=model)
     of_vectors = tr.search("v", judged)
     assert len(list(of_vectors)) == len(QUERIES)

@@ -15,7 +15,6 @@ from telerank.errors import CollectionError, DocumentError, IndexFault, UnreadFi
 from telerank.retrieval.folder_update import read_record, write_record
 from telerank.sparse.writer import IndexWriter
 from telerank.types import Location
-from telerank.verbs.index import add_documents, describe_index, update_index
 
 MADE = Path(__file__).parent.parent / "corpus/made_documents"
 LONG = "La mairie répond aux questions des habitants du village. " * 50
@@ -50,7 +49,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 def update(folder: Path, index: Path):
     with pytest.warns(UnreadFiles):
-        return update_index(folder, index, workers=1)
+        return tr.open(index).update(folder, workers=1)
 
 
 def texts(index: Path) -> dict[str, str]:
@@ -84,7 +83,7 @@ def test_an_index_keeps_what_it_was_made_from_until_it_is_overwritten(index):
     assert (record.collection_format, record.encoding) == ("documents", "utf-8")
     documents = {name: file.documents for name, file in record.files.items()}
     assert documents == {"a.md": 1, "b.md": 1, "bad.docx": 0, "sub/long.md": 3}
-    facts = describe_index(index)
+    facts = tr.open(index).info()
     assert facts["files"] == 4
     assert facts["files not read"].keys() == {"bad.docx"}
     tr.open(index).sparse.verify()
@@ -132,7 +131,7 @@ def test_a_file_that_broke_loses_its_documents_and_one_that_was_repaired_gets_so
 
 
 def test_a_change_is_one_commit_that_keeps_other_documents_and_leaves_no_passages(folder, index):
-    add_documents(index, {"other": "texte"}, workers=1)
+    tr.open(index).add({"other": "texte"}, workers=1)
     generation = tr.open(index).sparse.manifest.generation
     write(folder, {"sub/long.md": "court", "a.md": "autre", "new.md": "neuf"})
     (folder / "b.md").unlink()
@@ -156,7 +155,7 @@ def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(folde
     with monkeypatch.context() as patch:
         patch.setattr(IndexWriter, "replace", die)
         with pytest.raises(KeyboardInterrupt):
-            update_index(folder, index, workers=1)
+            tr.open(index).update(folder, workers=1)
     unknown = {name for name, file in read_record(index).files.items() if not file.sha256}
     assert unknown == {"sub/long.md", "new.md", "b.md"}
     write(folder, {"sub/long.md": "court"})  # fewer passages than were written
@@ -168,10 +167,10 @@ def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(folde
 def test_another_folder_and_an_index_of_something_else_are_refused(folder, index, tmp_path):
     write(tmp_path / "others", {"x.md": "autre"})
     with pytest.raises(CollectionError, match=r"has none of the 4 files of .*: another folder"):
-        update_index(tmp_path / "others", index)
+        tr.open(index).update(tmp_path / "others")
     tr.index({"d": "texte"}, tmp_path / "plain", workers=1)
     with pytest.raises(IndexFault, match="was not made from a folder of files"):
-        update_index(folder, tmp_path / "plain")
+        tr.open(tmp_path / "plain").update(folder)
     assert len(texts(index)) == 5
 
 
@@ -181,7 +180,7 @@ def test_a_damaged_record_is_said(folder, index):
     record["files"]["a.md"]["sha256"] = "0"
     file.write_text(json.dumps(record))
     with pytest.raises(IndexFault, match="its checksum differs"):
-        update_index(folder, index)
+        tr.open(index).update(folder)
 
 
 def test_files_that_took_too_long_are_tried_again(folder, index, parsed):

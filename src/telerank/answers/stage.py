@@ -24,7 +24,7 @@ from telerank.answers.combine import (
     weighs_texts,
 )
 from telerank.answers.scorer import SpanReader
-from telerank.documents import Docs, identify_docs, read_candidates
+from telerank.corpus.docstore import identify_docs, read_candidates
 from telerank.errors import ModelError
 from telerank.expressions import call_text, quote
 from telerank.models.inference import compute_each
@@ -33,7 +33,7 @@ from telerank.reranking.texts import TextPair
 from telerank.stage import SUM, Chain, Stage, as_query, check_depth, depth_text, operand_text, walk_stages
 from telerank.stored import versions
 from telerank.trec import open_to_write
-from telerank.types import Answer, Answers, Doc, Explanation, Query, Ranking
+from telerank.types import Answer, Answers, Doc, Docs, Explanation, Query, Ranking
 
 _LAST = "read ends a pipeline: its answers are no ranking"
 

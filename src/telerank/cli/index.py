@@ -61,10 +61,10 @@ def add(
 
     Example: `telerank index add new.jsonl idx --update`
     """
-    from telerank.verbs.index import add_documents
+    import telerank as tr
 
     opened = data.open()
-    added = add_documents(index, opened, update=update, workers=workers)
+    added = tr.open(index).add(opened, update=update, workers=workers)
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
     if opened.search_notice:
         console.say(opened.search_notice)
@@ -87,9 +87,9 @@ def update(
     """
     from dataclasses import asdict
 
-    from telerank.verbs.index import update_index
+    import telerank as tr
 
-    changes = update_index(folder, index, workers=workers)
+    changes = tr.open(index).update(folder, workers=workers)
     if as_json:
         console.print_json(asdict(changes))
         return
@@ -110,10 +110,10 @@ def delete(
 
     Example: `telerank index delete idx 4983 5836`
     """
-    from telerank.verbs.index import delete_documents
+    import telerank as tr
 
     listed = [docno for name in docnos for docno in (sys.stdin.read().split() if name == "-" else [name])]
-    deleted = delete_documents(index, listed)
+    deleted = tr.open(index).delete(listed)
     console.say(f"deleted {count_noun(deleted, 'document')} from {index}")
 
 
@@ -123,9 +123,9 @@ def merge(index: options.IndexName) -> None:
 
     Example: `telerank index merge idx`
     """
-    from telerank.verbs.index import merge_segments
+    import telerank as tr
 
-    merge_segments(index)
+    tr.open(index).merge()
     console.say(f"merged {index}")
 
 
@@ -135,9 +135,9 @@ def verify(index: options.IndexName) -> None:
 
     Example: `telerank index verify idx`
     """
-    from telerank.verbs.index import verify_index
+    import telerank as tr
 
-    console.say(f"{index}: {verify_index(index)} files are as they were written")
+    console.say(f"{index}: {tr.open(index).verify()} files are as they were written")
 
 
 @derive
@@ -146,9 +146,9 @@ def info(index: options.IndexName, *, as_json: options.PrintJson = False) -> Non
 
     Example: `telerank index info idx --json`
     """
-    from telerank.verbs.index import describe_index
+    import telerank as tr
 
-    facts = {"folder": index, **describe_index(index)}
+    facts = {"folder": index, **tr.open(index).info()}
     if as_json:
         console.print_json(facts)
         return

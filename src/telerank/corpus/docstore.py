@@ -9,9 +9,10 @@ took 25 or 50 microseconds a column instead of 0.8, and a re-ranker reads hundre
 
 from __future__ import annotations
 
+import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,9 +20,9 @@ from pyarrow import ipc
 
 from telerank.corpus.docnos import FILES as DOCNO_FILES
 from telerank.corpus.docnos import Docnos, DocnosWriter, FolderWriter, check_text
-from telerank.errors import DocumentError, IndexDamaged
+from telerank.errors import CollectionError, DocumentError, IndexDamaged
 from telerank.stored import FolderReader
-from telerank.types import Doc, Mark
+from telerank.types import Doc, Docs, Mark, Ranking
 
 TEXTS = "docs.arrow"
 FILES = (TEXTS, *DOCNO_FILES)
@@ -166,3 +167,32 @@ def _batches(path: Path) -> list[tuple[int, tuple[_Column, ...]]]:
         texts = tuple((memoryview(begins).cast("i"), memoryview(text or b"")) for _, begins, text in buffers)
         columns.append((batch.num_rows, texts))
     return columns
+
+
+def read_doc(docs: Docs, docno: str) -> Doc:
+    """The document of a docno; a full text has no title. Raises KeyError if there is no such document."""
+    doc = docs[docno]
+    return Doc(docno, doc) if isinstance(doc, str) else doc
+
+
+def read_candidates(ranking: Ranking, docs: Docs) -> Iterator[Doc]:
+    """The documents of a ranking, lazily; raises CollectionError if one is not among them."""
+    for docno in ranking.docnos:
+        try:
+            yield read_doc(docs, docno)
+        except KeyError as error:
+            missing = sum(candidate not in docs for candidate in ranking.docnos)
+            many = f" ({missing} of its {len(ranking)} candidates are not)" if missing > 1 else ""
+            raise CollectionError(
+                f"query {ranking.query.qid}: document {docno!r} is not among the documents{many}"
+            ) from error
+
+
+def identify_docs(docs: Docs) -> str:
+    """The checksum of texts in memory, or the text of a docstore."""
+    if not isinstance(docs, Mapping):
+        return repr(docs)
+    digest = hashlib.sha256()
+    for docno in docs:
+        digest.update(repr((docno, read_doc(docs, docno).full_text)).encode())
+    return digest.hexdigest()

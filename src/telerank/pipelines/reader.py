@@ -34,8 +34,8 @@ from telerank.stage import Stage
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
-    from telerank.documents import Docs
     from telerank.reranking.scorer import Scorer
+    from telerank.types import Docs
 
 _DEEPEST = 20  # saved pipelines that name each other
 _READERS: Mapping[Any, Callable[[Expression, str], Any]] = {

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from telerank.corpus.collection import Collection
-from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.documents import Docs, read_doc
+from telerank.corpus.docstore import Docstore, DocstoreWriter, read_doc
 from telerank.errors import CollectionError, ModelError
 from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
@@ -27,7 +26,7 @@ from telerank.show.progress import show_progress
 from telerank.show.tables import count_noun
 from telerank.stage import Stage
 from telerank.trec import read_run
-from telerank.types import ProgressSetting, Qrels, Query, Ranking
+from telerank.types import Docs, ProgressSetting, Qrels, Query, Ranking
 
 
 @dataclass

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from telerank.documents import Docs, identify_docs, read_candidates, read_doc
+from telerank.corpus.docstore import identify_docs, read_candidates, read_doc
 from telerank.errors import ModelError
 from telerank.expressions import call_text, quote
 from telerank.models.inference import compute_each
@@ -29,7 +29,7 @@ from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TextPair, make_pairs, sentences_with_tokens
 from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
 from telerank.text.sentences import split_sentences
-from telerank.types import Explanation, Phrase, Query, Ranking
+from telerank.types import Docs, Explanation, Phrase, Query, Ranking
 
 _WIDTH = 100  # characters of a sentence that are shown
 

@@ -13,11 +13,11 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 from telerank.corpus.collection import Collection
-from telerank.documents import Docs, read_candidates, read_doc
+from telerank.corpus.docstore import read_candidates, read_doc
 from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError
 from telerank.retrieval.index import Index
 from telerank.stage import PRODUCT, Retriever, Stage, check_depth, depth_text
-from telerank.types import Doc, Explanation, Phrase, Query, Ranking
+from telerank.types import Doc, Docs, Explanation, Phrase, Query, Ranking
 
 Score: TypeAlias = float | Explanation
 """What a function gives for a document: a finite number, or an explanation, whose value is the score."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
+from telerank.corpus.collection import Collection
+from telerank.corpus.in_memory import read_docs
+from telerank.dense.manifest import VectorManifest, describe_vectors, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
+from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
@@ -34,9 +37,12 @@ from telerank.text import Analyzer
 from telerank.types import Doc, Location, Mark, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
+    from telerank.corpus.readers.files.folder import FileRecord
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
+    from telerank.retrieval.folder_update import FolderChanges
+    from telerank.sparse.writer import IndexWriter
 
 
 class Index(FolderReader):
@@ -253,6 +259,133 @@ class Index(FolderReader):
                 self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
             )
 
+    def add(
+        self,
+        docs: Documents,
+        *,
+        update: bool = False,
+        workers: int | None = None,
+        progress: ProgressSetting = None,
+    ) -> int:
+        """Add documents as a new segment, which this index then has, too; the number of documents.
+
+        With ``update`` they replace documents of the same docno.
+
+        Raises
+        ------
+        IndexFault
+            If the index cannot be written to.
+        DocumentError
+            If there is no document, one cannot be stored, or a docno is there (and ``update`` is not set).
+        """
+        total, stream = stream_documents(docs)
+        with self._change(workers) as writer, show_progress(progress, total) as shown:
+            return writer.add(stream, update=update, progress=shown)
+
+    def update(
+        self, folder: str | Path, *, workers: int | None = None, progress: ProgressSetting = None
+    ) -> FolderChanges:
+        """Bring the index up to date with the folder of files that it was made from.
+
+        Files are compared by the hashes of their contents, so only those that are new or have changed are
+        read; of a file with another name the documents are kept under it. One commit makes all changes.
+        Warnings (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
+
+        Raises
+        ------
+        IndexFault
+            If the index was not made from a folder of files, or it cannot be written to.
+        CollectionError
+            If the folder has none of the index's files.
+        DocumentError
+            If a document cannot be stored.
+        MissingExtra
+            If what reads a kind of files is not installed.
+        """
+        from telerank.corpus.readers.files.folder import warn_unread
+        from telerank.retrieval.folder_update import update_folder
+
+        with show_progress(progress) as shown:
+            changes = update_folder(folder, self.folder, workers=workers, progress=shown)
+        self._reopen()
+        warn_unread(changes.files)
+        return changes
+
+    def delete(self, docnos: Iterable[str]) -> int:
+        """Delete documents; the number of documents.
+
+        Raises
+        ------
+        DocumentError
+            If a docno is not in the index; then none is deleted.
+        """
+        with self._change() as writer:
+            return writer.delete(docnos)
+
+    def merge(self, *, progress: ProgressSetting = None) -> None:
+        """Merge all segments into one, without the deleted documents."""
+        with self._change() as writer, show_progress(progress) as shown:
+            writer.merge(shown)
+
+    def verify(self, *, progress: ProgressSetting = None) -> int:
+        """Compare every file with its checksum; the number of files.
+
+        Raises
+        ------
+        IndexDamaged
+            If a file is missing or damaged; the message names it.
+        """
+        with show_progress(progress) as shown:
+            self.sparse.verify(shown)
+        return sum(len(segment.files) for segment in self.sparse.manifest.segments)
+
+    def info(self) -> dict[str, int | float | str | dict[str, str]]:
+        """Analyzer, counts and sizes, by name; the vectors and the saved pipelines."""
+        from telerank.retrieval.folder_update import read_record
+
+        facts: dict[str, Any] = {}
+        if self.has_texts:
+            sparse = self.sparse
+            entries = sparse.manifest.segments
+            files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
+            facts = {
+                "analyzer": sparse.manifest.analyzer,
+                "documents": len(sparse),
+                "deleted, not yet merged": sum(entry.deletions for entry in entries),
+                "documents with a term": sparse.statistics.documents,
+                "terms in all": sparse.statistics.tokens,
+                "average length": round(sparse.statistics.average_length, 2),
+                "segments": len(entries),
+                "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
+                "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
+            }
+        if (record := read_record(self.folder)) is not None:
+            unread = {
+                name: f"{file.problem} ({file.reason})" if file.reason else file.problem
+                for name, file in record.files.items()
+                if file.problem
+            }
+            facts |= {"files": len(record.files), "files not read": unread}
+        vectors = {name: describe_vectors(folder) for name, folder in self.vectors.items()}
+        return {**facts, "vectors": vectors, "pipelines": self.pipelines}
+
+    @contextmanager
+    def _change(self, workers: int | None = None) -> Iterator[IndexWriter]:
+        """The writer of the index, whose changes this index has afterwards."""
+        from telerank.sparse.writer import IndexWriter  # what only searches needs no writer
+
+        with IndexWriter(self.folder, workers=workers) as writer:
+            yield writer
+        self._reopen()
+
+    def _reopen(self) -> None:
+        self._sparse = SparseIndex(self.folder)
+        self._contents = self._sparse
+
+    def _repr_html_(self) -> str:
+        rows = [(name, value) for name, value in self.info().items() if not isinstance(value, dict) or value]
+        return render_rows(("", ""), rows, str(self.folder))
+
     def vectors_folder(self, model: str) -> Path:
         """The folder in the index for the vectors of a model."""
         return self.folder / VECTORS / folder_name(model)
@@ -318,6 +451,30 @@ def temporary_index(
             yield SparseRetriever(index, similarity)
 
     return open_over
+
+
+Documents: TypeAlias = Collection | str | Path | Iterable[Any] | Mapping[str, str]
+"""A collection or its path, documents, texts by docno, or a data frame (:mod:`telerank.corpus.in_memory`)."""
+
+
+def stream_documents(
+    docs: Documents | Index, files: dict[str, FileRecord] | None = None
+) -> tuple[int | None, Iterator[Doc]]:
+    """The number of documents, if it is known without reading them, and the documents.
+
+    If they are files, ``files`` gets the record of each once it was read.
+    """
+    if isinstance(docs, Index):
+        return len(docs), iter(docs.docs)
+    # the readers of collections are not loaded to search an index
+    from telerank.corpus.formats import open_collection
+    from telerank.retrieval.folder_update import recorded_docs
+
+    if isinstance(docs, str | Path):
+        docs = open_collection(docs)
+    if isinstance(docs, Collection):
+        return docs.size, docs.docs() if files is None else recorded_docs(docs, files)
+    return (len(docs) if isinstance(docs, Sized) else None), read_docs(docs)
 
 
 def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from telerank.documents import read_candidates, read_doc
+from telerank.corpus.docstore import read_candidates, read_doc
 from telerank.errors import ExpressionError, ModelError
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
-    from telerank.documents import Docs
     from telerank.reranking.scorer import Scorer
-    from telerank.types import Doc
+    from telerank.types import Doc, Docs
 
 
 # set when nobody waits any more for what a thread does for a request

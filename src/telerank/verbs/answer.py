@@ -20,8 +20,8 @@ from telerank.verbs.search import open_queries, read_queries
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.answers.stage import AnswerRun, ReadAnswers
-    from telerank.documents import Docs
     from telerank.models.readers import Reader
+    from telerank.types import Docs
 
 __all__ = ["AnswerSentence", "answer", "in_sentence", "open_answers", "read", "reader"]
 

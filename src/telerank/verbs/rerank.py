@@ -18,10 +18,10 @@ from telerank.training import launched
 from telerank.types import ProgressSetting, Ranking, silent
 
 if TYPE_CHECKING:
-    from telerank.documents import Docs
     from telerank.models.rerankers.reranker import Reranker
     from telerank.reranking.scorer import Scorer
     from telerank.reranking.stage import CrossReranker
+    from telerank.types import Docs
 
 
 def rerank(

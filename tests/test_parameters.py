@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from letters import Letters
-from telerank.arguments import check_arguments
 from telerank.errors import ArgumentTypeError
+from telerank.parameters import check_arguments
 from telerank.stage import Stage
 
 if TYPE_CHECKING:
