@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from telerank.errors import ModelError  # noqa: E402
-from telerank.training import parallel, training  # noqa: E402
+from telerank.training import parallel, task  # noqa: E402
 from telerank.training.parallel import join_processes  # noqa: E402
 from telerank.training.task import choose_device  # noqa: E402
 
@@ -23,7 +23,7 @@ def machine(monkeypatch):
     def build(*, gpus: int, launched: bool = False, local: int = 0, beside: int = 1):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
         monkeypatch.setattr(torch.cuda, "set_device", lambda device: asked.append(str(device)))
-        monkeypatch.setattr(training, "device_of", torch.device)  # without a look at the machine
+        monkeypatch.setattr(task, "device_of", torch.device)  # without a look at the machine
         distributed = parallel.distributed
         monkeypatch.setattr(distributed, "init_process_group", lambda name, **_: asked.append(name))
         monkeypatch.setattr(parallel.atexit, "register", lambda _: None)

@@ -212,13 +212,13 @@ class SystemRunner:
 
     def _run_trained(self, name: str, use: RerankerUse) -> SystemRuns:
         """The runs of the trainings' own tests, which re-rank the candidates."""
-        from telerank.training.reranker.train import describe_cut
-
         about = self._train_models(model_words(use.candidates))
         lists = self._write_candidates(name, use)
         runs = tuple(self.trainer.rerank(use.model, seed, lists) for seed in self.trainer.seeds(use.model))
         if not is_training_run(runs[0]):  # joined of the folds of a cross-validation
             return SystemRuns(name, f"{self.trainer.describe(use.model)}{about}, cross-validated", runs)
+        from telerank.training.reranker.train import describe_cut  # which needs torch, as the trainer says
+
         self._folders[use.model] = tuple(map(model_of, runs))
         stage = self._stage(self.spec.systems[name])
         if cut := describe_cut(model_of(runs[0]).parent, runs[0].parent):
