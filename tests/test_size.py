@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from source_files import check_offences, source_files
 
-LINES_OF_A_FILE, LINES_OF_A_BODY, PARAMETERS, FILES_OF_A_FOLDER = 450, 40, 6, 16
+LINES_OF_A_FILE, LINES_OF_A_BODY, PARAMETERS, FILES_OF_A_FOLDER = 500, 40, 6, 16
 
 LONG_BODIES: dict[str, str] = {}
 MANY_PARAMETERS = {

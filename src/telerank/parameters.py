@@ -258,14 +258,14 @@ def check_arguments(function: Callable[P, R], name: str) -> Callable[P, R]:
 def _annotations(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The types of parameters; those that are not there when a program runs are ``object``."""
     whole: Any = inspect.unwrap(function)
-    found: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        found[name] = object if parameter.annotation is parameter.empty else parameter.annotation
-        if isinstance(found[name], str):
-            found[name] = _resolve(found[name], whole.__globals__)
-        if get_origin(found[name]) is Annotated:
-            found[name] = get_args(found[name])[0]
-    return found
+        annotations[name] = object if parameter.annotation is parameter.empty else parameter.annotation
+        if isinstance(annotations[name], str):
+            annotations[name] = _resolve(annotations[name], whole.__globals__)
+        if get_origin(annotations[name]) is Annotated:
+            annotations[name] = get_args(annotations[name])[0]
+    return annotations
 
 
 def _resolve(annotation: str, names: dict[str, Any]) -> Any:

@@ -131,19 +131,19 @@ def read_run(values: Any) -> list[Ranking]:
     first, rows = _peek(values)
     if isinstance(first, Ranking):
         return list(rows)
-    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    scored: defaultdict[str, dict[str, float]] = defaultdict(dict)
     if isinstance(values, Mapping):  # a query without documents has an empty ranking
-        found.update({_text(qid, "a qid", f"query {qid!r}"): {} for qid in values})
+        scored.update({_text(qid, "a qid", f"query {qid!r}"): {} for qid in values})
     for qid, docno, score, where in _read_triples(rows, "a run", _SCORE):
         if not isinstance(score, Real) or isinstance(score, bool):
             raise ArgumentTypeError(f"{where}: expected a number as the score, got {score!r:.60}")
         if not math.isfinite(score):
             raise ArgumentError(f"{where}: expected a finite score, got {float(score)!r}")
-        if docno in found[qid]:
+        if docno in scored[qid]:
             raise ArgumentError(f"{where}: the document comes twice")
-        found[qid][docno] = float(score)
+        scored[qid][docno] = float(score)
     return [
-        Ranking.ranked(Query(qid, ""), tuple(scores), [*scores.values()]) for qid, scores in found.items()
+        Ranking.ranked(Query(qid, ""), tuple(scores), [*scores.values()]) for qid, scores in scored.items()
     ]
 
 

@@ -86,9 +86,9 @@ def measure(
         ranked = [grades.get(docno, 0) for docno in docnos]
         return function(ranked, sorted(grades.values(), reverse=True))
 
-    made = OwnMeasure(name, value, aggregate)
-    register(made)
-    return made
+    own = OwnMeasure(name, value, aggregate)
+    register(own)
+    return own
 
 
 def adopt(measures: Any) -> str:

@@ -148,9 +148,9 @@ class FunctionRetriever(Retriever):
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
         for query in queries:
-            found = self._ask(query)
-            scores = [part.value for part in found.values()]
-            yield Ranking.ranked(query, tuple(found), scores).cut(self.depth or USUAL_DEPTH)
+            documents = self._ask(query)
+            scores = [part.value for part in documents.values()]
+            yield Ranking.ranked(query, tuple(documents), scores).cut(self.depth or USUAL_DEPTH)
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         return self._ask(query)[docno]
@@ -160,7 +160,7 @@ class FunctionRetriever(Retriever):
         return f"<retriever({self.name})>"
 
     def _ask(self, query: Query) -> dict[str, Explanation]:
-        found: dict[str, Explanation] = {}
+        documents: dict[str, Explanation] = {}
         given = self.function(query.text, self.depth or USUAL_DEPTH)
         try:
             pairs = [(docno, score) for docno, score in given]
@@ -170,10 +170,10 @@ class FunctionRetriever(Retriever):
         for docno, score in pairs:
             if not isinstance(docno, str) or not docno:
                 raise ArgumentTypeError(f"{self.name} gave the docno {docno!r}, expected a text")
-            if docno in found:
+            if docno in documents:
                 raise ArgumentError(f"{self.name} gave {docno!r} twice for the query {query.text!r}")
-            found[docno] = _explain_value(self.name, score, query, docno)
-        return found
+            documents[docno] = _explain_value(self.name, score, query, docno)
+        return documents
 
 
 USUAL_DEPTH = 1000

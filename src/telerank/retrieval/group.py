@@ -21,11 +21,11 @@ def group(by: Column = "file") -> Stage:
 
     Behind a first stage it retrieves deeper until ten files are found, or there are no more documents.
     """
-    return Group(by)
+    return FileGroups(by)
 
 
 @dataclass(frozen=True, repr=False)
-class Group(Stage):
+class FileGroups(Stage):
     """Keeps the best passage of each file, and ``k`` files; what is no passage is a file of its own.
 
     ``first`` makes what is grouped; without it, it is what the stage is given.
@@ -47,10 +47,10 @@ class Group(Stage):
             return map(self._group, self.first(stream))
         return self._retrieve(self.first, self.k, stream)
 
-    def limit(self, k: int) -> Group:
+    def limit(self, k: int) -> FileGroups:
         return replace(self, k=k if self.k is None else min(self.k, k))
 
-    def behind(self, first: Stage) -> Group:
+    def behind(self, first: Stage) -> FileGroups:
         return replace(self, first=first if self.first is None else first >> self.first)
 
     def explanation(self, query: Query, docno: str) -> Explanation:
@@ -73,24 +73,24 @@ class Group(Stage):
 
     def _group(self, ranking: Ranking) -> Ranking:
         best: dict[str, int] = {}
-        for place, docno in enumerate(ranking.docnos):
+        for rank, docno in enumerate(ranking.docnos):
             if len(best) == self.k:
                 break
-            best.setdefault(whole_docno(docno), place)
-        places = list(best.values())
-        docnos = tuple(ranking.docnos[place] for place in places)
-        return Ranking.presorted(ranking.query, docnos, ranking.scores[places])
+            best.setdefault(whole_docno(docno), rank)
+        ranks = list(best.values())
+        docnos = tuple(ranking.docnos[rank] for rank in ranks)
+        return Ranking.presorted(ranking.query, docnos, ranking.scores[ranks])
 
-    def _retrieve(self, first: Retriever, wanted: int, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+    def _retrieve(self, first: Retriever, k: int, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         """The groups of a first stage, retrieved deeper for the queries that have too few."""
         for queries in batch_queries(stream, self.batch):
             groups: dict[int, Ranking] = {}
-            waiting, depth = list(enumerate(queries)), _DEEPER * wanted
+            waiting, depth = list(enumerate(queries)), _DEEPER * k
             while waiting:
                 rankings = first.limit(depth).run(query for _, query in waiting)
                 for (number, _), ranking in zip(waiting, rankings, strict=True):
                     grouped = self._group(ranking)
-                    if len(grouped) == wanted or len(ranking) < depth:  # there are no more documents
+                    if len(grouped) == k or len(ranking) < depth:  # there are no more documents
                         groups[number] = grouped
                 waiting, depth = [pair for pair in waiting if pair[0] not in groups], _DEEPER * depth
             yield from (groups[number] for number in range(len(queries)))

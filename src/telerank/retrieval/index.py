@@ -6,10 +6,9 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
@@ -31,10 +30,9 @@ from telerank.sparse.similarities.families import (
     LMJelinekMercer,
     parse_similarity,
 )
-from telerank.stage import Stage
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, Mark, Progress, ProgressSetting, silent
+from telerank.types import Doc, Location, Mark, ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.corpus.readers.files.folder import FileRecord
@@ -426,31 +424,6 @@ class Index(FolderReader):
         if self._sparse is None:  # the only vectors there are; whether the model made them is checked
             return name, self.folder
         raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
-
-
-def temporary_index(
-    analyzer: str = "standard", model: str = "bm25", progress: Progress = silent
-) -> Callable[[Iterable[Doc]], AbstractContextManager[Stage]]:
-    """What opens a sparse model over documents, on an index in a temporary folder.
-
-    Raises
-    ------
-    AnalyzerError
-        If the analyzer cannot be read.
-    ExpressionError
-        If the model cannot be read.
-    """
-    chain, similarity = Analyzer.parse(analyzer), parse_similarity(model)
-
-    @contextmanager
-    def open_over(docs: Iterable[Doc]) -> Iterator[Stage]:
-        from telerank.sparse.writer import build_index
-
-        with TemporaryDirectory(prefix="telerank-") as folder:
-            index = build_index(docs, Path(folder) / "index", analyzer=chain, progress=progress)
-            yield SparseRetriever(index, similarity)
-
-    return open_over
 
 
 Documents: TypeAlias = Collection | str | Path | Iterable[Any] | Mapping[str, str]

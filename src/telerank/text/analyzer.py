@@ -75,8 +75,8 @@ class Analyzer:
         for number, step in enumerate(self.chain[cut + 1 :]):
             # the entries of its file pass through the steps before it
             object.__setattr__(self, "_memo", _Memo(self._tokenizer, self._on_token))
-            made = TOKEN_STEPS[step.name].make(step, self)
-            object.__setattr__(self, "_on_token", (*self._on_token[:number], made))
+            function = TOKEN_STEPS[step.name].make(step, self)
+            object.__setattr__(self, "_on_token", (*self._on_token[:number], function))
         object.__setattr__(self, "_memo", _Memo(self._tokenizer, self._on_token))
         contents = {s.argument: s.lines for s in self.chain if s.lines}
         if any(contents[s.argument] != s.lines for s in self.chain if s.lines):

@@ -45,10 +45,10 @@ def read_single(where: str, lines: Sequence[str], before: Terms) -> frozenset[st
         If a line has several words.
     """
     words = set()
-    for place, line in _number(where, lines):
+    for where_line, line in _number(where, lines):
         terms = before(line)
         if len(terms) > 1:
-            raise AnalyzerError(f"{place}: expected one word, got {line!r}")
+            raise AnalyzerError(f"{where_line}: expected one word, got {line!r}")
         words.update(terms)
     return frozenset(words)
 
@@ -72,16 +72,16 @@ class Synonyms:
     def __init__(self, where: str, lines: Sequence[str], before: Terms, *, is_indexed: bool) -> None:
         self.is_indexed = is_indexed
         self.rules: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
-        for place, line in _number(where, lines):
+        for where_line, line in _number(where, lines):
             # an escaped comma or arrow is a part of an entry
             sides = [
                 [tuple(before(re.sub(r"\\(.)", r"\1", entry))) for entry in _COMMA.split(side)]
                 for side in _ARROW.split(line)
             ]
             if len(sides) > 2 or not all(chain(*sides)):
-                raise AnalyzerError(f"{place}: expected words, as in 'a, b' or 'a => b', got {line!r}")
+                raise AnalyzerError(f"{where_line}: expected words, as in 'a, b' or 'a => b', got {line!r}")
             if is_indexed and any(len(entry) > 1 for entry in chain(*sides)):
-                raise AnalyzerError(f"{place}: at indexing an entry is one word, got {line!r}")
+                raise AnalyzerError(f"{where_line}: at indexing an entry is one word, got {line!r}")
             for entry in sides[0]:
                 others = sides[1] if len(sides) == 2 else [entry, *sides[0]]
                 self.rules[entry] = tuple(dict.fromkeys((*self.rules.get(entry, ()), *others)))
@@ -94,13 +94,13 @@ class Synonyms:
     def of_query(self, tokens: Sequence[str]) -> list[str]:
         """What stands for the tokens of a query; of the entries that begin at a token the longest counts."""
         terms: list[str] = []
-        place = 0
-        while place < len(tokens):
-            lengths = range(min(self._longest, len(tokens) - place), 0, -1)
-            entries = (tuple(tokens[place : place + length]) for length in lengths)
-            entry = next((each for each in entries if each in self.rules), (tokens[place],))
+        start = 0
+        while start < len(tokens):
+            lengths = range(min(self._longest, len(tokens) - start), 0, -1)
+            entries = (tuple(tokens[start : start + length]) for length in lengths)
+            entry = next((each for each in entries if each in self.rules), (tokens[start],))
             terms.extend(chain.from_iterable(self.rules.get(entry, (entry,))))
-            place += len(entry)
+            start += len(entry)
         return terms
 
 

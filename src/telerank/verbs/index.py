@@ -37,7 +37,7 @@ def index(
     number of processes, by default one per core. An index of the same documents and analyzer that is there is
     returned as it is: the documents are compared one by one, in their order.
 
-    Of a folder of files the index keeps what :func:`update_index` needs. Warnings
+    Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
     >>> index = tr.index(tr.piaf(), "piaf-index", analyzer="french")

@@ -52,7 +52,7 @@ def make_ranking_set(
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus.derived import ranking_set as sets_of
-    from telerank.retrieval.index import temporary_index
+    from telerank.retrieval.temporary import temporary_index
 
     description = f"{model} over {analyzer}" if negatives == "bm25" else ""
     settings = sets_of.RankingSetSettings(negatives, depth, split_by, seed, description, titles)
