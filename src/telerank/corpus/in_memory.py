@@ -107,13 +107,14 @@ def read_qrels(values: Any) -> Qrels:
     """
 
     def qrels() -> Iterator[Qrel]:
-        for qid, docno, grade, where in _read_triples(values, "judgments", _GRADE):
+        for qid, docno, grade, where in _read_triples(_peek(values)[1], "judgments", _GRADE):
             is_whole = isinstance(grade, Real) and not isinstance(grade, bool) and float(grade).is_integer()
             if not is_whole:
                 raise ArgumentTypeError(f"{where}: expected a whole number as the grade, got {grade!r:.60}")
             yield Qrel(qid, docno, int(grade))
 
-    return load_qrels(qrels())
+    graded = load_qrels(qrels())
+    return {**{qid: {} for qid in values}, **graded} if isinstance(values, Mapping) else graded
 
 
 def read_run(values: Any) -> list[Ranking]:
@@ -145,6 +146,11 @@ def read_run(values: Any) -> list[Ranking]:
     return [
         Ranking.ranked(Query(qid, ""), tuple(scores), [*scores.values()]) for qid, scores in scored.items()
     ]
+
+
+def is_frame(values: object) -> bool:
+    """Whether this is a data frame, or what ranx keeps runs and judgments in."""
+    return any(hasattr(values, method) for method in ("to_pylist", "to_dicts", "to_dict"))
 
 
 def _read_triples(

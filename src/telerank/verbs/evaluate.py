@@ -37,7 +37,7 @@ from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.types import ProgressSetting
-from telerank.verbs.judge import JudgedRuns, name_files
+from telerank.verbs.judge import JudgedRuns, JudgmentSource, Runs, judge_runs, name_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,18 +128,20 @@ class RunEvaluations(Report):
 
 
 def evaluate(
-    runs: JudgedRuns,
+    runs: JudgedRuns | Runs,
     measures: MeasureNames | None = None,
     *,
+    qrels: JudgmentSource | None = None,
     depths: Sequence[int] = (),
     relevance_level: RelevanceLevel = 1,
     progress: ProgressSetting = None,
 ) -> RunEvaluations:
     """Measure runs over all queries of the qrels; a query without results counts 0.
 
-    With ``depths``, ``measures`` are named without a cutoff and computed at each depth. Default measures:
-    :data:`MEASURES`, with depths :data:`MEASURES_BY_DEPTH`. Grades from ``relevance_level`` up are relevant
-    for measures that take a level and do not name one (``AP``, but not ``AP(rel=3)`` and ``nDCG``).
+    ``runs`` are those that :func:`telerank.judge` returns, or what it takes, with ``qrels``. With ``depths``,
+    ``measures`` are named without a cutoff and computed at each depth. Default measures: :data:`MEASURES`,
+    with depths :data:`MEASURES_BY_DEPTH`. Grades from ``relevance_level`` up are relevant for measures that
+    take a level and do not name one (``AP``, but not ``AP(rel=3)`` and ``nDCG``).
 
     Raises
     ------
@@ -148,6 +150,7 @@ def evaluate(
     MeasureError
         If the name of a measure is invalid.
     """
+    runs = judge_runs(runs, qrels)
     if measures is None:
         measures = MEASURES_BY_DEPTH if depths else MEASURES
     expanded = expand_measures(measures, depths, relevance_level) if depths else {}
@@ -156,10 +159,11 @@ def evaluate(
 
 
 def compare(
-    runs: JudgedRuns,
+    runs: JudgedRuns | Runs,
     baselines: Baselines = (),
     measures: Measures = MEASURES,
     *,
+    qrels: JudgmentSource | None = None,
     level: Level = 0.05,
     relevance_level: RelevanceLevel = 1,
     progress: ProgressSetting = None,
@@ -176,6 +180,7 @@ def compare(
     MeasureError
         If the name of a measure is invalid, or the measure is not a mean over queries.
     """
+    runs = judge_runs(runs, qrels)
     names = parse_measures(measures, relevance_level)
     require_means(names)
     runs.require_two("compare")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError
+from telerank.corpus.in_memory import read_qrels, read_queries
+from telerank.errors import ArgumentTypeError, CollectionError
 from telerank.evaluation.measures import MeasureNames
 from telerank.experiments.comparison import ExperimentResult, JudgedQueries, System, compare_systems
 from telerank.experiments.data import MODELS, Sources
@@ -24,6 +26,7 @@ from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage
 from telerank.types import ProgressSetting
+from telerank.verbs.judge import JudgmentSource
 
 __all__ = [
     "ExperimentOutcome",
@@ -38,7 +41,8 @@ __all__ = [
 
 def experiment(
     systems: Mapping[str, System | str | Path],
-    data: Collection | JudgedQueries | str | Path,
+    data: Collection | JudgedQueries | str | Path | Mapping[str, str] | Iterable[Any],
+    qrels: JudgmentSource | None = None,
     *,
     split: str | None = None,
     measures: MeasureNames = "nDCG@10 RR@10 R@1000",
@@ -50,9 +54,10 @@ def experiment(
 ) -> ExperimentResult:
     """Measure systems on the judged queries of a split, and compare them with one or more baselines.
 
-    A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index`` and over the
-    stages above it, by name. A stage that several systems share is run once. With ``folder`` the runs are
-    kept there and reused while everything that they depend on is the same.
+    ``data`` is a collection, or queries, to which ``qrels`` belong: both as :mod:`telerank.corpus.in_memory`
+    reads them. A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index`` and
+    over the stages above it, by name. A stage that several systems share is run once. With ``folder`` the
+    runs are kept there and reused while everything that they depend on is the same.
 
     >>> result = tr.experiment({"bm25": bm25, "both": both}, data, split="test", baseline="bm25")
     >>> print(result)
@@ -66,9 +71,7 @@ def experiment(
     ExpressionError
         If the text of a system cannot be read.
     """
-    if isinstance(data, str | Path):
-        data = open_collection(data)
-    judged = JudgedQueries.of(data, split) if isinstance(data, Collection) else data
+    judged = _read_judged(data, qrels, split)
     baselines = (baseline,) if isinstance(baseline, str) else tuple(baseline)
     opened: dict[str, System] = {}
     for name, system in systems.items():
@@ -76,6 +79,23 @@ def experiment(
     with show_progress(progress) as shown:
         result = compare_systems(opened, judged, measures, baselines=baselines, folder=folder, progress=shown)
     return replace(result, title=title)
+
+
+def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> JudgedQueries:
+    """The queries that are judged, of a collection or in memory."""
+    if qrels is None and isinstance(data, str | Path):
+        data = open_collection(data)
+    if qrels is None and isinstance(data, Collection):
+        return JudgedQueries.of(data, split)
+    if qrels is None and isinstance(data, JudgedQueries):
+        return data
+    if qrels is None:
+        raise ArgumentTypeError("queries need judgments: tr.experiment(systems, queries, qrels)")
+    grades = read_qrels(qrels)
+    queries = tuple(query for query in read_queries(data) if query.qid in grades)
+    if not queries:
+        raise CollectionError("no query is judged: the qrels have other qids")
+    return JudgedQueries(queries, {query.qid: grades[query.qid] for query in queries})
 
 
 def run_experiment(

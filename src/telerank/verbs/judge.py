@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from telerank.corpus import in_memory
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError, FormatError, TelerankError
+from telerank.errors import ArgumentTypeError, CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.trec import load_qrels, read_qrels, read_run
 from telerank.types import Qrels, Ranking
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
 
 # A run file (``-``: standard input), or rankings in memory.
 RunSource: TypeAlias = str | Path | Iterable[Ranking]
-# Run files, named by their files, or runs by name.
-Runs: TypeAlias = Sequence[str | Path] | Mapping[str, RunSource]
+# A qrels file, a collection or its path, or judgments in memory (:mod:`telerank.corpus.in_memory`).
+JudgmentSource: TypeAlias = str | Path | Collection | Qrels | Iterable[Any]
+# Run files, named by their files, runs by name, or one run in memory.
+Runs: TypeAlias = Sequence[str | Path] | Mapping[str, Any] | Iterable[Any]
 
 _PACKED, _RUN = {".gz", ".xz"}, {".run", ".trec", ".txt", ".res"}
 _LOOKED_AT = 100  # queries of a run that decide which split judges it
@@ -64,7 +68,7 @@ class JudgedRuns:
 
 def judge(
     runs: Runs,
-    data: str | Path | Collection | Qrels,
+    data: JudgmentSource,
     *,
     split: str | None = None,
     depth: int | None = None,
@@ -72,10 +76,12 @@ def judge(
 ) -> JudgedRuns:
     """Pair runs with qrels, to evaluate, compare, combine them or tune their fusion.
 
-    ``data`` is a qrels file (``-``: standard input), a collection (a folder, a file, an ir_datasets id,
-    or opened), or qrels in memory. If a collection has several splits and ``split`` is not given, it is
-    the only split that judges the first queries of the run files. Runs are cut to ``depth`` documents.
-    ``strict`` refuses files that only trec_eval reads, see :func:`~telerank.trec.read_run`.
+    Runs are files, runs by name, or one run: rankings, a dict ``qid -> docno -> score``, a data frame.
+    ``data`` is a qrels file (``-``: standard input), a collection (a folder, a file, an ir_datasets id, or
+    opened), or judgments in memory: a dict ``qid -> docno -> grade``, a data frame, a list. If a collection
+    has several splits and ``split`` is not given, it is the only split that judges the first queries of the
+    run files. Runs are cut to ``depth`` documents. ``strict`` refuses files that only trec_eval reads, see
+    :func:`~telerank.trec.read_run`.
 
     >>> runs = tr.judge(["bm25.run", "lmd.run"], "scifact", split="test")
     >>> print(tr.compare(runs, measures="nDCG@10 AP"))
@@ -89,9 +95,12 @@ def judge(
         If the qrels are malformed.
     """
     by_name = name_runs(runs)
+    for run in by_name.values():
+        if isinstance(run, str | Path) and str(run) != "-" and not Path(run).exists():
+            raise CollectionError(f"{run}: No such file or directory")
     remarks: list[str] = []
-    if isinstance(data, Mapping):
-        qrels, source = data, "the qrels"
+    if not isinstance(data, str | Path | Collection):
+        qrels, source = in_memory.read_qrels(data), "the qrels"
     elif isinstance(data, str | Path) and _is_qrels_file(str(data), strict):
         if split is not None:
             raise CollectionError(f"{data} is a qrels file: it has no split {split!r}")
@@ -124,9 +133,55 @@ def describe_judged(index: Index, collection: Collection, split: str | None) -> 
         return [f"the judgments of {collection.name} cannot be read: {error}"]
 
 
+def judge_runs(runs: JudgedRuns | Runs, qrels: JudgmentSource | None) -> JudgedRuns:
+    """The runs with their judgments, which they have already unless ``qrels`` are given.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If there are none, or two.
+    """
+    if isinstance(runs, JudgedRuns) and qrels is None:
+        return runs
+    if isinstance(runs, JudgedRuns) or qrels is None:
+        raise ArgumentTypeError("runs need judgments, once: tr.judge(runs, qrels), or qrels=…")
+    return judge(runs, qrels)
+
+
 def name_runs(runs: Runs) -> dict[str, RunSource]:
-    """Runs by name: ``bm25`` for ``runs/bm25.run.gz``; the whole path if two files have the same name."""
-    return dict(runs) if isinstance(runs, Mapping) else name_files(runs, _name, "a run")
+    """Runs by name: ``bm25`` for ``runs/bm25.run.gz``; the whole path if two files have the same name.
+
+    A single run in memory is called ``run``.
+
+    Raises
+    ------
+    CollectionError
+        If a file is given twice.
+    ArgumentTypeError
+        If what is given is no run.
+    """
+    if isinstance(runs, Mapping) and not _is_scored(runs):
+        return {name: _open_run(run) for name, run in runs.items()}
+    if isinstance(runs, list | tuple) and runs and all(isinstance(run, str | Path) for run in runs):
+        return {name: _open_run(run) for name, run in name_files(runs, _name, "a run").items()}
+    return {"run": _open_run(runs)}
+
+
+def _is_scored(run: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is a run itself, ``qid -> docno -> score``, not runs by name."""
+    first = next(iter(run.values()), None)
+    return isinstance(first, Mapping) and isinstance(next(iter(first.values()), 0.0), Real)
+
+
+def _open_run(run: Any) -> RunSource:
+    """A run file, rankings as they are, or those of a dict or a data frame."""
+    if isinstance(run, str | Path):
+        return run
+    is_rankings = isinstance(run, list | tuple) and all(isinstance(each, Ranking) for each in run[:1])
+    is_stream = isinstance(run, Iterable) and not isinstance(run, Mapping | list | tuple)
+    if is_rankings or (is_stream and not in_memory.is_frame(run)):
+        return run  # type: ignore[no-any-return]
+    return in_memory.read_run(run)
 
 
 def name_files(files: Sequence[str | Path], name_of: Callable[[str], str], what: str) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def compare(
     measures: Measures = _RUN_MEASURES,
     queries: Annotated[int, Ge(0), Le(10), Help("Show only N of the queries that changed most.")] = 10,
     report: options.ReportOptions,
-    **settings: Annotated[Any, FieldsOf(verbs.compare)],
+    **settings: Annotated[Any, FieldsOf(verbs.compare, ("qrels",))],
 ) -> None:
     """Compare runs with baselines: paired t-test with Holm's correction, effect size, bootstrap interval.
 
