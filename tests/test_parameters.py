@@ -11,8 +11,8 @@ import pytest
 
 from letters import Letters
 from telerank.errors import ArgumentTypeError
-from telerank.parameters import check_arguments
-from telerank.stage import Stage
+from telerank.parameters import check_arguments, check_methods
+from telerank.stage import Retriever, Stage
 
 if TYPE_CHECKING:
     from telerank.nowhere import Unknown
@@ -79,6 +79,40 @@ def test_what_does_not_fit_is_told(args, given, says):
         checked(*args, **given)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@check_methods("box")
+class Box:
+    def keep(self, name: str) -> str:
+        return name
+
+    def first(self, k: int = 3) -> Retriever:
+        return Letters(depth=k)
+
+    def _inner(self, name: str) -> str:
+        return name
+
+
+def test_methods_check_their_arguments_and_one_that_makes_a_stage_must_be_called():
+    box = Box()
+    assert (box.keep("a"), box._inner(3), box.first(2), Box.first.__name__) == (
+        "a",
+        3,
+        Letters(depth=2),
+        "first",
+    )
+    with pytest.raises(ArgumentTypeError, match=r"box\.keep: name must be a text, got 3"):
+        box.keep(3)
+    for wrong in (
+        lambda: box.first % 10,
+        lambda: box.first >> Letters(),
+        lambda: 2 * box.first,
+        lambda: box.first.search("x"),
+    ):
+        with pytest.raises(
+            ArgumentTypeError, match=r"box\.first makes a stage when it is called: write box\.first\(\)"
+        ):
+            wrong()
 
 
 def test_an_unknown_name_gets_the_nearest():

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'telerank' has no attribute {name!r}")
     attribute = "open_collection" if name == "collection" else name
     value = getattr(import_module(f"telerank.{_MODULE_OF[name]}"), attribute)
+    if isinstance(value, FunctionType):
+        from telerank.parameters import check_arguments
+
+        value = check_arguments(value, f"tr.{name}")
     globals()[name] = value
     return value
 

@@ -21,6 +21,7 @@ from typing import (
     Annotated,
     Any,
     Literal,
+    NoReturn,
     ParamSpec,
     TypeVar,
     Union,
@@ -254,6 +255,41 @@ def check_arguments(function: Callable[P, R], name: str) -> Callable[P, R]:
     return checked
 
 
+def check_methods(name: str) -> Callable[[type[R]], type[R]]:
+    """Makes the public methods of a class check their arguments; ``name`` is what users call an object."""
+
+    def check(kind: type[R]) -> type[R]:
+        for key, function in list(vars(kind).items()):
+            if isinstance(function, types.FunctionType) and not key.startswith("_"):
+                checked = check_arguments(function, f"{name}.{key}")
+                returns = str(function.__annotations__.get("return", ""))
+                setattr(
+                    kind, key, FirstStage(checked, f"{name}.{key}") if "Retriever" in returns else checked
+                )
+        return kind
+
+    return check
+
+
+class FirstStage:
+    """A method that makes a first stage; what is done with a stage says that the call is missing."""
+
+    def __init__(self, function: Callable[..., Any], name: str, index: object = None) -> None:
+        self.function, self.name, self.index = function, name, index
+        wraps(function)(self)
+
+    def __get__(self, index: object, kind: type) -> FirstStage:
+        return self if index is None else FirstStage(self.function, self.name, index)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self.index, *args, **kwargs)
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise ArgumentTypeError(f"{self.name} makes a stage when it is called: write {self.name}()")
+
+    __mod__ = __rshift__ = __rrshift__ = __add__ = __radd__ = __mul__ = __rmul__ = search = run = _refuse
+
+
 @cache
 def _annotations(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The types of parameters; those that are not there when a program runs are ``object``."""
@@ -272,7 +308,7 @@ def _resolve(annotation: str, names: dict[str, Any]) -> Any:
     """The type of an annotation; of a union those parts that are there, and ``object`` for the others."""
     try:
         return eval(annotation, names)  # noqa: S307 — of our own source
-    except NameError:
+    except (NameError, TypeError):  # a text in a union with a type that is not there
         return object
 
 

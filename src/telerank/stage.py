@@ -59,6 +59,8 @@ class Stage(ABC):
         KeyError
             If the stage has no score for such a document.
         """
+        if not isinstance(docno, str):
+            raise ArgumentTypeError(f"expected a docno, a text, got {docno!r:.60}")
         try:
             return self.explanation(as_query(query), docno)
         except KeyError as error:
@@ -90,7 +92,9 @@ class Stage(ABC):
 
     def run(self, queries: Iterable[Query]) -> Iterator[Ranking]:
         """The rankings of queries, lazily, in their order."""
-        return self(Ranking(query) for query in queries)
+        if isinstance(queries, str | Query):
+            raise ArgumentTypeError(f"expected a list of queries, got {queries!r:.60}: search() takes one")
+        return self(Ranking(_check_query(query)) for query in queries)
 
     def in_batches(self, batch: int, threads: int = 1) -> Stage:  # noqa: ARG002
         """The stage answering ``batch`` queries at a time with ``threads``, if it can: rankings are equal."""
@@ -383,13 +387,17 @@ def find_docs(stage: Stage) -> Docs | None:
     return docs
 
 
+def _check_query(query: object) -> Query:
+    if not isinstance(query, Query):
+        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
+    return query
+
+
 def as_query(query: Query | str) -> Query:
     """The query itself, or a query with this text and the qid ``query``."""
     if isinstance(query, str):
         return Query("query", query)
-    if not isinstance(query, Query):
-        raise ArgumentTypeError(f"expected a query, a text or telerank.Query, got {query!r:.80}")
-    return query
+    return _check_query(query)
 
 
 def operand_text(stage: Stage, binding: int) -> str:

@@ -91,8 +91,12 @@ def test_numbers_of_numpy_are_scores_and_the_depth_is_what_the_pipeline_cuts():
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [
-        (lambda: tr.scorer(3), ArgumentTypeError, "tr.scorer takes a function, got 3"),
-        (lambda: tr.retriever("bm25"), ArgumentTypeError, "tr.retriever takes a function, got 'bm25'"),
+        (lambda: tr.scorer(3), ArgumentTypeError, "tr.scorer: function must be a function, got 3"),
+        (
+            lambda: tr.retriever("bm25"),
+            ArgumentTypeError,
+            "tr.retriever: function must be a function, got 'bm25'",
+        ),
         (lambda: tr.retriever(lambda q, k: None).search("q"), ArgumentTypeError, "gave None, expected pairs"),
         (
             lambda: tr.retriever(lambda q, k: ["ab"]).search("q"),

@@ -17,6 +17,7 @@ from telerank.dense.manifest import VectorManifest, describe_vectors, folder_nam
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault
 from telerank.model_names import find_folder
+from telerank.parameters import check_methods
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from telerank.sparse.writer import IndexWriter
 
 
+@check_methods("index")
 class Index(FolderReader):
     """The index in a folder, or a folder of vectors, which then has :meth:`dense` alone.
 
@@ -426,7 +428,7 @@ class Index(FolderReader):
         raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
 
 
-Documents: TypeAlias = Collection | str | Path | Iterable[Any] | Mapping[str, str]
+Documents: TypeAlias = Collection | str | Path | Mapping[str, str] | Iterable[Any] | Any
 """A collection or its path, documents, texts by docno, or a data frame (:mod:`telerank.corpus.in_memory`)."""
 
 

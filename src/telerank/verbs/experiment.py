@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ __all__ = [
 
 def experiment(
     systems: Mapping[str, System | str | Path],
-    data: Collection | JudgedQueries | str | Path | Mapping[str, str] | Iterable[Any],
+    data: Collection | JudgedQueries | str | Path | Mapping[str, str] | Any,
     qrels: JudgmentSource | None = None,
     *,
     split: str | None = None,

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # A run file (``-``: standard input), or rankings in memory.
 RunSource: TypeAlias = str | Path | Iterable[Ranking]
 # A qrels file, a collection or its path, or judgments in memory (:mod:`telerank.corpus.in_memory`).
-JudgmentSource: TypeAlias = str | Path | Collection | Qrels | Iterable[Any]
+JudgmentSource: TypeAlias = str | Path | Collection | Qrels | Any
 # Run files, named by their files, runs by name, or one run in memory.
-Runs: TypeAlias = Sequence[str | Path] | Mapping[str, Any] | Iterable[Any]
+Runs: TypeAlias = Sequence[str | Path] | Mapping[str, Any] | Any
 
 _PACKED, _RUN = {".gz", ".xz"}, {".run", ".trec", ".txt", ".res"}
 _LOOKED_AT = 100  # queries of a run that decide which split judges it
