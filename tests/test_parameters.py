@@ -117,9 +117,9 @@ def test_methods_check_their_arguments_and_one_that_makes_a_stage_must_be_called
 
 def test_an_unknown_name_gets_the_nearest():
     strict = check_arguments(lambda measures="": measures, "tr.strict")
-    with pytest.raises(ArgumentTypeError, match=r"no parameter 'measure' \(did you mean 'measures'\?\)"):
+    with pytest.raises(ArgumentTypeError, match=r"no parameter .measure.; did you mean .measures.\?"):
         strict(measure="nDCG@10")
-    with pytest.raises(ArgumentTypeError, match=r"no parameter 'k' \(known: measures\)"):
+    with pytest.raises(ArgumentTypeError, match=r"no parameter .k.; known: measures"):
         strict(k=3)
     with pytest.raises(ArgumentTypeError, match=r"tr\.strict: too many positional arguments"):
         strict(1, 2)

@@ -20,8 +20,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+_NAMED = 12  # names of many that a message has
 _LONGEST_MESSAGE = 1000  # characters; messages that list what is known have up to 700
 
 
@@ -107,6 +109,20 @@ class MissingExtra(TelerankError):  # noqa: N818
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.module, self.extra)
+
+
+def known_names(known: Iterable[str], name: str = "") -> str:
+    """The end of a message about an unknown name: the nearest of those that are known, or the first dozen."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    by_case = {other.casefold(): other for other in names}
+    if near := get_close_matches(name.casefold(), list(by_case), n=1):
+        return f"did you mean {by_case[near[0]]!r}?"
+    if not names:
+        return "none is known"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"known: {', '.join(names[:_NAMED])}{more}"
 
 
 def shorten(text: str, width: int = 80) -> str:

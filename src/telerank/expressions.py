@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from telerank.errors import ExpressionError
+from telerank.errors import ExpressionError, known_names
 
 T = TypeVar("T")
 _WORD = r"[\w./:@~-]+"
@@ -117,11 +117,6 @@ def wrong(text: str, at: int, problem: str) -> ExpressionError:
     return ExpressionError(f"{' '.join(text[:80].split())!r}: {problem} ({shown})")
 
 
-def known_names(names: Iterable[str]) -> str:
-    """The list of known names at the end of an error message."""
-    return f"known: {', '.join(names)}" if (names := list(names)) else "none is known"
-
-
 def bind(call: Call, parameters: Iterable[str], text: str) -> Mapping[str, Expression]:
     """The arguments of a call by the names of the parameters that they are given for."""
     names = list(parameters)
@@ -132,7 +127,7 @@ def bind(call: Call, parameters: Iterable[str], text: str) -> Mapping[str, Expre
             raise wrong(text, value.at, f"{call.name} takes {takes}")
         name = key or names[position]
         if name not in names:
-            raise wrong(text, value.at, f"{call.name} has no parameter {name!r}; {known_names(names)}")
+            raise wrong(text, value.at, f"{call.name} has no parameter {name!r}; {known_names(names, name)}")
         if name in bound:
             raise wrong(text, value.at, f"{call.name}: {name} is given twice")
         bound[name] = value

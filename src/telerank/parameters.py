@@ -7,7 +7,6 @@ that several functions take are at the end.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import pkgutil
@@ -32,7 +31,7 @@ from typing import (
 
 from annotated_types import Ge, Le
 
-from telerank.errors import ArgumentTypeError
+from telerank.errors import ArgumentTypeError, known_names
 
 F = TypeVar("F")
 P = ParamSpec("P")
@@ -363,7 +362,5 @@ def _describe(error: TypeError, signature: inspect.Signature, given: Mapping[str
     known = [name for name, each in signature.parameters.items() if each.kind is not each.VAR_KEYWORD]
     unknown = [name for name in given if name not in known]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], known, n=1)
-        what = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        return f"there is no parameter {unknown[0]!r} ({what})"
+        return f"there is no parameter {unknown[0]!r}; {known_names(known, unknown[0])}"
     return str(error)

@@ -43,7 +43,7 @@ from telerank.corpus.reading import (
     list_files,
     read_first_line,
 )
-from telerank.errors import CollectionError, MissingExtra, shorten
+from telerank.errors import CollectionError, MissingExtra, known_names, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
 from telerank.trec import QRELS_FORMATS, TOPICS_FORMATS, Format, add_nearest, open_bytes
 from telerank.types import Doc, Qrel, Query, Ranking
@@ -239,8 +239,8 @@ def _read_format(text: str) -> tuple[str, dict[str, str]]:
     """The name of a format, and the names of files by their kinds: ``smart(documents=MED.ALL)``."""
     name = text.partition("(")[0].strip()
     if name not in (*_FORMATS, IR_DATASETS):
-        known = ", ".join(sorted((*_FORMATS, IR_DATASETS)))
-        raise CollectionError(f"unknown format {name!r}; known: {known}")
+        known = known_names(sorted((*_FORMATS, IR_DATASETS)), name)
+        raise CollectionError(f"unknown format {name!r}; {known}")
     kinds = _FORMATS[name].kinds if name in _FORMATS else ()
     return name, {
         kind: as_name(file, text)

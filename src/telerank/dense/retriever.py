@@ -22,12 +22,11 @@ from telerank.dense.kinds import Floats
 from telerank.dense.search import TOGETHER, Hits, rank_rows, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.drafts import DRAFT, replace_file, sweep
-from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError
+from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError, known_names
 from telerank.expressions import (
     as_call,
     bind,
     call_text,
-    known_names,
     parse_expression,
     quote,
     whole_number,
@@ -227,7 +226,9 @@ def parse_kind(text: str, vectors: Vectors) -> tuple[str, dict[str, int]]:
     """Parse the text of an index: ``hnsw``, ``ivfpq(lists=1024, probes=32)``; kind and parameters."""
     call = as_call(parse_expression(text), text)
     if call.name not in DEFAULTS:
-        raise wrong(text, call.at, f"unknown approximate index {call.name!r}; {known_names(DEFAULTS)}")
+        raise wrong(
+            text, call.at, f"unknown approximate index {call.name!r}; {known_names(DEFAULTS, call.name)}"
+        )
     defaults = DEFAULTS[call.name]
     given = {name: whole_number(value, text) for name, value in bind(call, defaults, text).items()}
     parameters = {**defaults, **given}

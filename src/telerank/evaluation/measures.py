@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from telerank.errors import MeasureError, shorten
+from telerank.errors import MeasureError, known_names, shorten
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.matching import RelevantDocuments
 from telerank.evaluation.own_measures import OwnMeasure, adopt, own_values, parse_own_name
@@ -309,8 +309,8 @@ def _read_ir_name(name: str) -> tuple[Any, dict[str, Any]]:
         raise MeasureError(message)
     known = ir_measures.measures.registry
     if node.id not in known:
-        names = ", ".join(sorted(known, key=str.lower))
-        raise MeasureError(f"there is no measure {node.id!r}; known: {names}")
+        names = known_names(sorted(known, key=str.lower), node.id)
+        raise MeasureError(f"there is no measure {node.id!r}; {names}")
     family = known[node.id]
     return family, settings if cutoff is None else {**settings, family.AT_PARAM: cutoff}
 

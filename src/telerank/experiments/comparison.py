@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError, MissingExtra
+from telerank.errors import CollectionError, MissingExtra, known_names
 from telerank.evaluation.compare import Comparison, compare_evaluations, comparison_table
 from telerank.evaluation.measures import Evaluation, MeasureNames, measure, parse_measures
 from telerank.pipelines.run_files import ListedRankings
@@ -111,7 +111,7 @@ class ExperimentResult(Report):
     def run(self, system: str) -> SystemRun:
         """The rankings of a system; raises CollectionError if there is no such system."""
         if system not in self.runs:
-            raise CollectionError(f"no system {system!r}; there are: {', '.join(self.runs)}")
+            raise CollectionError(f"no system {system!r}; {known_names(self.runs, system)}")
         return self.runs[system]
 
     def tables(self) -> list[Table]:

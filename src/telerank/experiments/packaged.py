@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, known_names
 from telerank.experiments.data import Sources, is_here
 from telerank.experiments.schema import Experiment, has_small, read_experiment
 
@@ -44,7 +44,7 @@ def find_experiment(name: str | Path) -> tuple[str, Path]:
         return path.stem, path
     packaged = packaged_names()
     if str(name) not in packaged:
-        raise CollectionError(f"no experiment {str(name)!r}; packaged are: {', '.join(packaged)}")
+        raise CollectionError(f"no experiment {str(name)!r}; {known_names(packaged, str(name))}")
     return str(name), FOLDER / f"{name}.yaml"
 
 
@@ -54,7 +54,9 @@ def find_training(name: str | Path) -> Path:
         return Path(name)
     packaged = packaged_names(TRAININGS)
     if str(name) not in packaged:
-        raise CollectionError(f"{name}: no such file; packaged trainings are: {', '.join(packaged)}")
+        raise CollectionError(
+            f"{name}: no such file or packaged training; {known_names(packaged, str(name))}"
+        )
     return TRAININGS / f"{name}.yaml"
 
 

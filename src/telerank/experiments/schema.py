@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from telerank.errors import CollectionError, ExpressionError, FormatError
+from telerank.errors import CollectionError, ExpressionError, FormatError, known_names
 from telerank.experiments.analysis import AnalysisSettings, Published, select_published
-from telerank.expressions import Call, Expression, Operation, Word, known_names, parse_expression, walk, wrong
+from telerank.expressions import Call, Expression, Operation, Word, parse_expression, walk, wrong
 from telerank.pipelines.functions import FUNCTIONS
-from telerank.pipelines.reader import suggest
 from telerank.records import Section, describe_error
 from telerank.sparse.similarities.families import is_similarity
 from telerank.yaml_files import read_yaml
@@ -247,8 +246,8 @@ class Experiment(Section):
                 tree, known = parse_expression(text), (*FUNCTIONS, *EXPERIMENT_FUNCTIONS)
                 for call in walk(tree):
                     if isinstance(call, Call) and call.name not in known and not is_similarity(call.name):
-                        unknown = f"unknown function {call.name!r}{suggest(call.name, known)}"
-                        raise wrong(text, call.at, f"{unknown}; {known_names(known)}")
+                        unknown = f"unknown function {call.name!r}; {known_names(known, call.name)}"
+                        raise wrong(text, call.at, unknown)
                 words = system_words(tree)
             except ExpressionError as error:
                 raise ValueError(f"system {name!r}: {error}") from error

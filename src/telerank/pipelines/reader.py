@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge
 
-from telerank.errors import CollectionError, ExpressionError
+from telerank.errors import CollectionError, ExpressionError, known_names
 from telerank.expressions import (
     Call,
     Expression,
@@ -21,7 +20,6 @@ from telerank.expressions import (
     as_name,
     as_number,
     bind,
-    known_names,
     parse_expression,
     whole_number,
     wrong,
@@ -159,7 +157,7 @@ class PipelineReader:
         if is_function:
             raise wrong(self.text, word.at, f"no system {name!r}: the function {name} stands without quotes")
         known = [*names.systems, *names.saved, *self._functions()]
-        raise wrong(self.text, word.at, f"unknown name {name!r}{suggest(name, known)}; {known_names(known)}")
+        raise wrong(self.text, word.at, f"unknown name {name!r}; {known_names(known, name)}")
 
     def _saved(self, name: str, text: str) -> Stage:
         if self.depth >= _DEEPEST:
@@ -175,8 +173,8 @@ class PipelineReader:
             stage: Stage = self.apply(resolve_name(function) if isinstance(function, str) else function, call)
             return stage
         if not is_similarity(call.name):
-            unknown = f"unknown function {call.name!r}{suggest(call.name, self._functions())}"
-            raise wrong(self.text, call.at, f"{unknown}; {known_names(self._functions())}")
+            known = known_names(self._functions(), call.name)
+            raise wrong(self.text, call.at, f"unknown function {call.name!r}; {known}")
         if self.names.index is None:
             raise wrong(self.text, call.at, f"{call.name} needs an index, and there is none here")
         return self.names.index.retriever(build_similarity(call, self.text))
@@ -245,10 +243,3 @@ class PipelineReader:
 
     def _functions(self) -> list[str]:
         return [*MODELS, *self.names.functions]
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """A known name that is much like this one, as a part of an error message."""
-    by_case = {other.casefold(): other for other in known}
-    near = difflib.get_close_matches(name.casefold(), list(by_case), n=1)
-    return f" (did you mean {by_case[near[0]]!r}?)" if near else ""

@@ -15,7 +15,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
 from telerank.dense.manifest import VectorManifest, describe_vectors, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
-from telerank.errors import CollectionError, IndexDamaged, IndexFault
+from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
 from telerank.show.notebook import render_rows
@@ -425,7 +425,9 @@ class Index(FolderReader):
             raise CollectionError(f"{self.folder}: name the model of the vectors (there are: {names})")
         if self._sparse is None:  # the only vectors there are; whether the model made them is checked
             return name, self.folder
-        raise IndexFault(f"{self.folder}: no vectors of {model} (there are: {names}); encode the index first")
+        raise IndexFault(
+            f"{self.folder}: no vectors of {model} ({known_names(known, name)}); encode the index first"
+        )
 
 
 Documents: TypeAlias = Collection | str | Path | Mapping[str, str] | Iterable[Any] | Any

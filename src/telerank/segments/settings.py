@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from telerank.errors import ModelError
+from telerank.errors import ModelError, known_names
 from telerank.fusion.lists import sigmoid
 from telerank.records import Section, describe_error
 from telerank.types import Scores
@@ -84,7 +84,7 @@ def named_segments(name: str) -> SegmentSettings:
         If there are none.
     """
     if name not in NAMED:
-        raise ModelError(f"no segments are called {name!r}; there are: {', '.join(NAMED)}")
+        raise ModelError(f"no segments are called {name!r}; {known_names(NAMED, name)}")
     return NAMED[name]
 
 

@@ -16,8 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from telerank.errors import ExpressionError, TelerankError, shorten, shorten_message
-from telerank.expressions import known_names
+from telerank.errors import ExpressionError, TelerankError, known_names, shorten, shorten_message
 from telerank.service.settings import OPENAI, path_of
 
 _log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ class NotServed(ServiceError):  # noqa: N818
 
     @classmethod
     def named(cls, kind: str, name: str, known: Iterable[str]) -> NotServed:
-        return cls(f"no {kind} {shorten(name)}; {known_names(known)}")
+        return cls(f"no {kind} {shorten(name)}; {known_names(known, name)}")
 
 
 class TooLarge(ServiceError):  # noqa: N818

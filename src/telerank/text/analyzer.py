@@ -18,6 +18,7 @@ from typing import NamedTuple
 from telerank.errors import AnalyzerError
 from telerank.text.steps import (
     APOSTROPHES,
+    PRESETS,
     PYTHON,
     TEXT_STEPS,
     TOKEN_STEPS,
@@ -30,17 +31,6 @@ from telerank.text.steps import (
     stop_words,
 )
 from telerank.text.words import Synonyms
-
-# none splits text at blanks and changes nothing.
-#
-# english and french follow Lucene's EnglishAnalyzer and FrenchAnalyzer, except for the differences
-# listed in tests/parity/test_lucene_analysis.py. For French typed without accents: french|asciifold.
-PRESETS = {
-    "none": "whitespace",
-    "standard": "nfkc|casefold|words",
-    "english": "nfkc|casefold|words|possessive|stop(english)|snowball(porter)",
-    "french": "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)",
-}
 
 _REMEMBERED = 1 << 17  # surface tokens
 _BAR = re.compile(r"""\|(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")  # outside of quotes

@@ -57,7 +57,7 @@ from typing import NamedTuple, TypeAlias
 
 import Stemmer
 
-from telerank.errors import AnalyzerError
+from telerank.errors import AnalyzerError, known_names
 from telerank.text.words import Synonyms, Terms, decompound, read_lines, read_single
 
 LONGEST = 255  # characters of a run; longer ones are split, as in Lucene
@@ -192,6 +192,17 @@ TOKENIZERS: Mapping[str, Tokenizer] = {
 }
 
 
+# none splits text at blanks and changes nothing.
+#
+# english and french follow Lucene's EnglishAnalyzer and FrenchAnalyzer, except for the differences
+# listed in tests/parity/test_lucene_analysis.py. For French typed without accents: french|asciifold.
+PRESETS = {
+    "none": "whitespace",
+    "standard": "nfkc|casefold|words",
+    "english": "nfkc|casefold|words|possessive|stop(english)|snowball(porter)",
+    "french": "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)",
+}
+
 Function: TypeAlias = Callable[[str], str | tuple[str, ...]]
 """From a token to the token that it becomes, "" if it is dropped, or to several."""
 _ARGUMENT = r"""'([^']*)'|"([^"]*)"|([^()'",|]+)"""
@@ -219,8 +230,8 @@ class Step:
         elif self.name in TOKEN_STEPS:
             known = TOKEN_STEPS[self.name].arguments()
         else:
-            names = ", ".join((*TEXT_STEPS, *TOKENIZERS, PYTHON, *TOKEN_STEPS))
-            raise AnalyzerError(f"unknown step {self.name!r}; known: {names}")
+            names = (*PRESETS, *TEXT_STEPS, *TOKENIZERS, PYTHON, *TOKEN_STEPS)
+            raise AnalyzerError(f"unknown step {self.name!r}; {known_names(names, self.name)}")
         needed = [f"one of ({', '.join(known)})"] if known else []
         needed += ["a file of words"] if self.takes_file else []
         if needed and self.argument not in known and not self.lines:

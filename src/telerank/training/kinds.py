@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from telerank.errors import ModelError
+from telerank.errors import ModelError, known_names
 from telerank.training.settings import SettingsSource, Training, read_settings
 from telerank.training.trained import TrainedModels
 
@@ -58,6 +58,6 @@ class TrainingKind:
 def find_training_kind(name: str) -> TrainingKind:
     """The kind of that name. Raises ModelError if there is none."""
     if name not in KINDS:
-        raise ModelError(f"{name}: expected one of {', '.join(KINDS)}")
+        raise ModelError(f"no kind of training is called {name!r}; {known_names(KINDS, name)}")
     kind: TrainingKind = import_module(KINDS[name]).KIND
     return kind

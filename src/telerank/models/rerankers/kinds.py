@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import with_config
 
-from telerank.errors import ModelError
+from telerank.errors import ModelError, known_names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -157,7 +157,7 @@ def find_kind(name: str) -> RerankerKind:
         If there is no such kind.
     """
     if name not in KINDS:
-        raise ModelError(f"no re-ranker is called {name!r}; there are: {', '.join(KINDS)}")
+        raise ModelError(f"no re-ranker is called {name!r}; {known_names(KINDS, name)}")
     kind: RerankerKind = import_module(KINDS[name]).KIND
     return kind
 

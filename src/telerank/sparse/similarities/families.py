@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from telerank.errors import ModelError
+from telerank.errors import ModelError, known_names
 from telerank.expressions import (
     Call,
     Expression,
@@ -26,7 +26,6 @@ from telerank.expressions import (
     as_name,
     as_number,
     bind,
-    known_names,
     parse_expression,
     wrong,
 )
@@ -323,7 +322,7 @@ def build_similarity(tree: Expression, text: str) -> Similarity:
 def _build(call: Call, known: Mapping[str, type[Any]], text: str) -> Any:
     if call.name not in known:
         also = ", and DFR models such as inl2" if known is MODELS else ""
-        raise wrong(text, call.at, f"unknown model {call.name!r}; {known_names(known)}{also}")
+        raise wrong(text, call.at, f"unknown model {call.name!r}; {known_names(known, call.name)}{also}")
     cls = known[call.name]
     fields = {field.name.rstrip("_"): field for field in dataclasses.fields(cls)}
     values = {
