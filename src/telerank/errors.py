@@ -10,6 +10,7 @@
     │   └── ExpressionError  the text of a pipeline or of a model cannot be read
     ├── AnalyzerError      an analyzer's text form does not parse, or differs from the index's
     ├── DocumentError      a document cannot be stored (bad or repeated docno)
+    ├── UnknownDocument    no document has a docno (a KeyError, too)
     ├── IndexFault         an index cannot be opened, written or read
     │   ├── IndexLocked    another writer has it open
     │   └── IndexDamaged   one of its files is missing or does not match its checksum
@@ -78,6 +79,12 @@ class AnalyzerError(TelerankError):
 
 class DocumentError(TelerankError):
     pass
+
+
+class UnknownDocument(TelerankError, KeyError):  # noqa: N818
+    """No document has the docno."""
+
+    __str__ = Exception.__str__  # a KeyError would put quotes around the message
 
 
 class IndexFault(TelerankError):  # noqa: N818 — IndexError is Python’s own

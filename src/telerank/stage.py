@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from telerank.errors import ArgumentError, ArgumentTypeError
+from telerank.errors import ArgumentError, ArgumentTypeError, UnknownDocument
 from telerank.expressions import number_text
 from telerank.types import Docs, Explanation, Phrase, Query, Ranking
 
@@ -64,7 +64,7 @@ class Stage(ABC):
         try:
             return self.explanation(as_query(query), docno)
         except KeyError as error:
-            raise KeyError(f"no document {docno!r}: the stage has no score for it") from error
+            raise UnknownDocument(f"no document {docno!r}: the stage has no score for it") from error
 
     def limit(self, k: int) -> Stage:
         """The stage with at most ``k`` documents in each ranking; a retriever retrieves no more."""

@@ -100,4 +100,4 @@ def reference(
 
 def terms_of(index: SparseIndex) -> dict[str, list[str]]:
     """What the index should have made of its documents."""
-    return {doc.docno: index.analyzer(doc.full_text) for doc in index.docs}
+    return {doc.docno: index.analyzer(doc.full_text) for doc in index.docs.values()}

@@ -107,7 +107,7 @@ def test_documents_of_a_million_characters_are_indexed_whole(tmp_path, analyzer)
     assert len(long) > 1_000_000
     texts = [long, "short", long[:1000], without_blank]
     index = build_index(docs(texts), tmp_path / "index", analyzer=analyzer, workers=1)
-    assert [doc.text for doc in index.docs] == texts
+    assert [doc.text for doc in index.docs.values()] == texts
     assert index.segments[0].lengths[0] == 60 * len(words) + 1
     assert retriever(index).search("zzlast").docnos == ("d0",)
     assert retriever(index).search(without_blank).docnos == ("d3",)
@@ -154,7 +154,7 @@ def test_a_lone_surrogate_or_a_nul_in_a_query_matches_what_stands_beside_it(tmp_
 def test_any_text_is_kept_as_it_is_and_found_by_its_terms(tmp_path_factory, texts, query, analyzer):
     folder = tmp_path_factory.mktemp("any") / "index"
     index = build_index(docs(texts), folder, analyzer=analyzer, workers=1)
-    assert [doc.text for doc in index.docs] == texts
+    assert [doc.text for doc in index.docs.values()] == texts
     documents = terms_of(index)
     for text in (query, texts[0]):
         assert list(retriever(index).search(text)) == reference(documents, index.analyzer(text), BM25())[0]

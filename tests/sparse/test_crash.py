@@ -44,7 +44,7 @@ def state(folder: Path) -> object:
         return None
     index = SparseIndex(folder)
     index.verify()
-    return list(index.docs), list(retriever(index).search("a b c w7 v7"))
+    return list(index.docs.values()), list(retriever(index).search("a b c w7 v7"))
 
 
 def files(folder: Path) -> set[str]:

@@ -127,7 +127,7 @@ def test_any_number_of_additions_keeps_the_segments_few(tmp_path):
             assert writer.manifest.segments[0] == large
         assert most == 4
     index = SparseIndex(tmp_path / "index")
-    assert [doc.docno for doc in index.docs] == [f"d{number}" for number in range(36)]
+    assert [doc.docno for doc in index.docs.values()] == [f"d{number}" for number in range(36)]
     assert list(retriever(index).search("a w30")) == reference(terms_of(index), ["a", "w30"], BM25())[0]
 
 
@@ -204,7 +204,7 @@ class Changes(RuleBasedStateMachine):
     @invariant()
     def ranks_what_is_there(self) -> None:
         index = SparseIndex(self.at)
-        assert {doc.docno: doc.text for doc in index.docs} == self.live
+        assert {doc.docno: doc.text for doc in index.docs.values()} == self.live
         assert len(index) == len(self.live)
         assert {f"d{n}" for n in range(12) if f"d{n}" in index.docs} == self.live.keys()
         gone = {f"gone {number}": text.split() for number, text in enumerate(self.gone)}

@@ -193,7 +193,7 @@ def _change(
     copied = {name for name, _ in copies.values()}
     by_file: dict[str, list[Doc]] = defaultdict(list)
     replaced = []
-    for doc in SparseIndex(writer.folder).docs:
+    for doc in SparseIndex(writer.folder).docs.values():
         if doc.file in affected:
             replaced.append(doc.docno)
         if doc.file in copied:

@@ -256,7 +256,7 @@ class Index(FolderReader):
         )
         with show_progress(progress, len(self)) as shown:
             return encode_documents(
-                self.docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
+                self.docs.values(), folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
             )
 
     def add(
@@ -442,7 +442,7 @@ def stream_documents(
     If they are files, ``files`` gets the record of each once it was read.
     """
     if isinstance(docs, Index):
-        return len(docs), iter(docs.docs)
+        return len(docs), iter(docs.docs.values())
     # the readers of collections are not loaded to search an index
     from telerank.corpus.formats import open_collection
     from telerank.retrieval.folder_update import recorded_docs

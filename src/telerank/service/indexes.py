@@ -162,7 +162,7 @@ class ServedIndex:
     def warm(self) -> None:
         """Run every named pipeline once, with words of the first document: loads what they need."""
         start_warm()
-        doc = next(iter(self.index.docs), None) if self.index.has_texts else None
+        doc = next(iter(self.index.docs.values()), None) if self.index.has_texts else None
         words = (doc.full_text if doc else "a").split()
         query, long = (Query("warm", " ".join(words[:count])) for count in _PROBES)
         for name in (*self.pipelines, self.default):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from telerank import drafts
-from telerank.errors import AnalyzerError, IndexDamaged, IndexFault
+from telerank.errors import AnalyzerError, ArgumentTypeError, IndexDamaged, IndexFault, UnknownDocument
 from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import (
@@ -224,18 +224,26 @@ def _open_impacts(
 
 @dataclass(frozen=True, repr=False)
 class IndexDocs:
-    """The documents of an index by docno, without deleted ones."""
+    """The documents of an index by docno, without deleted ones: a mapping that is read from the disk.
+
+    Raises
+    ------
+    UnknownDocument
+        If no document has the docno that is looked up.
+    """
 
     index: SparseIndex
 
     def locate(self, docno: str) -> tuple[int, int]:
-        """The number of a document's segment, and its row there; raises KeyError if there is no document."""
+        """The number of a document's segment, and its row there."""
+        if not isinstance(docno, str):
+            raise ArgumentTypeError(f"expected a docno, a text, got {docno!r:.60}")
         for number, segment in enumerate(self.index.segments):
             with suppress(KeyError):
                 row = segment.docnos.row(docno)
                 if not segment.is_deleted(row):
                     return number, row
-        raise KeyError(docno)
+        raise UnknownDocument(f"{self.index.folder}: no document {docno!r}")
 
     def __getitem__(self, docno: str) -> Doc:
         number, row = self.locate(docno)
@@ -246,15 +254,47 @@ class IndexDocs:
             return bool(self.locate(docno))
         return False
 
-    def __iter__(self) -> Iterator[Doc]:
+    def __iter__(self) -> Iterator[str]:
         for segment in self.index.segments:
-            yield from (doc for row, doc in enumerate(segment.docs) if not segment.is_deleted(row))
+            yield from (docno for row, docno in enumerate(segment.docnos) if not segment.is_deleted(row))
+
+    def keys(self) -> IndexDocs:
+        """The docnos, in the order of the documents."""
+        return self
+
+    def values(self) -> IndexTexts:
+        """The documents, in their order."""
+        return IndexTexts(self)
+
+    def items(self) -> Iterator[tuple[str, Doc]]:
+        """The docnos with their documents."""
+        return ((doc.docno, doc) for doc in self.values())
+
+    def get(self, docno: str, default: Doc | None = None) -> Doc | None:
+        """The document of a docno, or ``default``."""
+        with suppress(KeyError):
+            return self[docno]
+        return default
 
     def __len__(self) -> int:
         return sum(len(segment) - int(segment.deleted.sum()) for segment in self.index.segments)
 
     def __repr__(self) -> str:
         return f"{self.index!r}.docs"
+
+
+@dataclass(frozen=True, repr=False)
+class IndexTexts:
+    """The documents of an index in their order; each iteration begins anew."""
+
+    docs: IndexDocs
+
+    def __iter__(self) -> Iterator[Doc]:
+        for segment in self.docs.index.segments:
+            yield from (doc for row, doc in enumerate(segment.docs) if not segment.is_deleted(row))
+
+    def __len__(self) -> int:
+        return len(self.docs)
 
 
 def _open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:

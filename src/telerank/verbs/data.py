@@ -40,7 +40,7 @@ def with_documents(collection: Collection, index: Index | str | Path) -> Collect
     if collection.size != 0:
         raise CollectionError(f"{collection.name} has documents of its own: it takes none of an index")
     opened = index if isinstance(index, Index) else Index(index)
-    return replace(collection, docs=lambda: iter(opened.docs), size=len(opened))
+    return replace(collection, docs=lambda: iter(opened.docs.values()), size=len(opened))
 
 
 def segment_lengths(

@@ -74,7 +74,7 @@ def _require_same(
         raise IndexFault(f"{index.folder}: {built}: overwrite it (--overwrite)")
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
-        for number, (present, doc) in enumerate(zip_longest(index.docs, stream)):
+        for number, (present, doc) in enumerate(zip_longest(index.docs.values(), stream)):
             if present != doc:
                 raise IndexFault(
                     f"{index.folder}: holds an index of other documents already: "

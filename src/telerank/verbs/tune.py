@@ -127,6 +127,6 @@ def _open_indexes(index: Index, analyzers: Sequence[str], progress: Progress) ->
             indexes[analyzer.name] = index
             if analyzer != index.analyzer:
                 rebuilt = Path(folder, str(number))
-                build_index(index.docs, rebuilt, analyzer=analyzer, progress=progress)
+                build_index(index.docs.values(), rebuilt, analyzer=analyzer, progress=progress)
                 indexes[analyzer.name] = Index(rebuilt)
         yield indexes
