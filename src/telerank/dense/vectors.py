@@ -124,6 +124,11 @@ class Vectors(FolderReader):
             for begin in range(0, len(shard), size):
                 yield shard.first + begin, self.widen(shard, slice(begin, min(begin + size, len(shard))))
 
+    def arrays(self) -> tuple[list[str], Floats]:
+        """The docnos, and their vectors (N, D) as float32, in memory."""
+        blocks = [block for _, block in self.read_blocks()]
+        return self.docnos.take(np.arange(len(self))), np.concatenate(blocks)
+
     def verify(self, progress: Progress = silent) -> None:
         """Read every file and compare its checksum; raises IndexDamaged naming a damaged file."""
         verify_files(self.folder, self.manifest.files, "verifying vectors", progress)

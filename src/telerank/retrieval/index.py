@@ -36,6 +36,9 @@ from telerank.text import Analyzer
 from telerank.types import Doc, Location, Mark, ProgressSetting
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from telerank.corpus.readers.files.folder import FileRecord
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
@@ -385,6 +388,18 @@ class Index(FolderReader):
     def _repr_html_(self) -> str:
         rows = [(name, value) for name, value in self.info().items() if not isinstance(value, dict) or value]
         return render_rows(("", ""), rows, str(self.folder))
+
+    def arrays(self, model: str | None = None) -> tuple[list[str], npt.NDArray[np.float32]]:
+        """The docnos and the vectors (N, D) of a model, in memory; None: the only ones here.
+
+        Raises
+        ------
+        IndexFault
+            If there are no such vectors.
+        """
+        from telerank.dense.vectors import Vectors
+
+        return Vectors(self._named_vectors(model)[1]).arrays()
 
     def vectors_folder(self, model: str) -> Path:
         """The folder in the index for the vectors of a model."""
