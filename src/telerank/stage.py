@@ -158,8 +158,8 @@ class Stage(ABC):
 
     def __rshift__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
-            if hasattr(other, "__rrshift__") and not isinstance(other, Real):
-                return NotImplemented  # what reads answers ends a pipeline, and is no stage
+            if callable(other) and hasattr(other, "__rrshift__"):
+                return NotImplemented  # what reads answers ends a pipeline, and says so
             raise _refuse(">>", other)
         docs = find_docs(self)
         fed = other if docs is None else change_stages(other, lambda part: part.with_docs(docs))
@@ -170,6 +170,8 @@ class Stage(ABC):
 
     def __add__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
+            if callable(other) and hasattr(other, "__radd__"):
+                return NotImplemented
             raise _refuse("+", other)
         return Sum((*_flatten(self, Sum), *_flatten(other, Sum)))
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import telerank as tr
 from commands import ok, refusal
 from telerank.corpus.answers import (
     is_predictions_file,
@@ -105,10 +104,6 @@ def test_a_collection_without_answers_is_refused():
     Path("set.jsonl").write_text('{"id": "d", "text": "x"}\n')
     with pytest.raises(CollectionError, match=r"no queries|has no answers"):
         read_gold("set.jsonl")
-
-
-def test_a_public_verb():
-    assert tr.evaluate_answers is evaluate_answers
 
 
 def test_files_are_read_as_they_were_written():

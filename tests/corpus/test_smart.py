@@ -138,10 +138,10 @@ def test_the_format_chooses_among_copies(tmp_path):
     [
         ("smart(documents=ADI.NO)", "ADI.NO has no documents; files with documents: ADI.ALL$"),
         ("smart(judgments=ADI.QRY)", "ADI.QRY has no judgments; files with judgments: ADI.REL"),
-        ("smart(docs=ADI.ALL)", "smart has no parameter 'docs'; known: documents, queries, judgments"),
+        ("smart(docs=ADI.ALL)", "smart has no parameter 'docs'; did you mean 'documents'"),
         ("smart(documents=", "'smart.documents=': expected a name"),
         ("jsonl(documents=ADI.ALL)", "jsonl has no parameter 'documents'"),
-        ("smarter(documents=ADI.ALL)", "unknown format 'smarter'; known: "),
+        ("smarter(documents=ADI.ALL)", "unknown format 'smarter'; did you mean 'smart'?"),
     ],
 )
 def test_a_choice_that_cannot_be_made_is_an_error(form, message):
