@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -165,11 +166,18 @@ def test_everything_that_looks_like_code_is_run_but_what_installs():
                 assert all(NOT_RUN.fullmatch(line) for line in code), f"{name(path)}:{block.start}"
 
 
+def test_the_readme_is_short_and_its_picture_is_what_the_script_draws():
+    assert len(lines(ROOT / "README.md")) <= 200
+    drawn = runpy.run_path(str(ROOT / "scripts/picture.py"))["draw"]()
+    assert drawn == (ROOT / "docs/picture.svg").read_bytes(), "python scripts/picture.py draws it anew"
+
+
 def test_the_demo_is_shown_in_one_place():
     shown = [path for path in DOCUMENTS if any(DEMO in block.needs for block in blocks(lines(path)))]
-    assert shown == [ROOT / "README.md"]
-    (step,) = (step for step in steps(lines(shown[0]), needing=DEMO) if step.code == "telerank demo")
-    output = lines(shown[0])[step.shown]
+    page = ROOT / "docs/demo.md"
+    assert shown == [page, ROOT / "docs/dense.md"]  # which has a program that takes minutes
+    (step,) = (step for step in steps(lines(page), needing=DEMO) if step.code == "telerank demo")
+    output = lines(page)[step.shown]
     assert is_shown(output, output)
     assert any("First stages and a re-ranker on PIAF" in line for line in output)
 
