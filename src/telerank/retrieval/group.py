@@ -91,7 +91,7 @@ class FileGroups(Stage):
 
     def split(self) -> tuple[Stage, ...]:
         """What is grouped, and the stage that groups it, which one after the other rank as this does."""
-        return (self,) if self.first is None else (self._within(self.first), replace(self, first=None))
+        return (self,) if self.first is None else (self._within(self.first), replace(self, first=None, depth=None))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         if self.first is None:
