@@ -23,9 +23,9 @@ from telerank.show.tables import plain
 from telerank.types import whole_docno
 
 if TYPE_CHECKING:
-    from telerank.retrieval.group import Passages
     from telerank import Answer, Answers, Index, Ranking, Stage
     from telerank.answers.stage import ReadAnswers
+    from telerank.retrieval.group import Passages
     from telerank.segments.stage import SegmentReranker
 
 _FIRST, _ALL = 10, 1000  # documents kept by default: to be shown, in a run

@@ -34,20 +34,12 @@ def group(by: Column = "file", depth: Annotated[int | None, Ge(1)] = None) -> St
     return FileGroups(by, depth=depth)
 
 
-def list_passages(ranking: Ranking) -> Passages:
-    """The passages of each file in a ranking."""
-    passages: dict[str, list[str]] = defaultdict(list)
-    for docno in ranking.docnos:
-        passages[whole_docno(docno)].append(docno)
-    return {file: tuple(docnos) for file, docnos in passages.items()}
-
-
 @dataclass(frozen=True, repr=False)
 class FileGroups(Stage):
     """Keeps the best passage of each file, and ``k`` files; what is no passage is a file of its own.
 
-    ``first`` makes what is grouped; without it, it is what the stage is given. Of a first stage that
-    retrieves at most ``depth`` documents are grouped; None: as many as ``k`` files need.
+    ``first`` makes what is grouped; without it, it is what the stage is given. Of each ranking the first
+    ``depth`` documents are grouped; None: all, or of a first stage as many as ``k`` files need.
     """
 
     by: Column = "file"
@@ -69,7 +61,7 @@ class FileGroups(Stage):
         return map(self._group, self._retrieve(self.first, stream, self._has_enough))
 
     def search_passages(self, query: Query) -> tuple[Ranking, Passages]:
-        """The ranking of a query, and :func:`list_passages` of what was grouped: 1000 documents or more.
+        """The ranking of a query, and the passages of what was grouped: 1000 documents or more.
 
         Raises
         ------
@@ -77,7 +69,14 @@ class FileGroups(Stage):
             If nothing stands before the stage.
         """
         before = self._search(query, self._has_enough if self.k is not None else lambda _: False)
-        return self._group(before), list_passages(before)
+        return self._group(before), self.passages(before)
+
+    def passages(self, ranking: Ranking) -> Passages:
+        """The passages of each file in a ranking that is grouped."""
+        passages: dict[str, list[str]] = defaultdict(list)
+        for docno in ranking.docnos[: self.depth]:
+            passages[whole_docno(docno)].append(docno)
+        return {file: tuple(docnos) for file, docnos in passages.items()}
 
     def limit(self, k: int) -> FileGroups:
         return replace(self, k=k if self.k is None else min(self.k, k))
@@ -91,14 +90,14 @@ class FileGroups(Stage):
 
     def split(self) -> tuple[Stage, ...]:
         """What is grouped, and the stage that groups it, which one after the other rank as this does."""
-        return (self,) if self.first is None else (self._within(self.first), replace(self, first=None, depth=None))
+        return (self,) if self.first is None else (self._within(self.first), replace(self, first=None))
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         if self.first is None:
             raise KeyError(docno)
         why = self.first.explanation(query, docno)
         file = whole_docno(docno)
-        passages = list_passages(self._search(query, lambda ranking: docno in ranking.docnos)).get(file, ())
+        passages = self.passages(self._search(query, lambda ranking: docno in ranking.docnos)).get(file, ())
         if docno not in passages:  # it is beyond the depth
             return why
         best, *others = passages
@@ -126,7 +125,7 @@ class FileGroups(Stage):
 
     def _group(self, ranking: Ranking) -> Ranking:
         best: dict[str, int] = {}
-        for rank, docno in enumerate(ranking.docnos):
+        for rank, docno in enumerate(ranking.docnos[: self.depth]):
             if len(best) == self.k:
                 break
             best.setdefault(whole_docno(docno), rank)
@@ -135,7 +134,7 @@ class FileGroups(Stage):
         return Ranking.presorted(ranking.query, docnos, ranking.scores[ranks])
 
     def _within(self, first: Stage) -> Stage:
-        """A first stage that retrieves no more than is grouped; another one as it is."""
+        """A first stage, retrieving no more than is grouped; another one as it is."""
         return first if self.depth is None or not isinstance(first, Retriever) else first.limit(self.depth)
 
     def _has_enough(self, ranking: Ranking) -> bool:
@@ -149,9 +148,7 @@ class FileGroups(Stage):
             return self.first.search(query)
         return next(self._retrieve(self.first, iter([Ranking(query)]), suffices))
 
-    def _retrieve(
-        self, first: Retriever, stream: Iterable[Ranking], suffices: Suffices
-    ) -> Iterator[Ranking]:
+    def _retrieve(self, first: Retriever, stream: Iterable[Ranking], suffices: Suffices) -> Iterator[Ranking]:
         """The rankings of a first stage, retrieved deeper for the queries whose rankings do not suffice."""
         for queries in batch_queries(stream, self.batch):
             deep: dict[int, Ranking] = {}

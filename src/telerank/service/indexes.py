@@ -25,7 +25,7 @@ from telerank.service.settings import ServiceSettings
 from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
-from telerank.types import PASSAGE, Query
+from telerank.types import Query, whole_docno
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
@@ -80,8 +80,8 @@ class ServedIndex:
     Nothing is read from the folder once it is made: a change to it is seen by the next one alone.
     ``model`` and ``answer`` are the pipelines that the settings choose; ``pipelines`` are the texts by name,
     ``answering`` those that end in ``read(READER)``; ``unavailable`` says why others cannot be run here.
-    ``has_passages``: its documents are of files, or of parts of them. ``generation`` is how often the index has been changed (0 of vectors alone), ``analyzer`` the name of its
-    analyzer (None of vectors alone).
+    ``has_passages``: its documents are of files, or of parts of them. ``generation`` is how often the index
+    has been changed (0 of vectors alone), ``analyzer`` the name of its analyzer (None of vectors alone).
 
     Raises
     ------
@@ -98,7 +98,9 @@ class ServedIndex:
         self.generation = index.sparse.manifest.generation if index.has_texts else 0
         self.analyzer = index.analyzer.name if index.has_texts else None
         docnos = islice(index.docs, _SEARCHED) if index.has_texts else ()
-        self.has_passages = read_record(folder) is not None or any(PASSAGE in docno for docno in docnos)
+        self.has_passages = read_record(folder) is not None or any(
+            whole_docno(docno) != docno for docno in docnos
+        )
         self.model, self.answer = (
             text and self._name_folders(text) for text in (settings.model, settings.answer)
         )

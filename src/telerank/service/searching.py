@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from telerank.retrieval.group import FileGroups, Passages, list_passages
+from telerank.retrieval.group import FileGroups, Passages
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
 from telerank.sparse.query_words import count_matches
@@ -214,10 +214,13 @@ def find_groups(stage: Stage, ranked: StagedRanking) -> Grouping | None:
     if not isinstance(last, FileGroups) or len(ranked.rankings) < 2:
         return None
     before = ranked.rankings[-2]
-    passages = list_passages(before)
+    passages = last.passages(before)
     is_cut = isinstance(first, Retriever) and len(before) == first.depth
+    grouped = len(before.docnos[: last.depth])
     total = len(passages) if last.k is None else min(last.k, len(passages))
-    return Grouping(passages, len(before), None if is_cut and total != last.k else total)
+    return Grouping(
+        passages, grouped, None if (is_cut or grouped < len(before)) and total != last.k else total
+    )
 
 
 def run_stages(stage: Stage, query: Query, k: int | None = None) -> StagedRanking:

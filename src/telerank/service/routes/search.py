@@ -264,9 +264,7 @@ def explain_score(stage: Stage, query: SearchQuery, docno: str) -> Explanation:
         raise NotServed(f"no document {docno!r} to which the pipeline gives a score") from error
 
 
-def list_hits(
-    index: ServedIndex, stage: Stage, ranked: StagedRanking, request: SearchRequest
-) -> list[Hit]:
+def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: SearchRequest) -> list[Hit]:
     """The hits of a page, in a thread: the terms of long documents take time to find."""
     opened, last, ranking = index.index, request.k * request.page, ranked.ranking
     groups = find_groups(stage, ranked)
