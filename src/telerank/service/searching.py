@@ -215,12 +215,10 @@ def find_groups(stage: Stage, ranked: StagedRanking) -> Grouping | None:
         return None
     before = ranked.rankings[-2]
     passages = last.passages(before)
-    is_cut = isinstance(first, Retriever) and len(before) == first.depth
     grouped = len(before.docnos[: last.depth])
+    is_cut = grouped < len(before) or (isinstance(first, Retriever) and grouped == first.depth)
     total = len(passages) if last.k is None else min(last.k, len(passages))
-    return Grouping(
-        passages, grouped, None if (is_cut or grouped < len(before)) and total != last.k else total
-    )
+    return Grouping(passages, grouped, None if is_cut and total != last.k else total)
 
 
 def run_stages(stage: Stage, query: Query, k: int | None = None) -> StagedRanking:
