@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from telerank.verbs.index import index as index
     from telerank.verbs.judge import judge as judge
     from telerank.verbs.rerank import rerank as rerank
+    from telerank.verbs.restore import restore as restore
     from telerank.verbs.search import search as search
     from telerank.verbs.serve import serve as serve
     from telerank.verbs.train import train as train
@@ -81,6 +82,7 @@ _MODULES = {
     "verbs.index": "index",
     "verbs.judge": "judge",
     "verbs.rerank": "rerank",
+    "verbs.restore": "restore",
     "verbs.search": "search",
     "verbs.serve": "serve",
     "verbs.train": "train",

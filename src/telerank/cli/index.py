@@ -163,9 +163,43 @@ def _describe(value: object) -> list[str]:
     return [f"{value:,}" if isinstance(value, int) else str(value)]
 
 
-@group(build, add, update, delete, merge, verify, info, default="build")
+@derive
+def backup(
+    index: options.IndexName,
+    backup: Annotated[str, Flags("BACKUP"), Help("The folder or the .tar file of the backup.")],
+) -> None:
+    """Copy an index with its vectors, models and pipelines, while it is written to.
+
+    A backup that is there is replaced at the end.
+
+    Example: `telerank index backup idx idx.tar`
+    """
+    import telerank as tr
+
+    manifest = tr.open(index).backup(backup)
+    console.say(f"{backup}: {count_noun(len(manifest.files), 'file')} of {index}, {manifest.bytes:,} bytes")
+
+
+@derive
+def restore(
+    backup: Annotated[str, Flags("BACKUP"), Help("The folder or the .tar file of a backup.")],
+    index: options.IndexName,
+    *,
+    overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
+) -> None:
+    """Restore an index from a backup, whose checksums are compared.
+
+    Example: `telerank index restore idx.tar restored`
+    """
+    import telerank as tr
+
+    documents = len(tr.restore(backup, index, overwrite=overwrite))
+    console.say(f"restored {index} from {backup} ({count_noun(documents, 'document')})")
+
+
+@group(build, add, update, delete, merge, verify, info, backup, restore, default="build")
 def index() -> None:
-    """Build an index, add to it, update it, delete, merge, verify, describe.
+    """Build an index, add to it, update it, delete, merge, verify, describe, back up, restore.
 
     `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
     those of `build`.
