@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Lt
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
 from telerank.parameters import AnalyzerName, Flags, Help
 from telerank.show.tables import count_noun
+
+if TYPE_CHECKING:
+    from telerank.retrieval.folder_update import FolderChanges
 
 Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
@@ -92,13 +95,52 @@ def update(
     changes = tr.open(index).update(folder, workers=workers)
     if as_json:
         console.print_json(asdict(changes))
-        return
+    else:
+        _say_changes(changes, folder, index)
+
+
+def _say_changes(changes: FolderChanges, folder: str, index: str) -> None:
     counts = {
         name: len(getattr(changes, name)) for name in ("added", "changed", "moved", "gone", "unchanged")
     }
     console.say(
         f"{index}: files of {folder}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}"
     )
+
+
+@derive
+def watch(
+    folder: Annotated[str, Flags("FOLDER"), Help("The folder of files.")],
+    index: options.IndexName,
+    *,
+    wait: Annotated[
+        float, Gt(0), Lt(600), Help("Seconds without a change before an update; files are written meanwhile.")
+    ] = 2.0,
+    poll: Annotated[
+        float | None,
+        Gt(0),
+        Lt(600),
+        Help("Look at the files once in so many seconds, as network folders need it."),
+    ] = None,
+    workers: Workers = None,
+    as_json: options.PrintJson = False,
+) -> None:
+    """Update an index whenever files of its folder change, until Ctrl-C or SIGTERM.
+
+    What each update did is printed as `update` prints it, a line for each.
+
+    Example: `telerank index watch documents idx`
+    """
+    from dataclasses import asdict
+
+    import telerank as tr
+
+    for changes in tr.open(index).watch(folder, wait=wait, poll=poll, workers=workers):
+        if as_json:
+            console.print_json(asdict(changes))
+            sys.stdout.flush()
+        else:
+            _say_changes(changes, folder, index)
 
 
 @derive
@@ -197,9 +239,9 @@ def restore(
     console.say(f"restored {index} from {backup} ({count_noun(documents, 'document')})")
 
 
-@group(build, add, update, delete, merge, verify, info, backup, restore, default="build")
+@group(build, add, update, watch, delete, merge, verify, info, backup, restore, default="build")
 def index() -> None:
-    """Build an index, add to it, update it, delete, merge, verify, describe, back up, restore.
+    """Build an index, add to it, update it, watch a folder, delete, merge, verify, describe, back up, restore.
 
     `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
     those of `build`.
