@@ -49,7 +49,8 @@ def watch_folder(
 def _follow(
     index: Index, folder: Path, wait: float, poll: float | None, settings: Mapping[str, Any]
 ) -> Iterator[FolderChanges]:
-    failure, known = None, dict[str, FileRecord]()
+    failure: str | None = None  # of the last update; None: there was none
+    known: Mapping[str, FileRecord] = {}
     with _only_watcher(index.folder):
         while True:
             try:
@@ -57,10 +58,9 @@ def _follow(
                     with warnings.catch_warnings():  # of files that cannot be read, whenever they could not
                         warnings.simplefilter("ignore", UnreadFiles)
                         changes = index.update(folder, **settings)
-                    warn_unread(
-                        {name: file for name, file in changes.files.items() if known.get(name) != file}
-                    )
-                    known = dict(changes.files)
+                    files = changes.files
+                    warn_unread({name: file for name, file in files.items() if known.get(name) != file})
+                    known = files
                     if failure is None or failure or changes.affected:
                         yield changes
                     failure = ""
@@ -126,9 +126,8 @@ def _settled_changes(folder: Path, index: Path, wait: float, poll: float | None)
         except (FileNotFoundError, NotADirectoryError):
             raise
         except (OSError, RuntimeError) as error:
-            raise IndexFault(
-                f"{folder}: cannot be watched ({error}): look at it regularly (--poll 10)"
-            ) from error
+            hint = "look at it once in a while (--poll 10)"
+            raise IndexFault(f"{folder}: cannot be watched ({error}): {hint}") from error
         now = time.monotonic()
         if any(_may_matter(Path(path), folder, index) for _, path in changes):
             first, latest, is_changed = now if not is_changed else first, now, True
