@@ -241,7 +241,7 @@ def restore(
 
 @group(build, add, update, watch, delete, merge, verify, info, backup, restore, default="build")
 def index() -> None:
-    """Build an index, add to it, update it, watch a folder, delete, merge, verify, describe, back up, restore.
+    """Build, add, update, watch a folder, delete, merge, verify, describe, back up and restore an index.
 
     `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
     those of `build`.

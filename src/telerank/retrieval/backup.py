@@ -145,7 +145,7 @@ def backup_index(folder: Path, backup: str | Path, progress: Progress = silent) 
                 manifest = BackupManifest(folder.name, datetime.now(UTC).isoformat(timespec="seconds"), files)
                 copier.finish(manifest)
                 return manifest
-    raise IndexFault(f"{folder}: has changed during each of {_TRIES} copies: stop what writes to it")
+        raise IndexFault(f"{folder}: has changed during each of {_TRIES} copies: stop what writes to it")
 
 
 def restore_index(
