@@ -112,7 +112,7 @@ READERS = {
     "backup": lambda folder: read_index(folder / "b" / "index"),
     "backup_tar": lambda folder: read_index(tr.restore(folder / "b.tar", tempfile.mkdtemp()).folder),
     "restore": lambda folder: read_index(folder / "restored"),
-    "update_files": lambda folder: {doc.docno: doc.text for doc in tr.open(folder / "idx").docs},
+    "update_files": lambda folder: {doc.docno: doc.text for doc in tr.open(folder / "idx").docs.values()},
 }
 
 
