@@ -149,7 +149,7 @@ def test_a_damaged_backup_is_not_restored(backup, folder, tmp_path):
 
 NAMES = (
     "../out",
-    "/tmp/telerank-out",
+    "/etc/telerank-out",
     "index/../../out",
     "out",
     "index",

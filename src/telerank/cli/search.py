@@ -129,9 +129,9 @@ def _answer(
 
         by_segments = find_segments(stage)
     for line in _read_lines() if query == "-" else [query]:
-        asked = tr.Query("query", line.strip())
+        topic = tr.Query("query", line.strip())
         ranking, passages = (
-            stage.search_passages(asked) if isinstance(stage, FileGroups) else (stage.search(asked), {})
+            stage.search_passages(topic) if isinstance(stage, FileGroups) else (stage.search(topic), {})
         )
         if as_json:
             console.print_json(_record(index, stage if explain else None, by_segments, ranking, passages))

@@ -274,12 +274,8 @@ class _TarCopier:
 def _copy(folder: Path, state: IndexState, add: Add, progress: Progress) -> dict[str, StoredFile]:
     """Add all files of a state, with the manifest of the index last; their sizes and checksums.
 
-    Raises
-    ------
-    IndexDamaged
-        If a file is not what was written.
-    OSError
-        If a file cannot be read, or the copy cannot be written.
+    Raises IndexDamaged if a file is not what was written, OSError if it cannot be read, or the copy cannot
+    be written.
     """
     files: dict[str, StoredFile] = {}
     done = 0
@@ -318,10 +314,7 @@ def _pour(source: BinaryIO, target: BinaryIO, size: int | None = None) -> Stored
 def _check_name(name: str, source: Path) -> PurePosixPath:
     """The name of a file in the folder of the index, from its name in a backup.
 
-    Raises
-    ------
-    IndexDamaged
-        If it is no such name.
+    Raises IndexDamaged if it is no such name.
     """
     path = PurePosixPath(name)
     is_safe = "\\" not in name and name.isprintable() and not PureWindowsPath(name).drive
@@ -394,10 +387,8 @@ def _compare(source: Path, files: Mapping[str, StoredFile], named: Mapping[str, 
 def _read_headers(file: BinaryIO, source: Path) -> Iterator[tuple[str, int]]:
     """The names and sizes of the files in a tar, whose contents stand between; it is left at each of them.
 
-    Raises
-    ------
-    IndexDamaged
-        If it is not a tar file of regular files alone: links, sparse files and long names have none here.
+    Raises IndexDamaged if it is not a tar file of regular files alone; those with names of more than 255
+    characters are none.
     """
     while True:
         header = file.read(_BLOCK)

@@ -99,10 +99,7 @@ def _settled_changes(folder: Path, index: Path, wait: float, poll: float | None)
 
     Changes that come while the caller works are kept for it.
 
-    Raises
-    ------
-    IndexFault
-        If the system cannot watch the folder.
+    Raises IndexFault if the system cannot watch the folder.
     """
     from watchfiles import watch
 

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -75,17 +76,22 @@ def check_length(what: str, text: str, most: int) -> None:
         raise Unprocessable(f"{what} has {len(text):,} characters, at most {most:,}")
 
 
-async def pages_of(
-    request: Request,
-    snapshot: CurrentSnapshot,
+async def inquiry_of(
     *,
     q: str = "",
     index: str | None = None,
     model: str | None = None,
     group: Literal["file", ""] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> Inquiry:
+    """What the address asks for; an empty value is none."""
+    return Inquiry(q, index or None, model or None, page, group or None)
+
+
+async def pages_of(
+    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
 ) -> Pages:
-    """The pages for what the address asks for; an empty value is none.
+    """The pages for what the address asks for.
 
     Raises
     ------
@@ -93,9 +99,9 @@ async def pages_of(
         If the query or the pipeline is too long.
     """
     limits = snapshot.settings.limits
-    check_length("the query", q, limits.query_characters)
-    check_length("the pipeline", model or "", limits.pipeline_characters)
-    inquiry = Inquiry(" ".join(q.split()), index or None, model or None, page, group or None)
+    check_length("the query", inquiry.query, limits.query_characters)
+    check_length("the pipeline", inquiry.model or "", limits.pipeline_characters)
+    inquiry = replace(inquiry, query=" ".join(inquiry.query.split()))
     return Pages(request, snapshot, inquiry, links_of(request), messages_of(request))
 
 
