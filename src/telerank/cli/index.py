@@ -241,7 +241,7 @@ def restore(
 
 @group(build, add, update, watch, delete, merge, verify, info, backup, restore, default="build")
 def index() -> None:
-    """Build, add, update, watch a folder, delete, merge, verify, describe, back up and restore an index.
+    """Build, add, update, watch a folder, delete, merge, verify, describe, back up, restore.
 
     `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
     those of `build`.
