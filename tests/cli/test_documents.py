@@ -17,7 +17,7 @@ pytest.importorskip("trafilatura")
 pytest.importorskip("markdown_it")
 
 import telerank as tr
-from commands import ok, refusal
+from commands import ok, refusal, typed
 
 pytestmark = pytest.mark.filterwarnings("default::telerank.errors.UnreadFiles")
 MADE = Path(__file__).parent.parent / "corpus/made_documents"
@@ -94,7 +94,7 @@ def test_hits_are_grouped_by_file_with_the_number_of_further_passages():
     run = ok("search idx --topics q.tsv --group file -o -").stdout.splitlines()
     assert [line.split()[2] for line in run] == [hit["docno"] for hit in hits]
     assert "group" not in flat[0]
-    assert "is not 'file'" in refusal("search idx --query eau --group page")
+    assert "is not 'file'" in typed("search idx --query eau --group page").stderr
 
 
 def test_an_index_is_backed_up_and_restored():
