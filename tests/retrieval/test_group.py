@@ -61,7 +61,9 @@ def test_a_depth_bounds_what_is_grouped_and_reads_back(index):
 
 def test_further_passages_are_counted_and_an_explanation_says_what_stands_for_the_file(index):
     stage = index.bm25() >> tr.group() % 1
-    ranking, passages = stage.search_passages(Query("1", "press"))
+    ranking, groups = stage.search_groups(Query("1", "press"))
+    passages = groups.passages
+    assert (groups.total, groups.documents, groups.remark) == (1, 94, "")
     best = ranking.docnos[0]
     assert {file: len(docnos) for file, docnos in passages.items()} == {
         "long.pdf": 90,
@@ -89,3 +91,16 @@ def test_documents_that_are_no_passages_are_files_of_their_own(tmp_path):
 
 def len_of(query: str, text: str) -> float:
     return len(query) + len(text)
+
+
+def test_what_was_not_grouped_is_said(tmp_path):
+    texts = {f"{n % 3}.md#{n}": "press" for n in range(1500)} | {"rare.md#1": "press of Gutenberg"}
+    index = tr.index(texts, tmp_path / "idx", progress=False)
+    enough, more = (index.bm25() >> tr.group() % k for k in (2, 4))
+    query = Query("1", "press")
+    assert (enough.search_groups(query)[1].documents, enough.search_groups(query)[1].total) == (1000, 2)
+    ranking, groups = more.search_groups(query)  # the rare file is behind the first thousand
+    assert (len(ranking), groups.documents, groups.total) == (4, 1501, 4)
+    _, groups = (index.bm25() >> tr.group(depth=700)).search_groups(query)
+    assert groups.total is None
+    assert groups.remark == "the first 700 documents are grouped; those behind them are not counted"

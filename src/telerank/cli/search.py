@@ -128,11 +128,15 @@ def _answer(
         from telerank.segments.stage import find_segments
 
         by_segments = find_segments(stage)
+    remarks: dict[str, None] = {}
     for line in _read_lines() if query == "-" else [query]:
         topic = tr.Query("query", line.strip())
-        ranking, passages = (
-            stage.search_passages(topic) if isinstance(stage, FileGroups) else (stage.search(topic), {})
-        )
+        passages: Passages = {}
+        if isinstance(stage, FileGroups):
+            ranking, groups = stage.search_groups(topic)
+            passages, remarks[groups.remark] = groups.passages, None
+        else:
+            ranking = stage.search(topic)
         if as_json:
             console.print_json(_record(index, stage if explain else None, by_segments, ranking, passages))
             continue
@@ -141,7 +145,7 @@ def _answer(
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
             _show_segments(index, by_segments, ranking)
-    for remark in stage.all_remarks:
+    for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge
@@ -34,6 +35,24 @@ def group(by: Column = "file", depth: Annotated[int | None, Ge(1)] = None) -> St
     return FileGroups(by, depth=depth)
 
 
+@dataclass(frozen=True)
+class Grouping:
+    """The ``passages`` of each file among the so many first ``documents`` of a ranking.
+
+    ``total`` is the number of files; None if there may be further documents, which were not grouped.
+    """
+
+    passages: Passages
+    documents: int
+    total: int | None
+
+    @property
+    def remark(self) -> str:
+        """What was not grouped; empty if there is nothing."""
+        first = f"the first {self.documents:,} documents are grouped"
+        return f"{first}; those behind them are not counted" if self.total is None else ""
+
+
 @dataclass(frozen=True, repr=False)
 class FileGroups(Stage):
     """Keeps the best passage of each file, and ``k`` files; what is no passage is a file of its own.
@@ -60,8 +79,8 @@ class FileGroups(Stage):
             return map(self._group, self._within(self.first)(stream))
         return map(self._group, self._retrieve(self.first, stream, self._has_enough))
 
-    def search_passages(self, query: Query) -> tuple[Ranking, Passages]:
-        """The ranking of a query, and the passages of what was grouped: 1000 documents or more.
+    def search_groups(self, query: Query) -> tuple[Ranking, Grouping]:
+        """The ranking of a query, and what was grouped: 1000 documents or more.
 
         Raises
         ------
@@ -69,9 +88,20 @@ class FileGroups(Stage):
             If nothing stands before the stage.
         """
         before = self._search(query, self._has_enough if self.k is not None else lambda _: False)
-        return self._group(before), self.passages(before)
+        return self._group(before), self.grouping(before, self.first)
 
-    def passages(self, ranking: Ranking) -> Passages:
+    def grouping(self, ranking: Ranking, first: Stage | None) -> Grouping:
+        """What is grouped of a ranking that a stage made for that."""
+        passages = self._passages(ranking)
+        grouped = len(ranking.docnos[: self.depth])
+        # a first stage that gave as many as it was asked for may have more
+        depths = takewhile(lambda depth: depth <= grouped, self._depths())
+        is_full = isinstance(first, Retriever) and (grouped == first.depth or grouped in depths)
+        is_cut = is_full or grouped < len(ranking)
+        total = len(passages) if self.k is None else min(self.k, len(passages))
+        return Grouping(passages, grouped, None if is_cut and total != self.k else total)
+
+    def _passages(self, ranking: Ranking) -> Passages:
         """The passages of each file in a ranking that is grouped."""
         passages: dict[str, list[str]] = defaultdict(list)
         for docno in ranking.docnos[: self.depth]:
@@ -97,7 +127,7 @@ class FileGroups(Stage):
             raise KeyError(docno)
         why = self.first.explanation(query, docno)
         file = whole_docno(docno)
-        passages = self.passages(self._search(query, lambda ranking: docno in ranking.docnos)).get(file, ())
+        passages = self._passages(self._search(query, lambda ranking: docno in ranking.docnos)).get(file, ())
         if docno not in passages:  # it is beyond the depth
             return why
         best, *others = passages
@@ -152,12 +182,19 @@ class FileGroups(Stage):
         """The rankings of a first stage, retrieved deeper for the queries whose rankings do not suffice."""
         for queries in batch_queries(stream, self.batch):
             deep: dict[int, Ranking] = {}
-            waiting, depth = list(enumerate(queries)), max(_LEAST, _DEEPER * (self.k or 1))
+            waiting, depths = list(enumerate(queries)), self._depths()
             while waiting:
-                depth = depth if self.depth is None else min(depth, self.depth)
+                depth = next(depths)
                 rankings = first.limit(depth).run(query for _, query in waiting)
                 for (number, _), ranking in zip(waiting, rankings, strict=True):
                     if len(ranking) < depth or depth == self.depth or suffices(ranking):
                         deep[number] = ranking
-                waiting, depth = [pair for pair in waiting if pair[0] not in deep], _DEEPER * depth
+                waiting = [pair for pair in waiting if pair[0] not in deep]
             yield from (deep[number] for number in range(len(queries)))
+
+    def _depths(self) -> Iterator[int]:
+        """The depths, one after the other, in which a first stage is searched."""
+        depth = max(_LEAST, _DEEPER * (self.k or 1))
+        while True:
+            yield depth if self.depth is None else min(depth, self.depth)
+            depth *= _DEEPER

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from telerank.retrieval.group import FileGroups, Passages
+from telerank.retrieval.group import FileGroups, Grouping
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
 from telerank.sparse.query_words import count_matches
@@ -196,29 +196,12 @@ def bound_groups(stage: Stage, limits: Limits) -> Stage:
     return change_stages(stage, bound)
 
 
-@dataclass(frozen=True)
-class Grouping:
-    """The groups of a ranking: the ``passages`` of each file among so many ``documents``.
-
-    ``total`` is the number of files on all pages; None if a first stage may have further documents.
-    """
-
-    passages: Passages
-    documents: int
-    total: int | None
-
-
 def find_groups(stage: Stage, ranked: StagedRanking) -> Grouping | None:
     """The groups of a ranking; None if the last stage does not group."""
     *_, first, last = (None, *split_stages(stage))
     if not isinstance(last, FileGroups) or len(ranked.rankings) < 2:
         return None
-    before = ranked.rankings[-2]
-    passages = last.passages(before)
-    grouped = len(before.docnos[: last.depth])
-    is_cut = grouped < len(before) or (isinstance(first, Retriever) and grouped == first.depth)
-    total = len(passages) if last.k is None else min(last.k, len(passages))
-    return Grouping(passages, grouped, None if is_cut and total != last.k else total)
+    return last.grouping(ranked.rankings[-2], first)
 
 
 def run_stages(stage: Stage, query: Query, k: int | None = None) -> StagedRanking:

@@ -194,10 +194,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     run = record_run(served, index, stage.text, query, ranked.stages)
     reply = SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
     if groups := find_groups(stage, ranked):
-        reply.total = groups.total
-        if groups.total is None:
-            count = f"the first {groups.documents:,} documents"
-            reply.warnings = [f"{count} are grouped; those behind them are not counted"]
+        reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
     return reply
 
 
