@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -115,6 +117,23 @@ def test_a_damaged_index_is_not_backed_up(folder, tmp_path):
     with pytest.raises(IndexDamaged, match=large.name):
         backup_index(copy.folder, tmp_path / "c.tar")
     assert not list(tmp_path.glob("c.tar*"))
+
+
+def test_what_the_system_refuses_is_one_line(folder, tmp_path, monkeypatch):
+    with pytest.raises(IndexFault, match=r"idx: not restored from nothing.*No such file"):
+        tr.restore("nothing", tmp_path / "idx", progress=False)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(IndexFault, match=r"not backed up to .*Not a directory"):
+        tr.open(folder).backup(tmp_path / "file" / "b", progress=False)
+    monkeypatch.setattr("telerank.retrieval.backup._pour", full_disk)
+    for target in ("b", "b.tar"):
+        with pytest.raises(IndexFault, match=r"not backed up to .*No space left"):
+            tr.open(folder).backup(tmp_path / target, progress=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _backed_up(folder: Path, backup: Path) -> Path:

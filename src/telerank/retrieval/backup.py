@@ -131,7 +131,8 @@ def backup_index(folder: Path, backup: str | Path, progress: Progress = silent) 
     if target == folder or target.is_relative_to(folder) or folder.is_relative_to(target):
         raise IndexFault(f"{backup}: a backup needs a folder of its own, outside the index")
     _check_target(target)
-    with open_draft(target) if _is_tar(target) else draft_folder(target) as draft:
+    making = open_draft(target) if _is_tar(target) else draft_folder(target)
+    with _naming(f"{folder}: not backed up to {backup}"), making as draft:
         copier = _FolderCopier(draft) if isinstance(draft, Path) else _TarCopier(draft)
         for _ in range(_TRIES):
             state = read_state(folder)
@@ -160,7 +161,8 @@ def restore_index(
         check_contents(target)
     if target.is_relative_to(source.resolve()):
         raise IndexFault(f"{folder}: is in the backup; an index needs a folder of its own")
-    with _locked(target) if has_index(target) else nullcontext(), draft_folder(target) as draft:
+    locked = _locked(target) if has_index(target) else nullcontext()
+    with _naming(f"{folder}: not restored from {backup}"), locked, draft_folder(target) as draft:
         if source.is_dir():
             manifest = _copy_files(source, draft, progress)
         else:
@@ -181,6 +183,15 @@ def _is_state(folder: Path, state: IndexState) -> bool:
     with suppress(OSError, IndexFault):
         return read_state(folder) == state
     return False
+
+
+@contextmanager
+def _naming(failure: str) -> Iterator[None]:
+    """Let the errors of the system say what failed: such as a full disk, a file that is not there."""
+    try:
+        yield
+    except OSError as error:
+        raise IndexFault(f"{failure}: {error}") from error
 
 
 @contextmanager
@@ -287,6 +298,8 @@ def _copy(folder: Path, state: IndexState, add: Add, progress: Progress) -> dict
         progress(_COPYING, done, state.bytes)
 
     for name in (*state.lasting, *state.others):
+        if not _is_name(f"{INDEX}/{name}"):
+            raise IndexFault(f"{folder / name}: a file of this name cannot be restored; rename it")
         with (folder / name).open("rb") as file:
             stored = add(name, file)
         if stored != state.lasting.get(name, stored):
@@ -316,12 +329,17 @@ def _check_name(name: str, source: Path) -> PurePosixPath:
 
     Raises IndexDamaged if it is no such name.
     """
+    if not _is_name(name):
+        raise IndexDamaged(f"{source}: no backup of telerank (it has a file {name[:80]!r})")
+    return PurePosixPath(name).relative_to(INDEX)
+
+
+def _is_name(name: str) -> bool:
+    """Whether a name is that of a file in the folder of an index, on every system."""
     path = PurePosixPath(name)
     is_safe = "\\" not in name and name.isprintable() and not PureWindowsPath(name).drive
     is_plain = str(path) == name and ".." not in path.parts
-    if not is_safe or not is_plain or len(path.parts) < 2 or path.parts[0] != INDEX:
-        raise IndexDamaged(f"{source}: no backup of telerank (it has a file {name[:80]!r})")
-    return path.relative_to(INDEX)
+    return is_safe and is_plain and len(path.parts) > 1 and path.parts[0] == INDEX
 
 
 def _copy_files(source: Path, draft: Path, progress: Progress) -> BackupManifest:
