@@ -137,6 +137,31 @@ def update_files(folder: Path, version: str) -> None:
         tr.open(folder / "idx").update(texts, workers=1)
 
 
+def _index_of(folder: Path, version: str) -> Path:
+    target = folder / f"idx-{version}"
+    if not target.exists():
+        index({str(n): f"{version} {n}" for n in range(3)}, target, workers=1)
+    return target
+
+
+def backup(folder: Path, version: str) -> None:
+    for each in (OLD, NEW) if version == OLD else ():
+        _index_of(folder, each)
+    tr.open(_index_of(folder, version)).backup(folder / "b", progress=False)
+
+
+def backup_tar(folder: Path, version: str) -> None:
+    for each in (OLD, NEW) if version == OLD else ():
+        _index_of(folder, each)
+    tr.open(_index_of(folder, version)).backup(folder / "b.tar", progress=False)
+
+
+def restore(folder: Path, version: str) -> None:
+    for each in (OLD, NEW) if version == OLD else ():
+        tr.open(_index_of(folder, each)).backup(folder / each, progress=False)
+    tr.restore(folder / version, folder / "restored", overwrite=True, progress=False)
+
+
 def train(folder: Path, version: str) -> None:
     if version == OLD:
         small_place(folder)
@@ -147,7 +172,8 @@ def train(folder: Path, version: str) -> None:
 
 
 _STORED = (encode, approximate, docstore, features, model, checkpoints, ranking_set, conversion, run, results)
-CHANGES = {change.__name__: change for change in (*_STORED, update_files, train)}
+_BACKUPS = (backup, backup_tar, restore)
+CHANGES = {change.__name__: change for change in (*_STORED, *_BACKUPS, update_files, train)}
 
 
 def main() -> None:

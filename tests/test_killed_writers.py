@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import faiss
@@ -90,6 +91,11 @@ def read_results(folder: Path) -> object:
     return title
 
 
+def read_index(folder: Path) -> object:
+    tr.open(folder).verify(progress=False)
+    return {doc.docno: doc.text for doc in tr.open(folder).docs.values()}
+
+
 READERS = {
     "encode": read_vectors,
     "approximate": read_approximate,
@@ -103,6 +109,9 @@ READERS = {
     ),
     "run": read_run_file,
     "results": read_results,
+    "backup": lambda folder: read_index(folder / "b" / "index"),
+    "backup_tar": lambda folder: read_index(tr.restore(folder / "b.tar", tempfile.mkdtemp()).folder),
+    "restore": lambda folder: read_index(folder / "restored"),
     "update_files": lambda folder: {doc.docno: doc.text for doc in tr.open(folder / "idx").docs.values()},
 }
 

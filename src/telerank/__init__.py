@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from telerank.verbs.fuse import fuse as fuse
     from telerank.verbs.fuse import tune_fusion as tune_fusion
     from telerank.verbs.index import index as index
+    from telerank.verbs.index import restore as restore
     from telerank.verbs.judge import judge as judge
     from telerank.verbs.rerank import rerank as rerank
     from telerank.verbs.search import search as search
@@ -78,7 +79,7 @@ _MODULES = {
     "verbs.evaluate": "compare evaluate evaluate_answers",
     "verbs.experiment": "experiment run_experiment",
     "verbs.fuse": "combine fuse tune_fusion",
-    "verbs.index": "index",
+    "verbs.index": "index restore",
     "verbs.judge": "judge",
     "verbs.rerank": "rerank",
     "verbs.search": "search",

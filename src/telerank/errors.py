@@ -53,6 +53,10 @@ class UnreadFiles(UserWarning):
     """Files of a folder are not read, or not whole."""
 
 
+class UpdateFailed(UserWarning):
+    """An index that follows a folder could not be updated now."""
+
+
 class UnlikelySetting(UserWarning):
     """A setting that is possible, but seldom wanted."""
 

@@ -114,7 +114,7 @@ class Stage(ABC):
 
     @property
     def role(self) -> str:
-        """What the stage does: ``words``, ``dense``, ``rerank``, ``segments``, ``fused`` or ``other``."""
+        """What it does: ``words``, ``dense``, ``rerank``, ``segments``, ``fused``, ``groups``, ``other``."""
         return "other"
 
     @property

@@ -152,13 +152,22 @@ class Manifest:
         """
         path = folder / MANIFEST
         try:
-            record: dict[str, Any] = json.loads(path.read_bytes())
+            content = path.read_bytes()
+        except OSError as error:
+            raise IndexDamaged(f"{path}: damaged ({error})") from error
+        return cls.parse(content, path)
+
+    @classmethod
+    def parse(cls, content: bytes, path: Path) -> Self:
+        """The manifest of a file's content; raises as :meth:`read`, and names ``path``."""
+        try:
+            record: dict[str, Any] = json.loads(content)
             intact = record.pop("crc32") == compute_checksum(record)
             actual = (record.get("kind"), record["format"])
             if intact and actual == (cls.kind, cls.format):
                 manifest: Self = _build(MANIFEST, cls, record)
                 return manifest
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{path}: damaged ({error})") from error
         if not intact:
             raise IndexDamaged(f"{path}: damaged (its checksum differs)")
@@ -187,9 +196,14 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Replace the manifest; the files that it names must be durable."""
+        replace_file(folder / MANIFEST, self.content)
+
+    @property
+    def content(self) -> bytes:
+        """The content of the file."""
         record = asdict(self)  # type: ignore[call-overload]
         text = json.dumps({**record, "crc32": compute_checksum(record)}, indent=1, sort_keys=True)
-        replace_file(folder / MANIFEST, text.encode())
+        return text.encode()
 
 
 _field_kinds = cache(get_type_hints)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ pytest.importorskip("trafilatura")
 pytest.importorskip("markdown_it")
 
 import telerank as tr
-from commands import ok, refusal
+from commands import ok, refusal, typed
 
 pytestmark = pytest.mark.filterwarnings("default::telerank.errors.UnreadFiles")
 MADE = Path(__file__).parent.parent / "corpus/made_documents"
@@ -71,6 +73,42 @@ def test_an_update_prints_its_counts_and_info_names_what_is_not_read():
     shown = ok("index info idx").stdout
     assert "files not read           chiffre.pdf: encrypted" in shown
     assert "files not read           numerise.pdf: scanned, without text" in shown
+
+
+def test_hits_are_grouped_by_file_with_the_number_of_further_passages():
+    ok("index documents idx --analyzer french -j 1")
+    search = "search idx --query eau --group file"
+    shown = " ".join(ok(f"{search} -k 1").stdout.split())
+    assert re.search(r"\(\+ \d further passages?: eaux\.pdf#\d", shown)
+    hits = json.loads(ok(f"{search} --json").stdout)["ranking"]
+    flat = json.loads(ok("search idx --query eau -k 50 --json").stdout)["ranking"]
+    assert {hit["file"]: hit["group"]["more"] + 1 for hit in hits} == Counter(hit["file"] for hit in flat)
+    assert hits[0]["docno"] == flat[0]["docno"]
+    assert hits[0]["group"]["file"] == "eaux.pdf"
+    assert hits[0]["group"]["docnos"] == [hit["docno"] for hit in flat if hit["file"] == "eaux.pdf"][1:]
+    assert (
+        f"of {len(hits[0]['group']['docnos']) + 1} passages of eaux.pdf"
+        in ok(f"{search} -k 1 --explain").stdout
+    )
+    Path("q.tsv").write_text("1\teau\n")
+    run = ok("search idx --topics q.tsv --group file -o -").stdout.splitlines()
+    assert [line.split()[2] for line in run] == [hit["docno"] for hit in hits]
+    assert "group" not in flat[0]
+    assert "is not 'file'" in typed("search idx --query eau --group page").stderr
+
+
+def test_an_index_is_backed_up_and_restored():
+    ok("index documents idx -j 1")
+    for backup in ("b", "b.tar"):
+        assert ok(f"index backup idx {backup}").stderr.startswith(f"{backup}: 15 files of idx, ")
+        said = ok(f"index restore {backup} restored --overwrite").stderr
+        assert said == f"restored restored from {backup} (8 documents)\n"
+        assert ok("search restored --query eau --json").stdout == ok("search idx --query eau --json").stdout
+        assert "holds something already" in refusal(f"index restore {backup} restored")
+    Path("b/index/manifest.json").write_text("{}")
+    assert "b/index/manifest.json: damaged" in refusal("index restore b other")
+    assert "no backup" in refusal("index restore documents other")
+    assert not Path("other").exists()
 
 
 def test_a_conversion_says_that_pages_are_lost():

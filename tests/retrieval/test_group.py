@@ -47,6 +47,43 @@ def test_grouping_obeys_the_laws_behind_stages_and_alone(index):
     )
 
 
+def test_a_depth_bounds_what_is_grouped_and_reads_back(index):
+    stage = tr.pipeline("bm25 >> group(file, depth=91) % 9", index)
+    check_stage(stage, [Query("1", "press"), Query("2", "olives")])
+    assert tr.pipeline(repr(stage), index) == stage
+    among = index.bm25().search("press").docnos[:91]
+    assert {whole_docno(docno) for docno in stage.search("press").docnos} == set(map(whole_docno, among))
+    first, last = stage.split()
+    assert next(last([first.search("press")])) == stage.search("press")
+    with pytest.raises(ValueError, match="at least 1"):
+        tr.group("file", depth=0)
+
+
+def test_further_passages_are_counted_and_an_explanation_says_what_stands_for_the_file(index):
+    stage = index.bm25() >> tr.group() % 1
+    ranking, groups = stage.search_groups(Query("1", "press"))
+    passages = groups.passages
+    assert (groups.total, groups.documents, groups.remark) == (1, 94, "")
+    best = ranking.docnos[0]
+    assert {file: len(docnos) for file, docnos in passages.items()} == {
+        "long.pdf": 90,
+        "short.md": 3,
+        "last.md": 1,
+    }
+    assert passages[whole_docno(best)][0] == best
+    what = {
+        best: f"the best of 90 passages of {whole_docno(best)} in the ranking",
+        passages["long.pdf"][
+            9
+        ]: f"{passages['long.pdf'][0]} stands for the file long.pdf: its score is higher",
+        "last.md#1": "the only passage of last.md in the ranking",
+    }
+    flat = index.bm25()
+    for docno, text in what.items():
+        why = stage.explain("press", docno)
+        assert (why.what, why.value) == (text, flat.explain("press", docno).value)
+
+
 def test_documents_that_are_no_passages_are_files_of_their_own(tmp_path):
     index = tr.index({"a": "press", "b": "press", "c#d": "press"}, tmp_path / "idx", progress=False)
     assert len((index.bm25() >> tr.group()).search("press")) == 3
@@ -54,3 +91,16 @@ def test_documents_that_are_no_passages_are_files_of_their_own(tmp_path):
 
 def len_of(query: str, text: str) -> float:
     return len(query) + len(text)
+
+
+def test_what_was_not_grouped_is_said(tmp_path):
+    texts = {f"{n % 3}.md#{n}": "press" for n in range(1500)} | {"rare.md#1": "press of Gutenberg"}
+    index = tr.index(texts, tmp_path / "idx", progress=False)
+    enough, more = (index.bm25() >> tr.group() % k for k in (2, 4))
+    query = Query("1", "press")
+    assert (enough.search_groups(query)[1].documents, enough.search_groups(query)[1].total) == (1000, 2)
+    ranking, groups = more.search_groups(query)  # the rare file is behind the first thousand
+    assert (len(ranking), groups.documents, groups.total) == (4, 1501, 4)
+    _, groups = (index.bm25() >> tr.group(depth=700)).search_groups(query)
+    assert groups.total is None
+    assert groups.remark == "the first 700 documents are grouped; those behind them are not counted"

@@ -69,6 +69,16 @@ def answering(folder: Path, tmp_path_factory) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory) -> Iterator[str]:
+    """The address of a service over passages of two files."""
+    docs = [Doc(f"{name}.pdf#{n}", f"La prime, {name} {n}." * n, f"{name} {n}", file=f"{name}.pdf")
+            for name, count in (("loi", 14), ("guide", 3)) for n in range(1, count + 1)]  # fmt: skip
+    folder = make_index(tmp_path_factory.mktemp("grouped") / "fiches", docs, analyzer="french")
+    with listening(page_settings(folder)) as address:
+        yield address
+
+
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens pages in contexts of their own, which must have no error and load nothing from elsewhere."""
@@ -107,6 +117,39 @@ def test_a_person_searches_by_typing_and_enter(visit: Any, address: str):
     expect(page.get_by_role("searchbox")).to_have_value("l'activité et la prime")
     page.get_by_role("link", name="Next page").click()
     expect(page.locator(".result .rank").first).to_contain_text("11")
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+def test_a_person_groups_results_by_file_with_the_keyboard_and_goes_back(
+    visit: Any, grouped: str, width: int
+):
+    page = visit(f"{grouped}/search?q=prime", viewport={"width": width, "height": 900})
+    expect(page.locator(".result")).to_have_count(10)
+    page.get_by_label("One result per file").press("Space")
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.locator(".result")).to_have_count(2)
+    assert "group=file" in page.url
+    further = page.get_by_text("13 further passages")
+    passages = page.locator(".result", has=further).locator(".further a")
+    expect(passages.first).to_be_hidden()
+    further.press("Enter")
+    expect(passages).to_have_count(11)  # ten, and the link to all results
+    expect(page.get_by_text("and 3 more")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    passages.nth(2).press("Enter")
+    expect(page).to_have_url(re.compile(r"/document\?docno=loi\.pdf%23\d+&q=prime&group=file"))
+    page.get_by_role("link", name="Back to the results").click()
+    expect(page.get_by_label("One result per file")).to_be_checked()
+    expect(page.locator(".result")).to_have_count(2)
+    page.go_back()
+    page.go_back()
+    expect(page.locator(".result")).to_have_count(2)
+    page.get_by_role("button", name="Why this rank?").first.click()
+    expect(page.locator(".panel").first).to_contain_text("in the ranking")
+    page.get_by_text("13 further passages").click()
+    page.get_by_role("link", name="Show all results one by one").click()
+    expect(page.locator(".result")).to_have_count(10)
+    expect(page.get_by_label("One result per file")).not_to_be_checked()
 
 
 def test_a_result_leads_to_its_passage_in_a_long_document(visit: Any, address: str):

@@ -24,6 +24,7 @@ from telerank.service.settings import KEYS_VARIABLE, ServiceSettings
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNIT, CONTAINER = DEPLOY / "telerank.service", DEPLOY / "Containerfile"
+UPDATE, TIMER = DEPLOY / "telerank-update.service", DEPLOY / "telerank-update.timer"
 KILL_AFTER = 5  # seconds that the supervisor waits beyond the grace
 
 
@@ -157,6 +158,22 @@ def test_systemd_understands_the_unit(unit, tmp_path):
     assert not complaints("systemd-analyze", "verify", copy)
     # an exposure of at most 2.0 of 10
     assert not complaints("systemd-analyze", "security", "--offline=true", "--threshold=20", copy)
+
+
+def test_systemd_understands_the_timer_of_updates_and_the_command_line_its_command(tmp_path):
+    [command] = re.findall(r"^ExecStart=(.*)", UPDATE.read_text(), re.MULTILINE)
+    program, *words, folder, index = shlex.split(command)
+    assert (Path(program).name, words) == ("telerank", ["index", "update"])
+    update = app.get_command(click.Context(app), "index").get_command(click.Context(app), "update")
+    given = update.make_context("update", [folder, index]).params
+    assert (given["folder"], given["index"]) == (folder, index)
+    assert f"ReadWritePaths={index}\n" in UPDATE.read_text()
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    copy = tmp_path / UPDATE.name
+    copy.write_text(UPDATE.read_text().replace(program, sys.executable).replace("User=telerank-index\n", ""))
+    shutil.copy(TIMER, tmp_path)
+    assert not complaints("systemd-analyze", "verify", tmp_path / TIMER.name)
 
 
 def test_hadolint_has_no_complaint():

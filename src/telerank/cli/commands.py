@@ -201,7 +201,7 @@ def _refuse_nan(value: float | None) -> None:
 
 
 SHORT_HELPS = {
-    "index": "Build an index, add to it, update it, delete, merge, verify, describe.",
+    "index": "Build, add, update, watch a folder, delete, merge, verify, describe, back up, restore.",
     "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
     "search": "Search an index or vectors with a pipeline: write a run over a collection's queries, or "
     "answer one.",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Lt
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
 from telerank.parameters import AnalyzerName, Flags, Help
 from telerank.show.tables import count_noun
+
+if TYPE_CHECKING:
+    from telerank.retrieval.folder_update import FolderChanges
 
 Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
@@ -92,13 +95,52 @@ def update(
     changes = tr.open(index).update(folder, workers=workers)
     if as_json:
         console.print_json(asdict(changes))
-        return
+    else:
+        _say_changes(changes, folder, index)
+
+
+def _say_changes(changes: FolderChanges, folder: str, index: str) -> None:
     counts = {
         name: len(getattr(changes, name)) for name in ("added", "changed", "moved", "gone", "unchanged")
     }
     console.say(
         f"{index}: files of {folder}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}"
     )
+
+
+@derive
+def watch(
+    folder: Annotated[str, Flags("FOLDER"), Help("The folder of files.")],
+    index: options.IndexName,
+    *,
+    wait: Annotated[
+        float, Gt(0), Lt(600), Help("Seconds without a change before an update; files are written meanwhile.")
+    ] = 2.0,
+    poll: Annotated[
+        float | None,
+        Gt(0),
+        Lt(600),
+        Help("Look at the files once in so many seconds, as network folders need it."),
+    ] = None,
+    workers: Workers = None,
+    as_json: options.PrintJson = False,
+) -> None:
+    """Update an index whenever files of its folder change, until Ctrl-C or SIGTERM.
+
+    What each update did is printed as `update` prints it, a line for each.
+
+    Example: `telerank index watch documents idx`
+    """
+    from dataclasses import asdict
+
+    import telerank as tr
+
+    for changes in tr.open(index).watch(folder, wait=wait, poll=poll, workers=workers):
+        if as_json:
+            console.print_json(asdict(changes))
+            sys.stdout.flush()
+        else:
+            _say_changes(changes, folder, index)
 
 
 @derive
@@ -163,9 +205,43 @@ def _describe(value: object) -> list[str]:
     return [f"{value:,}" if isinstance(value, int) else str(value)]
 
 
-@group(build, add, update, delete, merge, verify, info, default="build")
+@derive
+def backup(
+    index: options.IndexName,
+    backup: Annotated[str, Flags("BACKUP"), Help("The folder or the .tar file of the backup.")],
+) -> None:
+    """Copy an index with its vectors, models and pipelines, while it is written to.
+
+    A backup that is there is replaced at the end.
+
+    Example: `telerank index backup idx idx.tar`
+    """
+    import telerank as tr
+
+    manifest = tr.open(index).backup(backup)
+    console.say(f"{backup}: {count_noun(len(manifest.files), 'file')} of {index}, {manifest.bytes:,} bytes")
+
+
+@derive
+def restore(
+    backup: Annotated[str, Flags("BACKUP"), Help("The folder or the .tar file of a backup.")],
+    index: options.IndexName,
+    *,
+    overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
+) -> None:
+    """Restore an index from a backup, whose checksums are compared.
+
+    Example: `telerank index restore idx.tar restored`
+    """
+    import telerank as tr
+
+    documents = len(tr.restore(backup, index, overwrite=overwrite))
+    console.say(f"restored {index} from {backup} ({count_noun(documents, 'document')})")
+
+
+@group(build, add, update, watch, delete, merge, verify, info, backup, restore, default="build")
 def index() -> None:
-    """Build an index, add to it, update it, delete, merge, verify, describe.
+    """Build, add, update, watch a folder, delete, merge, verify, describe, back up, restore.
 
     `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
     those of `build`.

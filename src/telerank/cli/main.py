@@ -15,7 +15,14 @@ from typing import Any
 import click
 
 from telerank.cli.commands import Commands
-from telerank.errors import FormatWarning, TelerankError, UnlikelySetting, UnreadFiles, shorten_message
+from telerank.errors import (
+    FormatWarning,
+    TelerankError,
+    UnlikelySetting,
+    UnreadFiles,
+    UpdateFailed,
+    shorten_message,
+)
 
 _OBJECTS = 100_000
 """Objects between two garbage collections, which took a tenth of a short command's time: imports make many
@@ -23,6 +30,9 @@ objects and no garbage."""
 
 _NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 """The standard streams, in the order of their numbers."""
+
+_ended: list[int] = []
+"""The exit statuses of the signals that asked this process to end."""
 
 
 def main() -> None:
@@ -49,7 +59,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.exit(status)
     except (KeyboardInterrupt, click.Abort):
-        sys.exit(130)
+        sys.exit(_ended[-1] if _ended else 130)  # what waits outside Python makes an interrupt of any signal
     except (TelerankError, OSError, UnicodeError) as error:
         _report(error)
         sys.exit(2)
@@ -121,12 +131,13 @@ def _show_warning(message: Warning | str, category: type[Warning], *origin: Any)
     """Our own warnings (a deviation of a file, a setting, …) in one line; others as Python shows them."""
     from telerank.cli import console
 
-    own = issubclass(category, FormatWarning | UnlikelySetting | UnreadFiles)
+    own = issubclass(category, FormatWarning | UnlikelySetting | UnreadFiles | UpdateFailed)
     text = str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip()
     console.say(shorten_message(text))
 
 
 def _end(number: int, _: FrameType | None) -> None:
+    _ended.append(128 + number)
     sys.exit(128 + number)
 
 

@@ -17,15 +17,20 @@ from telerank.cli.console import say_run
 from telerank.computing import Computing
 from telerank.errors import CollectionError, FormatError
 from telerank.parameters import FieldsOf, Flags, Help, Split
+from telerank.retrieval.group import MOST_FURTHER, FileGroups
+from telerank.retrieval.group import Column as GroupColumn
 from telerank.show.tables import plain
+from telerank.types import whole_docno
 
 if TYPE_CHECKING:
     from telerank import Answer, Answers, Index, Ranking, Stage
     from telerank.answers.stage import ReadAnswers
+    from telerank.retrieval.group import Passages
     from telerank.segments.stage import SegmentReranker
 
 _FIRST, _ALL = 10, 1000  # documents kept by default: to be shown, in a run
 _SNIPPET = 200  # characters of a document that are shown
+_FURTHER = 3  # further passages of a file that are named
 _FIRST_ANSWERS, _SOURCES = 3, 5  # answers shown for a question; sources named of one
 
 
@@ -46,6 +51,9 @@ def search(
     topics: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
     model: options.Pipeline = None,
+    group: Annotated[
+        GroupColumn | None, Help("Keep the best passage of each file, and so many files as `-k` says.")
+    ] = None,
     keep: options.Kept = None,
     output: options.RunFile = "-",
     analyzer: Annotated[
@@ -69,12 +77,16 @@ def search(
 
     Example: `telerank search idx --query "does aspirin prevent cancer" -k 5`
 
+    Example: `telerank search idx --query "parental leave" --group file`
+
     Example: `telerank search vectors xquad-en -o dense.run`
     """
     import telerank as tr
 
     _check_asked("search", collection, query, topics)
     opened = tr.open(index)
+    if group is not None:
+        model = f"{model or opened.default_pipeline} >> group({group})"
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None:
@@ -116,17 +128,24 @@ def _answer(
         from telerank.segments.stage import find_segments
 
         by_segments = find_segments(stage)
+    remarks: dict[str, None] = {}
     for line in _read_lines() if query == "-" else [query]:
-        ranking = stage.search(line.strip())
+        topic = tr.Query("query", line.strip())
+        passages: Passages = {}
+        if isinstance(stage, FileGroups):
+            ranking, groups = stage.search_groups(topic)
+            passages, remarks[groups.remark] = groups.passages, None
+        else:
+            ranking = stage.search(topic)
         if as_json:
-            console.print_json(_record(index, stage if explain else None, by_segments, ranking))
+            console.print_json(_record(index, stage if explain else None, by_segments, ranking, passages))
             continue
-        _show(index, ranking)
+        _show(index, ranking, passages)
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
             _show_segments(index, by_segments, ranking)
-    for remark in stage.all_remarks:
+    for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
 
 
@@ -148,7 +167,18 @@ def _read_lines() -> Iterator[str]:
             raise FormatError("-", number, "text in utf-8", repr(line)) from error
 
 
-def _show(index: Index, ranking: Ranking) -> None:
+def _further(passages: Passages, docno: str) -> tuple[str, ...]:
+    """The passages of the file of a hit, besides the best one."""
+    return passages.get(whole_docno(docno), ())[1:]
+
+
+def _describe_further(docnos: Sequence[str]) -> str:
+    more = ", …" if len(docnos) > _FURTHER else ""
+    noun = "further passage" if len(docnos) == 1 else "further passages"
+    return f" (+ {len(docnos):,} {noun}: {', '.join(docnos[:_FURTHER])}{more})" if docnos else ""
+
+
+def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
     if not len(ranking):
         print(f"nothing found for {plain(repr(ranking.query.text))}")
         return
@@ -158,12 +188,18 @@ def _show(index: Index, ranking: Ranking) -> None:
         doc = index.doc(docno)
         title = f"{doc.title} " if doc.title else ""
         where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
-        rows.append((str(rank), f"{score:.4f}", docno, f"{where} {title}{_snippet(doc.text)}".lstrip()))
+        more = _describe_further(_further(passages, docno))
+        text = f"{where} {title}{_snippet(doc.text)}{more}".lstrip()
+        rows.append((str(rank), f"{score:.4f}", docno, text))
     console.write_columns(rows)
 
 
 def _record(
-    index: Index, stage: Stage | None, by_segments: SegmentReranker | None, ranking: Ranking
+    index: Index,
+    stage: Stage | None,
+    by_segments: SegmentReranker | None,
+    ranking: Ranking,
+    passages: Passages,
 ) -> dict[str, Any]:
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
@@ -171,6 +207,13 @@ def _record(
         record: dict[str, Any] = {"rank": rank, "score": score, **doc.record}
         if location := index.locate_hit(docno, ranking.query.text):
             record |= asdict(location)
+        if passages:
+            further = _further(passages, docno)
+            record["group"] = {
+                "file": doc.file or whole_docno(docno),
+                "more": len(further),
+                "docnos": further[:MOST_FURTHER],
+            }
         if stage is not None:
             record["explanation"] = asdict(stage.explain(ranking.query, docno))
         if by_segments is not None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
-from telerank.dense.manifest import VectorManifest, describe_vectors, folder_name, is_vectors
+from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
@@ -33,7 +30,7 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, Mark, ProgressSetting
+from telerank.types import Doc, Location, ProgressSetting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +40,7 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
+    from telerank.retrieval.backup import BackupManifest
     from telerank.retrieval.folder_update import FolderChanges
     from telerank.sparse.writer import IndexWriter
 
@@ -116,32 +114,9 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        if not self.has_texts:
-            return None
-        index, doc = self.sparse, self.doc(docno)
-        whole = doc.locate()
-        if whole is None or len(doc.marks) < 2:
-            return whole
-        # a term counts the more, the rarer it is in the index
-        weights = {
-            term: math.log(1 + len(index) / (1 + index.term(term).df)) for term in index.analyzer(query)
-        }
+        from telerank.retrieval.location import locate_hit
 
-        def weigh(terms: set[str]) -> float:
-            return sum(weights[term] for term in terms)
-
-        by_mark: dict[Mark, set[str]] = {}
-        by_page: dict[int, set[str]] = defaultdict(set)
-        starts = [*(mark.start for mark in doc.marks), len(doc.text)]
-        for mark, (start, end) in zip(doc.marks, pairwise(starts), strict=True):
-            by_mark[mark] = weights.keys() & index.analyzer(f"{mark.heading}\n{doc.text[start:end]}")
-            by_page[mark.page] |= by_mark[mark]
-        page = max(by_page, key=lambda number: weigh(by_page[number]))  # of equal pages the first
-        if not by_page[page]:
-            return whole
-        on_page = [mark for mark in doc.marks if mark.page == page]
-        best = max(on_page, key=lambda mark: weigh(by_mark[mark]))
-        return Location(doc.file, page, page, best.heading)
+        return locate_hit(self.sparse, docno, query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:
@@ -314,6 +289,50 @@ class Index(FolderReader):
         warn_unread(changes.files)
         return changes
 
+    def watch(
+        self, folder: str | Path, *, wait: float = 2.0, poll: float | None = None, workers: int | None = None
+    ) -> Iterator[FolderChanges]:
+        """Update the index whenever files of its folder change, for ever: what each update did.
+
+        The first update is that of now. Others begin when no file has changed for ``wait`` seconds, so that
+        files that are being written are waited for. ``poll`` looks at the files once in so many seconds
+        instead, as network folders need it. An update that fails is tried again; warnings
+        (:class:`~telerank.errors.UpdateFailed`) say why, and name the files that cannot be read, once each.
+
+        >>> for changes in index.watch("documents"):
+        ...     print(changes.added)
+
+        Raises
+        ------
+        IndexLocked
+            If another process watches a folder for this index.
+        IndexFault, CollectionError, DocumentError
+            As :meth:`update`, of the first update.
+        MissingExtra
+            If watchfiles is not installed.
+        """
+        from telerank.retrieval.watch import watch_folder
+
+        return watch_folder(self, Path(folder), wait=wait, poll=poll, workers=workers)
+
+    def backup(self, backup: str | Path, *, progress: ProgressSetting = None) -> BackupManifest:
+        """Copy the index, with vectors, models and saved pipelines, into a folder or a ``.tar`` file.
+
+        Others may write to the index meanwhile: what is copied is its state at one moment. A backup that is
+        there is replaced at the end. :func:`telerank.restore` makes an index of it.
+
+        Raises
+        ------
+        IndexFault
+            If something else is there, or the index changes too often.
+        IndexDamaged
+            If a file of the index is missing or damaged.
+        """
+        from telerank.retrieval.backup import backup_index
+
+        with show_progress(progress) as shown:
+            return backup_index(self.folder, backup, shown)
+
     def delete(self, docnos: Iterable[str]) -> int:
         """Delete documents; the number of documents.
 
@@ -344,33 +363,9 @@ class Index(FolderReader):
 
     def info(self) -> dict[str, int | float | str | dict[str, str]]:
         """Analyzer, counts and sizes, by name; the vectors and the saved pipelines."""
-        from telerank.retrieval.folder_update import read_record
+        from telerank.retrieval.description import describe_index
 
-        facts: dict[str, Any] = {}
-        if self.has_texts:
-            sparse = self.sparse
-            entries = sparse.manifest.segments
-            files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
-            facts = {
-                "analyzer": sparse.manifest.analyzer,
-                "documents": len(sparse),
-                "deleted, not yet merged": sum(entry.deletions for entry in entries),
-                "documents with a term": sparse.statistics.documents,
-                "terms in all": sparse.statistics.tokens,
-                "average length": round(sparse.statistics.average_length, 2),
-                "segments": len(entries),
-                "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
-                "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
-            }
-        if (record := read_record(self.folder)) is not None:
-            unread = {
-                name: f"{file.problem} ({file.reason})" if file.reason else file.problem
-                for name, file in record.files.items()
-                if file.problem
-            }
-            facts |= {"files": len(record.files), "files not read": unread}
-        vectors = {name: describe_vectors(folder) for name, folder in self.vectors.items()}
-        return {**facts, "vectors": vectors, "pipelines": self.pipelines}
+        return describe_index(self)
 
     @contextmanager
     def _change(self, workers: int | None = None) -> Iterator[IndexWriter]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,15 +15,17 @@ from telerank.errors import ExpressionError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
 from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
 from telerank.pipelines.reader import Models, Names
+from telerank.retrieval.folder_update import read_record
+from telerank.retrieval.group import Column, FileGroups
 from telerank.retrieval.index import Index, locate_model
 from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
-from telerank.service.searching import check_cost, check_read
+from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
 from telerank.service.settings import ServiceSettings
 from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
-from telerank.types import Query
+from telerank.types import Query, whole_docno
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
@@ -56,6 +59,7 @@ Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
 _OF_FILES = ("run", "pool")  # functions that read what a service has not
+_SEARCHED = 1000  # documents of an index that are searched for passages
 _PROBES = (8, 200)  # words of the queries that warm
 
 
@@ -76,8 +80,8 @@ class ServedIndex:
     Nothing is read from the folder once it is made: a change to it is seen by the next one alone.
     ``model`` and ``answer`` are the pipelines that the settings choose; ``pipelines`` are the texts by name,
     ``answering`` those that end in ``read(READER)``; ``unavailable`` says why others cannot be run here.
-    ``generation`` is how often the index has been changed (0 of vectors alone), ``analyzer`` the name of its
-    analyzer (None of vectors alone).
+    ``has_passages``: its documents are of files, or of parts of them. ``generation`` is how often the index
+    has been changed (0 of vectors alone), ``analyzer`` the name of its analyzer (None of vectors alone).
 
     Raises
     ------
@@ -93,6 +97,10 @@ class ServedIndex:
         self.documents = len(index)
         self.generation = index.sparse.manifest.generation if index.has_texts else 0
         self.analyzer = index.analyzer.name if index.has_texts else None
+        docnos = islice(index.docs, _SEARCHED) if index.has_texts else ()
+        self.has_passages = read_record(folder) is not None or any(
+            whole_docno(docno) != docno for docno in docnos
+        )
         self.model, self.answer = (
             text and self._name_folders(text) for text in (settings.model, settings.answer)
         )
@@ -125,8 +133,8 @@ class ServedIndex:
         readers = self.models.readers.names if self.index.has_texts else []
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
-    def pipeline(self, text: str | None = None) -> Stage:
-        """The pipeline of a name or a text; None: the default one.
+    def pipeline(self, text: str | None = None, group: Column | None = None) -> Stage:
+        """The pipeline of a name or a text; None: the default one. ``group`` groups its documents, too.
 
         Raises
         ------
@@ -139,7 +147,9 @@ class ServedIndex:
         if chosen in self.answering:
             raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
         stage: Stage = self._read(chosen, answering=False)
-        return stage
+        if group is None or isinstance(split_stages(stage)[-1], FileGroups):
+            return stage
+        return bound_groups(stage >> FileGroups(group), self.settings.limits)
 
     def answers(self, text: str | None = None) -> ReadAnswers:
         """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
@@ -193,8 +203,7 @@ class ServedIndex:
         for name, text in {**self._texts, **others}.items():
             try:
                 answering = ends_in_read(text)
-                read = read_answers if answering else read_pipeline
-                self._stages[name] = read(text, self._make_names())
+                self._stages[name] = self._parse(text, answering=answering)
                 (self.answering if answering else self.pipelines)[name] = text
             except (TelerankError, ValueError) as error:
                 self.unavailable[name] = self.scrub(str(error))
@@ -229,7 +238,7 @@ class ServedIndex:
         try:
             if answering and not ends_in_read(text):
                 raise ExpressionError(f"{text}: expected a pipeline that ends in read(READER)")
-            stage = (read_answers if answering else read_pipeline)(text, self._make_names())
+            stage = self._parse(text, answering=answering)
             if not answering:  # what is cut by the length of the page need not be cut by the text
                 check_cost(stage % limits.documents, limits)
             elif stage.first is None:
@@ -243,6 +252,14 @@ class ServedIndex:
             raise Unprocessable(self.scrub(str(error))) from error
         self._recent = dict([*self._recent.items(), (key, stage)][-_KEPT:])
         return stage
+
+    def _parse(self, text: str, *, answering: bool) -> Any:
+        """The pipeline of a text; what it groups is bounded."""
+        if not answering:
+            return bound_groups(read_pipeline(text, self._make_names()), self.settings.limits)
+        stage = read_answers(text, self._make_names())
+        first = stage.first and bound_groups(stage.first, self.settings.limits)
+        return replace(stage, first=first)
 
     def _make_names(self) -> Names:
         """What a text may name; it refers to this object, and so is made anew each time: no cycle."""

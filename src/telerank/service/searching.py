@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from telerank.retrieval.group import FileGroups, Grouping
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
 from telerank.sparse.query_words import count_matches
 from telerank.sparse.retriever import SparseRetriever
-from telerank.stage import Chain, Cut, Retriever, Stage, inner_stages, walk_stages
+from telerank.stage import Chain, Cut, Retriever, Stage, change_stages, inner_stages, walk_stages
 from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 QID = "query"
 Result = TypeVar("Result")
-_LIGHT = {"words", "fused"}
+_LIGHT = {"words", "fused", "groups"}
 """Roles of stages that compute without a model."""
 _RETRIEVERS = 16
 
@@ -68,6 +69,10 @@ class _Cost:
             for part in stage.stages:
                 given = self.documents(part, given)
             return given
+        if isinstance(stage, FileGroups):
+            for part in stage.split()[:-1]:
+                given = self.documents(part, given)
+            return min(given, stage.k or given)
         if isinstance(stage, Cut):
             return min(stage.k, self.documents(stage.stage, given))
         if stage.role not in _LIGHT:
@@ -172,7 +177,31 @@ def refuse_values(run: Callable[[], Result]) -> Result:
 
 def split_stages(stage: Stage) -> tuple[Stage, ...]:
     """The stages that follow one another, of which the last decides; a single one otherwise."""
-    return stage.stages if isinstance(stage, Chain) else (stage,)
+    if isinstance(stage, Chain):
+        return tuple(part for each in stage.stages for part in split_stages(each))
+    if isinstance(stage, FileGroups) and stage.first is not None:
+        return tuple(part for each in stage.split() for part in split_stages(each))
+    return (stage,)
+
+
+def bound_groups(stage: Stage, limits: Limits) -> Stage:
+    """The pipeline, whose groups are those of as many documents as a first stage may retrieve.
+
+    So every page of a ranking groups the same documents, and further passages are counted among them.
+    """
+
+    def bound(part: Stage) -> Stage:
+        return part.within(limits.depth) if isinstance(part, FileGroups) else part
+
+    return change_stages(stage, bound)
+
+
+def find_groups(stage: Stage, ranked: StagedRanking) -> Grouping | None:
+    """The groups of a ranking; None if the last stage does not group."""
+    *_, first, last = (None, *split_stages(stage))
+    if not isinstance(last, FileGroups) or len(ranked.rankings) < 2:
+        return None
+    return last.grouping(ranked.rankings[-2], first)
 
 
 def run_stages(stage: Stage, query: Query, k: int | None = None) -> StagedRanking:

@@ -1,4 +1,4 @@
-"""Building, changing and describing an index; its analyzer."""
+"""Building an index, and restoring it from a backup."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import IndexFault
+from telerank.retrieval.backup import restore_index
 from telerank.retrieval.folder_update import replacing_record
 from telerank.retrieval.index import Documents, Index, stream_documents
 from telerank.show.progress import show_progress
@@ -83,6 +84,30 @@ def _require_same(
             if number % _COMPARED == 0:
                 shown("comparing documents", number, None)
     return index
+
+
+def restore(
+    backup: str | Path, folder: str | Path, *, overwrite: bool = False, progress: ProgressSetting = None
+) -> Index:
+    """Restore the index of a backup (a folder or a tar file) into a folder; the index.
+
+    With ``overwrite`` an index that is there is replaced, in one step at the end.
+
+    >>> tr.open("idx").backup("idx.tar")
+    >>> index = tr.restore("idx.tar", "restored")
+
+    Raises
+    ------
+    IndexFault
+        If there is no backup, or the folder holds something already.
+    IndexDamaged
+        If a file of the backup is missing, damaged, or not one of an index; then nothing is restored.
+    IndexLocked
+        If another process writes to the index that is there.
+    """
+    with show_progress(progress) as shown:
+        restore_index(backup, folder, overwrite=overwrite, progress=shown)
+    return Index(folder)
 
 
 def open_source(

@@ -17,6 +17,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from telerank.errors import shorten
+from telerank.retrieval.group import MOST_FURTHER, Column
 from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
@@ -30,6 +31,7 @@ from telerank.service.searching import (
     StagedRanking,
     count_results,
     explain_stages,
+    find_groups,
     find_passages,
     run_reader,
     run_stages,
@@ -39,7 +41,7 @@ from telerank.sparse.query_words import respell
 from telerank.stage import Stage
 from telerank.text.analyzer import locate_terms
 from telerank.text.sentences import Span
-from telerank.types import Doc, Mark, Query, Ranking
+from telerank.types import Doc, Mark, Query, Ranking, whole_docno
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -129,11 +131,12 @@ class Pages:
             "default": default,
             "usual": f"{usual} ({default})" if len(default) <= _SHORT else usual,
             "documents": served.documents,
+            "can_group": served.has_passages or self.inquiry.group is not None,
         }
 
-    def stage(self, model: str | None = None) -> Stage:
-        """The pipeline of a name or a text, by default the one that is asked for."""
-        return self.served.pipeline(model or self.inquiry.model)
+    def stage(self, model: str | None = None, group: Column | None = None) -> Stage:
+        """The pipeline of a name or a text, by default the one that is asked for; perhaps grouped."""
+        return self.served.pipeline(model or self.inquiry.model, group)
 
     def why_unusable(self, name: str | None) -> Detail:
         """Why the pipeline of a name cannot be run over this index; empty if it can, or it is no name."""
@@ -159,7 +162,8 @@ class Pages:
     def results(self, stage: Stage) -> Values:
         """A page of results; of the query in the spellings of the index if nothing is found without.
 
-        ``total`` is how many results there are on all pages, None if that is not known. ``can_answer``: a
+        ``total`` is how many results there are on all pages, None if that is not known. ``groups`` are the
+        files, if the pipeline groups by them. ``can_answer``: a
         reader is served, and has something to read. ``none`` says why there are no results.
 
         Raises
@@ -182,12 +186,19 @@ class Pages:
                     return respelled
         listed = self._list(ranked, stage, first)
         can_answer = self.served.default_answer is not None and (settings.answer is not None or count > first)
+        total, groups = None, listed["groups"]
+        if groups is not None:
+            total = groups.total
+        elif count < depth:
+            total = count
+        else:
+            total = count_results(stage, self.query)
         return {
             **listed,
             "inquiry": self.inquiry,
             "first": first + 1,
             "last": first + len(listed["results"]),
-            "total": count if count < depth else count_results(stage, self.query),
+            "total": total,
             "can_answer": page == 1 and can_answer,
             "has_next": count > first + SIZE and first + 2 * SIZE <= most,
             "none": "" if listed["results"] else self._why_none(),
@@ -345,18 +356,30 @@ class Pages:
     def _list(self, ranked: StagedRanking, stage: Stage, first: int) -> Values:
         """A page of results behind the ``first`` ones, the pipeline that ranked them, and its stages.
 
-        Each has its best passage: the one that counted most, or the one with most words of the query.
+        Each has its best passage: the one that counted most, or the one with most words of the query; and
+        ``further`` passages of the same file, if they are grouped, the first of them with texts.
         """
+        groups = find_groups(stage, ranked)
         listed = list(enumerate(ranked.ranking, 1))[first : first + SIZE]
         passages, runs = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         results = []
         for rank, (docno, _) in listed:
             doc, passage = self.index.doc(docno), passages.get(docno)
-            text, span = self._excerpt(doc, passage)
+            further = groups.passages[whole_docno(docno)][1:] if groups else ()
             results.append(
-                {"rank": rank, "source": self.source(doc, span), "text": flow(text), "passage": passage}
+                {
+                    "rank": rank,
+                    **self._shown(doc, passage),
+                    "further": len(further),
+                    "passages": [self._shown(self.index.doc(other)) for other in further[:MOST_FURTHER]],
+                }
             )
-        return {"results": results, "pipeline": stage.text, "stages": ranked.stages + runs}
+        return {"results": results, "pipeline": stage.text, "stages": ranked.stages + runs, "groups": groups}
+
+    def _shown(self, doc: Doc, passage: SegmentMatch | None = None) -> Values:
+        """A document with the text that a result shows of it."""
+        text, span = self._excerpt(doc, passage)
+        return {"source": self.source(doc, span), "text": flow(text), "passage": passage}
 
     def _excerpt(self, doc: Doc, passage: SegmentMatch | None) -> tuple[list[Part], tuple[int, int] | None]:
         """What a result shows of its document, and the characters to which it leads, if not to all."""

@@ -14,6 +14,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from telerank.retrieval.group import Column
 from telerank.service.page.messages import LANGUAGES, Messages, choose_language
 
 SIZE = 10  # results on a page
@@ -56,6 +57,7 @@ class Inquiry:
     index: str | None = None
     model: str | None = None
     page: int = 1
+    group: Column | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class Links:
     def values(self, inquiry: Inquiry) -> dict[str, object]:
         """An inquiry as the values of an address."""
         page = inquiry.page if inquiry.page > 1 else None
-        return {"q": inquiry.query, "index": inquiry.index, "model": inquiry.model, "page": page}
+        chosen = {"index": inquiry.index, "model": inquiry.model, "group": inquiry.group}
+        return {"q": inquiry.query, **chosen, "page": page}
 
     def document(
         self,

@@ -80,6 +80,18 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "ramené entre le plus petit ({least}) et le plus grand ({most}) de {n} scores",
     ),
     "sigmoid of": ("as a probability: sigmoid of", "en probabilité~: sigmoïde de"),
+    "the best of {n} passages of {file} in the ranking": (
+        "the best of {n} passages of {file} in the ranking",
+        "le meilleur des {n} passages de {file} dans le classement",
+    ),
+    "the only passage of {file} in the ranking": (
+        "the only passage of {file} in the ranking",
+        "le seul passage de {file} dans le classement",
+    ),
+    "{best} stands for the file {file}: its score is higher": (
+        "{best} stands for the file {file}: its score is higher",
+        "{best} représente le fichier {file}~: son score est plus élevé",
+    ),
     "the score in {file}": ("the score in {file}", "le score dans {file}"),
     "the first of {n} segment{plural} by {model}": (
         "the first of {n} passages, by {model}",
@@ -202,6 +214,7 @@ _FRENCH = (
     (r"the pipeline has ([\d,]+) characters, at most ([\d,]+)", "la méthode a {0} caractères, {1} au plus"),
     (r"page (\d+): there are pages 1 to (\d+)", "page {0}~: il y a les pages 1 à {1}"),
     (r"query.page: Input should be .*", "page~: un nombre entier à partir de 1 est attendu"),
+    (r"query.group: Input should be .*", "group~: seule la valeur «~file~» est connue"),
     (r"query.docno: Field required", "docno~: il manque le numéro du document"),
     (r"grade: expected a whole number, got .*", "grade~: un nombre entier est attendu"),
     (r"query: expected a text that is not empty", "la recherche est vide"),

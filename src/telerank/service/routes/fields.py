@@ -9,6 +9,7 @@ from fastapi import Depends, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from telerank.errors import shorten
+from telerank.retrieval.group import Column
 from telerank.service.batching.waiting import PairsToScore, TextsToEncode, TokenizedWork
 from telerank.service.errors import TooLarge, Unprocessable
 from telerank.service.models import ModelFamily
@@ -38,6 +39,12 @@ PipelineText = Annotated[
         description="Name or text of the pipeline; default: the one that the service was started with. "
         "It may name only models that the service was started with.",
         examples=["bm25 % 100"],
+    ),
+]
+GroupName = Annotated[
+    Column | None,
+    Field(
+        description="`file`: a hit is the best passage of a file, and says how many further ones there are."
     ),
 ]
 Docno = Annotated[
@@ -184,17 +191,21 @@ EXAMPLES: dict[str, JsonValue] = {
         "data": [{"index": 0, "object": "score", "score": 0.98}],
         "usage": {"prompt_tokens": 24, "total_tokens": 24},
     },
-    "SearchRequest": {"query": "Qui a inventé l'imprimerie ?", "k": 5, "highlight": True},
+    "SearchRequest": {"query": "Qui a inventé l'imprimerie ?", "k": 5, "highlight": True, "group": "file"},
     "SearchReply": {
         "query": "Qui a inventé l'imprimerie ?",
         "index": "piaf",
         "generation": 1,
-        "pipeline": "bm25",
+        "pipeline": "bm25(k1=1.2, b=0.75) >> group(file, depth=1000)",
         "page": 1,
         "k": 5,
-        "more": True,
+        "more": False,
+        "total": 2,
         "milliseconds": 1.9,
-        "stages": [{"stage": "bm25 % 6", "milliseconds": 1.2}],
+        "stages": [
+            {"stage": "bm25(k1=1.2, b=0.75) % 1000", "milliseconds": 1.2},
+            {"stage": "group(file)", "milliseconds": 0.1},
+        ],
         "hits": [
             {
                 "rank": 1,
@@ -203,7 +214,16 @@ EXAMPLES: dict[str, JsonValue] = {
                 "title": "Imprimerie",
                 "url": "",
                 "text": "Vers 1450, Gutenberg invente l'imprimerie à caractères mobiles.",
-            }
+            },
+            {
+                "rank": 2,
+                "docno": "livre.pdf#7",
+                "score": 12.9,
+                "title": "Histoire du livre",
+                "url": "",
+                "text": "L'imprimerie arrive à Paris en 1470.",
+                "group": {"file": "livre.pdf", "more": 2, "docnos": ["livre.pdf#9", "livre.pdf#2"]},
+            },
         ],
     },
     "ExplainRequest": {"query": "imprimerie", "docno": "1507"},

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import Field
 
 from telerank.errors import shorten
+from telerank.retrieval.group import Column
 from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessable, describe_errors
 from telerank.service.judgments import JudgmentFile
 from telerank.service.page.messages import LANGUAGES
@@ -134,7 +135,8 @@ def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
     lang, page, rank = form.get("lang"), form.get("page", "1"), form.get("rank", "")
     links = Links(settings.prefix, lang if lang in LANGUAGES else None)
     number = int(page) if page.isdecimal() and len(page) < 7 else 1
-    inquiry = Inquiry(form["q"], form.get("index"), form.get("model"), number)
+    group: Column | None = "file" if form.get("group") == "file" else None
+    inquiry = Inquiry(form["q"], form.get("index"), form.get("model"), number, group)
     judged: dict[str, Any] = {"judged": form["docno"], "grade": form["grade"]}
     if form.get("on") == "document":
         return links.to("document", **{**links.values(inquiry), "page": None}, docno=form["docno"], **judged)

@@ -6,7 +6,8 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -75,16 +76,22 @@ def check_length(what: str, text: str, most: int) -> None:
         raise Unprocessable(f"{what} has {len(text):,} characters, at most {most:,}")
 
 
-async def pages_of(
-    request: Request,
-    snapshot: CurrentSnapshot,
+async def inquiry_of(
     *,
     q: str = "",
     index: str | None = None,
     model: str | None = None,
+    group: Literal["file", ""] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> Inquiry:
+    """What the address asks for; an empty value is none."""
+    return Inquiry(q, index or None, model or None, page, group or None)
+
+
+async def pages_of(
+    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
 ) -> Pages:
-    """The pages for what the address asks for; an empty value is none.
+    """The pages for what the address asks for.
 
     Raises
     ------
@@ -92,9 +99,9 @@ async def pages_of(
         If the query or the pipeline is too long.
     """
     limits = snapshot.settings.limits
-    check_length("the query", q, limits.query_characters)
-    check_length("the pipeline", model or "", limits.pipeline_characters)
-    inquiry = Inquiry(" ".join(q.split()), index or None, model or None, page)
+    check_length("the query", inquiry.query, limits.query_characters)
+    check_length("the pipeline", inquiry.model or "", limits.pipeline_characters)
+    inquiry = replace(inquiry, query=" ".join(inquiry.query.split()))
     return Pages(request, snapshot, inquiry, links_of(request), messages_of(request))
 
 
@@ -117,10 +124,10 @@ async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> 
     """The results of a query."""
     inquiry = pages.inquiry
     if not inquiry.query:
-        return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
+        return RedirectResponse(pages.links.to("", **pages.links.values(inquiry)), 303, HEADERS)
     unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
-    stage = pages.stage()
+    stage = pages.stage(group=inquiry.group)
     view = await served.run_stage(stage, pages.results, stage)
     return pages.render("results.html", view=view, thanks=thanks, unusable=unusable, chosen=inquiry.model)
 
@@ -130,7 +137,7 @@ async def answer(served: CurrentServed, pages: CurrentPages) -> Response:
     """What a reader answers: a page, whose middle the script puts above the results."""
     inquiry = pages.inquiry
     if not inquiry.query:
-        return RedirectResponse(pages.links.to("", index=inquiry.index, model=inquiry.model), 303, HEADERS)
+        return RedirectResponse(pages.links.to("", **pages.links.values(inquiry)), 303, HEADERS)
     pages = pages.with_usable_pipeline()
     reader = pages.reader()
     return pages.render("answer.html", view=await served.compute(pages.answered, pages.stage(), reader))
@@ -152,7 +159,7 @@ async def compare(served: CurrentServed, pages: CurrentPages, a: str = "", b: st
 @router.api_route("/explain", methods=_METHODS)
 async def explain(served: CurrentServed, pages: CurrentPages, docno: str) -> Response:
     """Why a document has its rank."""
-    stage = pages.stage()
+    stage = pages.stage(group=pages.inquiry.group)
     return pages.render("explain.html", view=await served.run_stage(stage, pages.explained, stage, docno))
 
 

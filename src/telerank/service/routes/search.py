@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
 from telerank.expressions import quote
+from telerank.retrieval.group import MOST_FURTHER
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
 from telerank.service.observe import note
@@ -21,6 +22,7 @@ from telerank.service.routes.fields import (
     Body,
     CleanText,
     Docno,
+    GroupName,
     IndexName,
     PipelineReply,
     PipelineText,
@@ -30,6 +32,7 @@ from telerank.service.searching import (
     QID,
     StagedRanking,
     StageRun,
+    find_groups,
     refuse_values,
     run_reader,
     run_stages,
@@ -39,7 +42,7 @@ from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
 from telerank.stage import Stage
 from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answers, Explanation, Ranking
+from telerank.types import Answers, Explanation, Ranking, whole_docno
 from telerank.types import Query as SearchQuery
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ class SearchRequest(Body):
         description="Whether hits have the segment that counts most; the pipeline scores segments.",
     )
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
+    group: GroupName = None
 
 
 class SearchParameters(SearchRequest, strict=False):
@@ -88,8 +92,16 @@ class HitSegment(BaseModel):
     score: float
 
 
+class HitGroup(BaseModel):
+    """The file of a hit, and its ``more`` further passages in the ranking, of which the first are named."""
+
+    file: str
+    more: int
+    docnos: list[str]
+
+
 class Hit(BaseModel):
-    """A document of a ranking."""
+    """A document of a ranking, or the best passage of a file."""
 
     rank: int
     docno: str
@@ -99,16 +111,23 @@ class Hit(BaseModel):
     text: str | None = None
     terms: list[HighlightedTerm] | None = None
     snippet: list[Part] | None = None
+    group: HitGroup | None = None
     segment: HitSegment | None = None
     explanation: Explanation | None = None
 
 
 class SearchReply(PipelineReply):
-    """A page of a ranking. ``generation`` is that of the index: it grows with every change."""
+    """A page of a ranking. ``generation`` is that of the index: it grows with every change.
+
+    Of hits that are grouped ``total`` is the number on all pages; missing if it is not known, since the
+    limit of the service was reached: then ``warnings`` say how many documents were grouped.
+    """
 
     page: int
     k: int
     more: bool
+    total: int | None = None
+    warnings: list[str] | None = None
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
@@ -121,6 +140,7 @@ class ExplainRequest(Body):
     docno: Docno
     index: IndexName = None
     pipeline: PipelineText = None
+    group: GroupName = None
 
 
 class ExplainParameters(ExplainRequest, strict=False):
@@ -150,7 +170,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     """A page of the ranking of a query."""
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.pipeline(request.pipeline)
+    stage = index.pipeline(request.pipeline, request.group)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
         raise Unprocessable(
@@ -159,12 +179,12 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     rank = partial(run_stages, stage % (last + 1), query)
     if uses_models(stage):
         ranked = await served.compute(rank)
-        hits = await served.search(list_hits, index, ranked.ranking, request)
+        hits = await served.search(list_hits, index, stage, ranked, request)
     else:  # all in one thread: each change of threads takes time
 
         def rank_and_list() -> tuple[StagedRanking, list[Hit]]:
             ranked = rank()
-            return ranked, list_hits(index, ranked.ranking, request)
+            return ranked, list_hits(index, stage, ranked, request)
 
         ranked, hits = await served.search(rank_and_list)
     if request.explain:
@@ -172,7 +192,10 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
     run = record_run(served, index, stage.text, query, ranked.stages)
-    return SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
+    reply = SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
+    if groups := find_groups(stage, ranked):
+        reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
+    return reply
 
 
 @router.get("/explain", summary="Explain a score")
@@ -188,7 +211,7 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     """Why a document has the score that a pipeline gives it for a query."""
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.pipeline(request.pipeline)
+    stage = index.pipeline(request.pipeline, request.group)
     return ExplainReply(
         query=query.text,
         index=index.name,
@@ -238,9 +261,10 @@ def explain_score(stage: Stage, query: SearchQuery, docno: str) -> Explanation:
         raise NotServed(f"no document {docno!r} to which the pipeline gives a score") from error
 
 
-def list_hits(index: ServedIndex, ranking: Ranking, request: SearchRequest) -> list[Hit]:
+def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: SearchRequest) -> list[Hit]:
     """The hits of a page, in a thread: the terms of long documents take time to find."""
-    opened, last = index.index, request.k * request.page
+    opened, last, ranking = index.index, request.k * request.page, ranked.ranking
+    groups = find_groups(stage, ranked)
     terms = query_terms(opened, ranking.query.text) if request.highlight else {}
     hits = []
     for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
@@ -257,6 +281,10 @@ def list_hits(index: ServedIndex, ranking: Ranking, request: SearchRequest) -> l
             matches = find_matches(opened.analyzer, doc.text, terms)
             hit.terms = [HighlightedTerm(**match._asdict()) for match in matches]
             hit.snippet = snippet(doc.text, matches, terms)
+        if groups:
+            file = whole_docno(docno)
+            _, *others = groups.passages[file]
+            hit.group = HitGroup(file=doc.file or file, more=len(others), docnos=others[:MOST_FURTHER])
         hits.append(hit)
     return hits
 
