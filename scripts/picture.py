@@ -1,6 +1,6 @@
 """Draws the picture of the README, ``docs/picture.svg``, of measured figures.
 
-``python scripts/picture.py`` reads the times of docs/results/speed.md and the quality in docs/demo.md, which their
+``python scripts/picture.py`` reads the times in docs/results/speed.md and the quality in docs/demo.md, which
 commands write, and explains one score of the bundled collection.
 """
 
