@@ -96,23 +96,31 @@ def update(
     counts = {
         name: len(getattr(changes, name)) for name in ("added", "changed", "moved", "gone", "unchanged")
     }
-    console.say(
-        f"{index}: files of {folder}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}"
-    )
+    counts["unchanged"] += len(changes.renamed)
+    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    written = count_noun(changes.written, "document")
+    console.say(f"{index}: files of {folder}: {listed}; {written} written")
+    if changes.renamed:
+        files = count_noun(len(changes.renamed), "file")
+        console.say(f"the passages of {files} had numbers (#3) and are named by heading and text from now on")
 
 
 @derive
 def delete(
     index: options.IndexName,
-    docnos: Annotated[list[str], Flags("DOCNO"), Help("Docnos, or `-` for those on standard input.")],
+    names: Annotated[
+        list[str], Flags("NAME"), Help("Docnos or files, or `-` for those on standard input, one a line.")
+    ],
 ) -> None:
-    """Delete documents; `merge` removes them from the files.
+    """Delete documents, or all passages of files; `merge` removes them from the disk.
 
     Example: `telerank index delete idx 4983 5836`
+
+    Example: `telerank index delete idx guide.pdf`
     """
     import telerank as tr
 
-    listed = [docno for name in docnos for docno in (sys.stdin.read().split() if name == "-" else [name])]
+    listed = [line for name in names for line in (sys.stdin.read().splitlines() if name == "-" else [name])]
     deleted = tr.open(index).delete(listed)
     console.say(f"deleted {count_noun(deleted, 'document')} from {index}")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import mmap
 import re
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -165,6 +165,14 @@ class Docnos(FolderReader):
         if not len(lines):
             raise IndexError(f"rows {numbers.min()} to {numbers.max()} of {len(self)} documents")
         return str(lines.data, "utf-8").split("\n")
+
+    def starting(self, prefix: str) -> list[int]:
+        """The rows of the docnos that begin with a text, in ascending order."""
+        start = prefix.encode("utf-8", "surrogatepass")
+        length = len(start)
+        first = bisect_left(self._order, start, key=self._docno_bytes)
+        last = bisect_right(self._order, start, first, key=lambda row: self._docno_bytes(row)[:length])
+        return sorted(self._order[first:last])
 
     def __getitem__(self, row: int) -> str:
         if not 0 <= row < len(self):

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from itertools import pairwise
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
+from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, describe_vectors, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
+from telerank.retrieval.passages import find_passages, locate_terms
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
@@ -33,13 +33,12 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, Mark, ProgressSetting
+from telerank.types import Doc, Location, ProgressSetting
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from telerank.corpus.readers.files.folder import FileRecord
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
@@ -93,6 +92,26 @@ class Index(FolderReader):
         """The document of a docno; without a text if there are vectors alone."""
         return self.docs[docno] if self.has_texts else Doc(docno, "")
 
+    def passages(self, file: str) -> list[str]:
+        """The docnos of the passages of a file, in their order, or of the file itself if it is not cut.
+
+        ``file`` is its path in the folder, or its docno; :func:`telerank.types.whole_docno` is the way back.
+
+        Raises
+        ------
+        UnknownDocument
+            If there is no such file; the message names the nearest.
+        """
+        return find_passages(self.docs, file, self._files)
+
+    @cached_property
+    def _files(self) -> Mapping[str, FileRecord]:
+        """The records of the files that the index was made from; none if it was made otherwise."""
+        from telerank.retrieval.folder_update import read_record
+
+        record = read_record(self.folder)
+        return {} if record is None else record.files
+
     def locate(self, docno: str, start: int = 0, end: int | None = None) -> Location | None:
         """File, pages and heading of the characters ``start`` to ``end`` of a document's text.
 
@@ -116,32 +135,7 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        if not self.has_texts:
-            return None
-        index, doc = self.sparse, self.doc(docno)
-        whole = doc.locate()
-        if whole is None or len(doc.marks) < 2:
-            return whole
-        # a term counts the more, the rarer it is in the index
-        weights = {
-            term: math.log(1 + len(index) / (1 + index.term(term).df)) for term in index.analyzer(query)
-        }
-
-        def weigh(terms: set[str]) -> float:
-            return sum(weights[term] for term in terms)
-
-        by_mark: dict[Mark, set[str]] = {}
-        by_page: dict[int, set[str]] = defaultdict(set)
-        starts = [*(mark.start for mark in doc.marks), len(doc.text)]
-        for mark, (start, end) in zip(doc.marks, pairwise(starts), strict=True):
-            by_mark[mark] = weights.keys() & index.analyzer(f"{mark.heading}\n{doc.text[start:end]}")
-            by_page[mark.page] |= by_mark[mark]
-        page = max(by_page, key=lambda number: weigh(by_page[number]))  # of equal pages the first
-        if not by_page[page]:
-            return whole
-        on_page = [mark for mark in doc.marks if mark.page == page]
-        best = max(on_page, key=lambda mark: weigh(by_mark[mark]))
-        return Location(doc.file, page, page, best.heading)
+        return locate_terms(self.sparse, docno, query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:
@@ -314,16 +308,24 @@ class Index(FolderReader):
         warn_unread(changes.files)
         return changes
 
-    def delete(self, docnos: Iterable[str]) -> int:
-        """Delete documents; the number of documents.
+    def delete(self, names: str | Iterable[str]) -> int:
+        """Delete documents by docno, or all passages of files; the number of documents.
+
+        A file that is still in its folder stays deleted until its contents or its name change.
+
+        >>> index.delete("guide.pdf")
 
         Raises
         ------
-        DocumentError
-            If a docno is not in the index; then none is deleted.
+        UnknownDocument
+            If a name is that of no document and no file; then none is deleted.
         """
+        listed = [names] if isinstance(names, str) else names
         with self._change() as writer:
-            return writer.delete(docnos)
+            self._reopen()  # nobody else changes it now
+            return writer.delete(
+                docno for name in listed for docno in ([name] if name in self.docs else self.passages(name))
+            )
 
     def merge(self, *, progress: ProgressSetting = None) -> None:
         """Merge all segments into one, without the deleted documents."""
@@ -384,6 +386,7 @@ class Index(FolderReader):
     def _reopen(self) -> None:
         self._sparse = SparseIndex(self.folder)
         self._contents = self._sparse
+        vars(self).pop("_files", None)  # read again
 
     def _repr_html_(self) -> str:
         rows = [(name, value) for name, value in self.info().items() if not isinstance(value, dict) or value]

@@ -139,6 +139,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
         """Delete documents and add others, which may have their docnos, or none, as one change.
 
+        ``docnos`` is used after the last of ``docs`` was read, which may take docnos from it until then.
         Returns the number of the others. Raises DocumentError if one of them cannot be stored, or one of the
         first is unknown.
         """
