@@ -18,6 +18,7 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,7 @@ import numpy.typing as npt
 from telerank.compiled import cold_start, compiled
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.stored import FolderReader, load_npy
+from telerank.types import PASSAGE, whole_docno
 
 BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.npy", "docnos.rank.npy"
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -166,13 +168,29 @@ class Docnos(FolderReader):
             raise IndexError(f"rows {numbers.min()} to {numbers.max()} of {len(self)} documents")
         return str(lines.data, "utf-8").split("\n")
 
+    def of_file(self, docno: str) -> list[str]:
+        """The docnos of the passages of a file by its docno, and its own, in the order of the rows."""
+        rows = self.starting(f"{docno}{PASSAGE}")
+        with suppress(KeyError):
+            rows.append(self.row(docno))
+        return [name for name in self.take(sorted(rows)) if docno in (name, whole_docno(name))]
+
+    def files_and_docnos(self) -> Iterator[str]:
+        """The docnos, and before that of the first passage of a file its own."""
+        before = ""
+        for docno in self:
+            if (file := whole_docno(docno)) not in (docno, before):
+                yield file
+            before = file
+            yield docno
+
     def starting(self, prefix: str) -> list[int]:
         """The rows of the docnos that begin with a text, in ascending order."""
         start = prefix.encode("utf-8", "surrogatepass")
         length = len(start)
         first = bisect_left(self._order, start, key=self._docno_bytes)
         last = bisect_right(self._order, start, first, key=lambda row: self._docno_bytes(row)[:length])
-        return sorted(self._order[first:last])
+        return sorted(map(int, self._order[first:last]))
 
     def __getitem__(self, row: int) -> str:
         if not 0 <= row < len(self):

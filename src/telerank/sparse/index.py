@@ -29,7 +29,7 @@ from telerank.stored import (
     versions,
 )
 from telerank.text import Analyzer, has_tokenizer
-from telerank.types import PASSAGE, Doc, Progress, silent, whole_docno
+from telerank.types import Doc, Progress, silent
 
 LOCK = "write.lock"
 SEGMENTS = "segments"
@@ -246,23 +246,18 @@ class IndexDocs:
         raise UnknownDocument(f"{self.index.folder}: no document {docno!r}")
 
     def of_file(self, docno: str) -> list[str]:
-        """The docnos of the passages of a file by its docno, or its own, in the order of the documents."""
-        names = []
-        for segment in self.index.segments:
-            rows = segment.docnos.starting(f"{docno}{PASSAGE}")
-            with suppress(KeyError):
-                rows.append(segment.docnos.row(docno))
-            names += [segment.docnos[row] for row in rows if not segment.is_deleted(row)]
-        return [name for name in names if name == docno or whole_docno(name) == docno]
+        """The docnos of the passages of a file by its docno, and its own, in the order of the documents."""
+        return [
+            name
+            for segment in self.index.segments
+            for name in segment.docnos.of_file(docno)
+            if not segment.is_deleted(segment.docnos.row(name))
+        ]
 
     def files_and_docnos(self) -> Iterator[str]:
-        """The docno of each document, and before the first passage of a file that of the file."""
-        before = ""
-        for docno in self:
-            if (file := whole_docno(docno)) not in (docno, before):
-                yield file
-            before = file
-            yield docno
+        """The docnos, and before that of the first passage of a file its own."""
+        for segment in self.index.segments:
+            yield from segment.docnos.files_and_docnos()
 
     def __getitem__(self, docno: str) -> Doc:
         number, row = self.locate(docno)
