@@ -24,7 +24,7 @@ from telerank.types import Doc, Mark, whole_docno
         ("", "La mairie répond aux questions des habitants.", "la-mairie-repond-aux"),
         ("Rindfleischetikettierungsüberwachung", "x", "rindfleischetikettierung"),
         ("第一章", "x", "第一章"),
-        ("***", "—", "passage"),
+        ("***", "—", "text"),
         ("a#b c\t\u00a0d", "x", "a-b-c-d"),
     ],
 )

@@ -223,11 +223,16 @@ def name_passages(passages: Iterable[FilePassage]) -> list[str]:
     names = []
     for passage in passages:
         heading = passage.marks[0].heading.rpartition(BELOW)[2] if passage.marks else ""
-        words = _slug(heading) or _slug(passage.text[:_FIRST]) or "passage"
-        name = f"{words}-{sha256(' '.join(passage.text.split()).encode()).hexdigest()[:8]}"
+        name = name_text(heading, passage.text)
         counts[name] += 1
         names.append(name if counts[name] == 1 else f"{name}-{counts[name]}")
     return names
+
+
+def name_text(heading: str, text: str) -> str:
+    """The words of a heading, or else the first ones of a text, and a hash of the text."""
+    words = _slug(heading[:_FIRST]) or _slug(text[:_FIRST]) or "text"
+    return f"{words}-{sha256(' '.join(text.split()).encode()).hexdigest()[:8]}"
 
 
 def _slug(text: str) -> str:
