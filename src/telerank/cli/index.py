@@ -11,7 +11,7 @@ from annotated_types import Ge
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
-from telerank.parameters import AnalyzerName, Flags, Help
+from telerank.parameters import AnalyzerName, CopySetting, Flags, Help
 from telerank.show.tables import count_noun
 
 Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
@@ -23,6 +23,10 @@ def build(
     index: options.IndexName,
     *,
     analyzer: AnalyzerName = "standard",
+    copies: Annotated[
+        CopySetting,
+        Help("Copies of a text, in all but case and blanks; `near`: also nearly equal ones (extra: copies)."),
+    ] = "count",
     overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
@@ -33,18 +37,23 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
-    from telerank.sparse.index import has_index
+    from telerank.sparse.index import describe_copies, has_index
 
     opened = data.open()
     is_new = overwrite or not has_index(Path(index))
     began = time.perf_counter()
-    documents = len(tr.index(opened, index, analyzer=analyzer, overwrite=overwrite, workers=workers))
+    built = tr.index(opened, index, analyzer=analyzer, copies=copies, overwrite=overwrite, workers=workers)
+    documents = len(built)
     if not is_new:
         console.say(f"{count_noun(documents, 'document')} of {opened.name} are in {index} already")
         return
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {documents / seconds:,.0f} a second"
     console.say(f"indexed {count_noun(documents, 'document')} of {opened.name} into {index} ({rate})")
+    for what, count in describe_copies(built.sparse.manifest).items():
+        if count:
+            hint = "" if "left out" in what else " (--copies leave-out: without them)"
+            console.say(f"{what}: {count:,}{hint}")
     if opened.search_notice:
         console.say(opened.search_notice)
 

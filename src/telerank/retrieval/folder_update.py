@@ -140,7 +140,7 @@ def update_folder(
         kept = {name: file for name, file in record.files.items() if name not in changes.affected}
         unknown = dict.fromkeys(changes.affected, FileRecord("", 0))
         write_record(index, replace(record, files=dict(sorted({**kept, **unknown}.items()))))
-        present = SparseIndex(index).docs
+        present = SparseIndex(index).stored_docs
         docnos = {name: _find_docnos(present, name) for name in changes.affected | _sources(copies)}
         # a file whose documents were deleted alone is read again under its other name
         copies = {name: copy for name, copy in copies.items() if len(docnos[copy[0]]) == copy[1].documents}

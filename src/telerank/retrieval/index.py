@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.readers.files.folder import FileRecord
-from telerank.dense.manifest import VectorManifest, describe_vectors, folder_name, is_vectors
+from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
-from telerank.retrieval.passages import find_passages, locate_terms
+from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
@@ -135,7 +135,9 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        return locate_terms(self.sparse, docno, query) if self.has_texts else None
+        from telerank.retrieval.location import locate_best
+
+        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:
@@ -322,9 +324,11 @@ class Index(FolderReader):
         """
         listed = [names] if isinstance(names, str) else names
         with self._change() as writer:
-            self._reopen()  # nobody else changes it now
+            docs = SparseIndex(self.folder).stored_docs  # nobody else changes it now
             return writer.delete(
-                docno for name in listed for docno in ([name] if name in self.docs else self.passages(name))
+                docno
+                for name in listed
+                for docno in ([name] if name in docs else find_passages(docs, name, {}))
             )
 
     def merge(self, *, progress: ProgressSetting = None) -> None:
@@ -346,33 +350,9 @@ class Index(FolderReader):
 
     def info(self) -> dict[str, int | float | str | dict[str, str]]:
         """Analyzer, counts and sizes, by name; the vectors and the saved pipelines."""
-        from telerank.retrieval.folder_update import read_record
+        from telerank.retrieval.description import describe_index
 
-        facts: dict[str, Any] = {}
-        if self.has_texts:
-            sparse = self.sparse
-            entries = sparse.manifest.segments
-            files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
-            facts = {
-                "analyzer": sparse.manifest.analyzer,
-                "documents": len(sparse),
-                "deleted, not yet merged": sum(entry.deletions for entry in entries),
-                "documents with a term": sparse.statistics.documents,
-                "terms in all": sparse.statistics.tokens,
-                "average length": round(sparse.statistics.average_length, 2),
-                "segments": len(entries),
-                "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
-                "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
-            }
-        if (record := read_record(self.folder)) is not None:
-            unread = {
-                name: f"{file.problem} ({file.reason})" if file.reason else file.problem
-                for name, file in record.files.items()
-                if file.problem
-            }
-            facts |= {"files": len(record.files), "files not read": unread}
-        vectors = {name: describe_vectors(folder) for name, folder in self.vectors.items()}
-        return {**facts, "vectors": vectors, "pipelines": self.pipelines}
+        return describe_index(self)
 
     @contextmanager
     def _change(self, workers: int | None = None) -> Iterator[IndexWriter]:
