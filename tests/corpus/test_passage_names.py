@@ -39,6 +39,7 @@ def test_a_name_has_the_nearest_heading_or_the_first_words(heading, text, words)
     assert whole_docno(f"#{name}") == f"#{name}"
 
 
+@pytest.mark.process
 def test_an_edit_renames_few_passages_and_an_update_writes_only_those(tmp_path):
     rng = random.Random(3)
     words = [f"mot{n}" for n in range(500)]

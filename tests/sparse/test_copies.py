@@ -83,7 +83,7 @@ def test_random_changes_end_in_the_documents_and_the_counts_of_a_new_index(tmp_p
     rng = random.Random(7)
     wanted = {f"d{n}": text(n % 5, changed=n % 3) for n in range(12)}
     index = tr.index(wanted, tmp_path / "idx", copies=copies, workers=1)
-    for step in range(24):
+    for step in range(12):
         docno = f"d{rng.randrange(20)}"
         if docno in wanted and rng.random() < 0.5 and len(wanted) > 3:
             assert index.delete(docno) == 1  # also one that is left out

@@ -17,7 +17,7 @@ import mmap
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -177,12 +177,7 @@ class Docnos(FolderReader):
 
     def files_and_docnos(self) -> Iterator[str]:
         """The docnos, and before that of the first passage of a file its own."""
-        before = ""
-        for docno in self:
-            if (file := whole_docno(docno)) not in (docno, before):
-                yield file
-            before = file
-            yield docno
+        return with_files(self)
 
     def starting(self, prefix: str) -> list[int]:
         """The rows of the docnos that begin with a text, in ascending order."""
@@ -216,6 +211,16 @@ class Docnos(FolderReader):
 
     def _docno_bytes(self, row: int) -> bytes:
         return self._bytes[self._starts[row] : self._starts[row + 1] - 1]
+
+
+def with_files(docnos: Iterable[str]) -> Iterator[str]:
+    """Docnos, and before that of the first passage of a file its own."""
+    before = ""
+    for docno in docnos:
+        if (file := whole_docno(docno)) not in (docno, before):
+            yield file
+        before = file
+        yield docno
 
 
 def _part(name: str) -> str:

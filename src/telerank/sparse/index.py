@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from telerank import drafts
+from telerank.corpus.docnos import with_files
 from telerank.errors import AnalyzerError, ArgumentTypeError, IndexDamaged, IndexFault, UnknownDocument
 from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
@@ -284,8 +285,7 @@ class IndexDocs:
 
     def files_and_docnos(self) -> Iterator[str]:
         """The docnos, and before that of the first passage of a file its own."""
-        for segment in self.index.segments:
-            yield from segment.docnos.files_and_docnos()
+        return with_files(self)
 
     def __getitem__(self, docno: str) -> Doc:
         number, row = self.locate(docno)
