@@ -228,6 +228,10 @@ def test_a_table_of_judged_questions_is_a_collection_for_every_command(tmp_path,
     assert "1.0000" in printed.stdout
     assert "1 judgment is of a file" in printed.stderr
     assert "judged" in ok("data ls questions.csv").stdout
+    assert "3 pairs of a question and a document: 2 relevant" in ok("data stats questions.csv").stdout
+    Path("other.run").write_bytes(Path("some.run").read_bytes())
+    assert "1.0000" in ok("compare questions.csv some.run other.run -m RR").stdout
+    assert "tuned: bm25" in ok("tune idx questions.csv --folds 2 -m RR").stdout
     result = tr.experiment({"bm25": tr.open("idx").bm25()}, "questions.csv", measures="RR")
     assert result.evaluations["bm25"].mean == {"RR": 1}
     with pytest.raises(CollectionError, match="has only judged questions: no documents"):

@@ -16,10 +16,11 @@ from __future__ import annotations
 import mmap
 import re
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -149,12 +150,16 @@ class Docnos(FolderReader):
     def row(self, docno: str) -> int:
         """The row of a docno; KeyError if there is no such document."""
         name = docno.encode("utf-8", "surrogatepass")
-        fence = bisect_left(self._fences, name)  # among every 1024th docno, kept in memory
-        begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
-        position = bisect_left(self._order, name, begin, end, key=self._docno_bytes)
+        position = self._position(name)
         if position == len(self) or self._docno_bytes(row := self._order[position]) != name:
             raise KeyError(docno)
         return int(row)
+
+    def _position(self, name: bytes) -> int:
+        """Where a docno stands in the order of all, or would."""
+        fence = bisect_left(self._fences, name)  # among every 1024th docno, kept in memory
+        begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
+        return bisect_left(self._order, name, begin, end, key=self._docno_bytes)
 
     def take(self, rows: npt.ArrayLike) -> list[str]:
         """The docnos of rows, in the order of the rows; IndexError if a row does not exist."""
@@ -182,10 +187,8 @@ class Docnos(FolderReader):
     def starting(self, prefix: str) -> list[int]:
         """The rows of the docnos that begin with a text, in ascending order."""
         start = prefix.encode("utf-8", "surrogatepass")
-        length = len(start)
-        first = bisect_left(self._order, start, key=self._docno_bytes)
-        last = bisect_right(self._order, start, first, key=lambda row: self._docno_bytes(row)[:length])
-        return sorted(map(int, self._order[first:last]))
+        later = (int(self._order[position]) for position in range(self._position(start), len(self)))
+        return sorted(takewhile(lambda row: self._docno_bytes(row).startswith(start), later))
 
     def __getitem__(self, row: int) -> str:
         if not 0 <= row < len(self):

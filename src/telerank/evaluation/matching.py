@@ -94,6 +94,8 @@ class RelevantDocuments:
 class KnownDocuments(Protocol):
     """The docnos of an index or of a docstore."""
 
+    def __contains__(self, docno: str, /) -> bool: ...
+
     def of_file(self, docno: str, /) -> Sequence[str]:
         """The document of a docno, or the passages of a file; none if there are none."""
 
@@ -108,20 +110,21 @@ def describe_unmatched(judged: Iterable[str], docs: KnownDocuments, source: str,
     the nearest docno or file.
     """
     names = dict.fromkeys(judged)
-    present = {docno: docs.of_file(docno) for docno in names}
-    lacking = [docno for docno in names if not present[docno]]
+    files = {docno: docs.of_file(docno) for docno in names if docno not in docs}
+    lacking = [docno for docno, passages in files.items() if not passages]
     lines = []
     if lacking:
         some = f"{', '.join(_with_nearest(docno, docs) for docno in lacking[:_NAMED])}"
         more = " …" if len(lacking) > _NAMED else ""
         count = f"{len(lacking):,} of {len(names):,} documents judged in {source}"
         lines.append(f"{count} are not in {where}: {some}{more}")
-    if files := [docno for docno, found in present.items() if found and docno not in found]:
-        count = f"{len(files):,} of {len(names):,} documents judged in {source} are files"
-        passage = present[files[0]][0]
-        lines.append(
-            f"{count}, each counted once, at its best passage: {files[0]} for passages such as {passage}"
+    if judged_files := [docno for docno, passages in files.items() if passages]:
+        first, count = (
+            judged_files[0],
+            f"{len(judged_files):,} of {len(names):,} documents judged in {source}",
         )
+        example = f"{first} for passages such as {files[first][0]}"
+        lines.append(f"{count} are files, each counted once, at its best passage: {example}")
     return lines
 
 

@@ -132,7 +132,7 @@ def _describe_indexes(runs: Mapping[str, RunSource], qrels: Qrels, source: str) 
     for folder in folders:
         with suppress(TelerankError, OSError):  # it may be gone or replaced
             docs = SparseIndex(folder).docs
-            if any(not docs.of_file(docno) for docno in dict.fromkeys(judged)):
+            if any(docno not in docs and not docs.of_file(docno) for docno in dict.fromkeys(judged)):
                 yield describe_unmatched(judged, docs, source, folder)[0]
 
 

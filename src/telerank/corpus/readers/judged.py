@@ -55,7 +55,7 @@ _TABLES = {".csv", ".tsv", *_SHEETS}
 _EXPECTED = "a first row that names question and document"
 _WORDS = dict.fromkeys(("yes", "true", "oui", "vrai"), 1) | dict.fromkeys(("no", "false", "non", "faux"), 0)
 _GRADE = re.compile(r"([+-]?[0-9]{1,5})(?:[.,]0+)?")
-_MOST_BYTES = 64 << 20
+_MOST_BYTES, _MOST_ROWS = 64 << 20, 1_000_000
 _BEGINNING = 1 << 16
 # Bounds of a process that reads a sheet.
 _LIMITS = FileLimits(bytes=_MOST_BYTES, seconds=60.0, memory=2 << 30)
@@ -116,6 +116,8 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
             raise FormatError(path, number, what, str(row.grade))
         if before is row:
             judged.append(row)
+        if len(judged) > _MOST_ROWS:
+            raise FormatError(path, number, f"at most {_MOST_ROWS:,} judgments")
     return judged
 
 

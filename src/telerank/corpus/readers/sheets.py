@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _UNPACKED = 512 << 20  # bytes
-_MOST_CELLS = 5_000_000
+_MOST_CELLS, _MOST_CHARACTERS = 5_000_000, 64 << 20
 
 
 def read_sheet(path: Path, has_columns: Callable[[Sequence[str]], bool]) -> dict[str, Any]:
@@ -34,6 +34,8 @@ def read_sheet(path: Path, has_columns: Callable[[Sequence[str]], bool]) -> dict
         sheet = workbook.get_sheet_by_name(name)
         if sheet.height * sheet.width > _MOST_CELLS:
             raise ValueError(f"sheet {name!r} has more than {_MOST_CELLS:,} cells")
+        if sum(len(str(cell)) for row in sheet.iter_rows() for cell in row) > _MOST_CHARACTERS:
+            raise ValueError(f"sheet {name!r} has more than {_MOST_CHARACTERS >> 20} million characters")
         rows = [[_text(cell) for cell in row] for row in sheet.to_python(skip_empty_area=True)]
         if rows and has_columns(rows[0]):
             start = sheet.start or (0, 0)
