@@ -24,12 +24,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
 _NAMED = 12  # names of many that a message has
 _FILE_END = re.compile(r"(?<=.)\.\w{1,8}$")
-_COMPARED = 20_000  # names
+_COMPARED, _MOST_COMPARED = 20_000, 200_000  # names
 _ALIKE = 0.6  # the least likeness of the nearest name, from 0 to 1
 _LONGEST_MESSAGE = 1000  # characters; messages that list what is known have up to 700
 
@@ -141,12 +142,12 @@ def known_names(known: Iterable[str], name: str = "") -> str:
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """The name that is most like another, or ``""``; of many, the first 20,000 are compared letter by letter.
 
-    Names that differ only in case, folder or the end of a file's name are alike, however many there are.
+    Of the first 200,000, names that differ only in case, folder or the end of a file's name are alike.
     """
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(name.casefold())
     key, best, likeness = _plain_name(name), "", _ALIKE
-    for number, other in enumerate(known):
+    for number, other in enumerate(islice(known, _MOST_COMPARED)):
         if _plain_name(other) == key:
             return other
         if number < _COMPARED:

@@ -52,7 +52,8 @@ def build(
     console.say(f"indexed {count_noun(documents, 'document')} of {opened.name} into {index} ({rate})")
     for what, count in describe_copies(built.sparse.manifest).items():
         if count:
-            hint = "" if "left out" in what else " (--copies leave-out: without them)"
+            setting = "leave-out-near" if "near" in what else "leave-out"
+            hint = "" if "left out" in what else f" (--copies {setting}: without them)"
             console.say(f"{what}: {count:,}{hint}")
     if opened.search_notice:
         console.say(opened.search_notice)
@@ -129,7 +130,8 @@ def delete(
     """
     import telerank as tr
 
-    listed = [line for name in names for line in (sys.stdin.read().splitlines() if name == "-" else [name])]
+    lines = (sys.stdin.read().splitlines() if name == "-" else [name] for name in names)
+    listed = [line.strip() for own in lines for line in own if line.strip()]
     deleted = tr.open(index).delete(listed)
     console.say(f"deleted {count_noun(deleted, 'document')} from {index}")
 

@@ -119,10 +119,8 @@ def describe_unmatched(judged: Iterable[str], docs: KnownDocuments, source: str,
         count = f"{len(lacking):,} of {len(names):,} documents judged in {source}"
         lines.append(f"{count} are not in {where}: {some}{more}")
     if judged_files := [docno for docno, passages in files.items() if passages]:
-        first, count = (
-            judged_files[0],
-            f"{len(judged_files):,} of {len(names):,} documents judged in {source}",
-        )
+        first = judged_files[0]
+        count = f"{len(judged_files):,} of {len(names):,} documents judged in {source}"
         example = f"{first} for passages such as {files[first][0]}"
         lines.append(f"{count} are files, each counted once, at its best passage: {example}")
     return lines
