@@ -172,15 +172,16 @@ class _Pool:
             names.append(self._sources[source].docnos[int(row)])
         return names
 
-    def signatures(self, numbers: Rows) -> Signatures:
-        """Those of documents (n, 128), given in ascending order or not."""
+    def signatures(self, numbers: Rows, columns: slice = slice(_VALUES)) -> Signatures:
+        """Those of documents (n, 128), or some columns of them."""
         if not self._signatures:
             self._signatures = [_map_signatures(own.folder, len(own.present)) for own in self._sources]
-        values = np.empty((len(numbers), _VALUES), np.uint32)
+        values = np.empty((len(numbers), columns.stop - (columns.start or 0)), np.uint32)
         for source, (start, end) in enumerate(pairwise(self._ends)):
             inside = (numbers >= start) & (numbers < end)
             if inside.any():
-                values[inside] = self._signatures[source][self._rows[source][numbers[inside] - start]]
+                rows = self._rows[source][numbers[inside] - start]
+                values[inside] = self._signatures[source][:, columns][rows]
         return values
 
     def by_source(self, marks: Marks) -> Iterator[Marks]:
@@ -230,7 +231,7 @@ def _band_keys(pool: _Pool, numbers: Rows, band: int) -> npt.NDArray[np.uint64]:
     keys = np.zeros(len(numbers), np.uint64)
     for start in range(0, len(numbers), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        values = pool.signatures(numbers[part])[:, band * _BAND : (band + 1) * _BAND]
+        values = pool.signatures(numbers[part], slice(band * _BAND, (band + 1) * _BAND))
         for column in values.T:
             keys[part] = (keys[part] ^ column) * np.uint64(0x9E3779B97F4A7C15)
             keys[part] ^= keys[part] >> np.uint64(29)
