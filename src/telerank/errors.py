@@ -139,8 +139,8 @@ def known_names(known: Iterable[str], name: str = "") -> str:
     return f"known: {', '.join(names[:_NAMED])}{more}"
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str:
-    """The name that is most like another, or ``""``; of many, the first 20,000 are compared letter by letter.
+def nearest_docno(name: str, known: Iterable[str]) -> str:
+    """The docno or file most like a name, or ``""``; of many, the first 20,000 are compared letter by letter.
 
     Of the first 200,000, names that differ only in case, folder or the end of a file's name are alike.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from telerank.errors import nearest_name
+from telerank.errors import nearest_docno
 from telerank.types import PASSAGE, Ranking, whole_docno
 
 _NAMED = 3
@@ -127,5 +127,5 @@ def describe_unmatched(judged: Iterable[str], docs: KnownDocuments, source: str,
 
 
 def _with_nearest(docno: str, docs: KnownDocuments) -> str:
-    near = nearest_name(docno, docs.files_and_docnos())
+    near = nearest_docno(docno, docs.files_and_docnos())
     return f"{docno} (did you mean {near}?)" if near else docno

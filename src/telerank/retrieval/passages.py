@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from telerank.corpus.readers.files.folder import FileRecord, file_docno
-from telerank.errors import UnknownDocument, nearest_name
+from telerank.errors import UnknownDocument, nearest_docno
 from telerank.sparse.index import IndexDocs
 from telerank.types import PASSAGE
 
@@ -21,6 +21,6 @@ def find_passages(docs: IndexDocs, file: str, records: Mapping[str, FileRecord])
             names = record.passages if record else ()
             order = {f"{name}{PASSAGE}{passage}": number for number, passage in enumerate(names)}
             return sorted(docnos, key=order.__getitem__) if order.keys() >= {*docnos} else docnos
-    near = nearest_name(file, docs.files_and_docnos())
+    near = nearest_docno(file, docs.files_and_docnos())
     hint = f"; did you mean {near!r}?" if near else ""
     raise UnknownDocument(f"{docs.index.folder}: no file and no document {file!r}{hint}")
