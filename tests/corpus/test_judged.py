@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -70,6 +71,10 @@ def test_columns_have_english_and_french_names_in_any_order(tmp_path, header):
     assert judged(file) == {"q": {"d": 1}, "r": {"d": -1}}
     file.write_text(csv_text([row[::-1][1:] for row in rows], "\t", "\r"))
     assert judged(file) == {"q": {"d": 1}, "r": {"d": 1}}
+    file.write_text(csv_text(rows, ";"), encoding="cp1252")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        assert judged(file) == {"q": {"d": 1}, "r": {"d": -1}}
 
 
 def xlsx(path: Path, sheets: dict[str, list[list[str]]], first: int = 1) -> None:

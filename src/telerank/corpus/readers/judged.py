@@ -41,7 +41,7 @@ from telerank.corpus.readers.files.processes import FileProcesses
 from telerank.corpus.readers.files.text import FileLimits
 from telerank.corpus.reading import WHOLE, plain_name
 from telerank.errors import CollectionError, FormatError, FormatWarning, MissingExtra
-from telerank.trec import BOM, Conditions, Format, check_id, open_bytes
+from telerank.trec import Conditions, Format, check_id, open_bytes
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Doc, Qrel, Query
 
 _COLUMNS = {
@@ -192,6 +192,14 @@ def _decode(path: Path, content: bytes, encoding: str) -> str:
         return text
 
 
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _delimiter(text: str) -> str:
     """The sign that gives the first row the columns that are needed; a comma if none does."""
     return next((sign for sign in ",;\t" if {"question", "document"} <= _first_columns(text, sign)), ",")
@@ -227,8 +235,12 @@ def _conditions(path: Path) -> Conditions:
     if is_table and suffix not in _SHEETS:
         with open_bytes(path) as file:
             start = file.read(_BEGINNING)
-        marked = next((name for mark, name in _ENCODINGS.items() if start.startswith(mark)), "utf-8")
-        text = start.decode(marked, errors="replace").removeprefix(BOM.decode())
+        marked = next((name for mark, name in _ENCODINGS.items() if start.startswith(mark)), "")
+        if marked:
+            text = start.decode(marked, errors="replace")
+        else:
+            lines = start[: start.rfind(b"\n") + 1] or start  # whole characters
+            text = lines.decode("utf-8" if _is_utf8(lines) else "cp1252", errors="replace")
         text = re.sub(r"\Asep=.\r?\n", "", text, flags=re.IGNORECASE)
         columns = set().union(*(_first_columns(text, sign) for sign in ",;\t"))
         yield {"question", "document"} <= columns, "its first row does not name question and document"
