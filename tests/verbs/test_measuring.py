@@ -219,6 +219,13 @@ def test_files_are_judged_alike_by_every_verb(tmp_path):
     assert all(value == 1 for value in tuned.evaluation.of("nDCG@10").values())
 
 
+def test_relevant_documents_that_no_run_has_are_told_with_the_nearest_docno():
+    rankings = [Ranking(Query("1", ""), ("other.md", "guide.md"), [2.0, 1.0])]
+    assert evaluate(judge({"bm25": rankings}, {"1": {"sub/Guide.pdf": 1}}), "RR").remarks == [
+        "bm25: has none of the 1 relevant documents (the first is sub/Guide.pdf; the run has guide.md)"
+    ]
+
+
 def test_a_number_after_a_hash_that_is_judged_itself_is_no_passage():
     judgments = {"1": {"doc#1": 1, "doc#2": 1}}
     rankings = [Ranking(Query("1", ""), ("doc#3", "doc#1"), [2.0, 1.0])]

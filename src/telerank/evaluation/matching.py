@@ -35,8 +35,8 @@ def _is_passage(docno: str) -> bool:
 class RelevantDocuments:
     """How many of the relevant documents of some queries a run has, and how many judgments are of files.
 
-    ``first`` is a relevant document. ``of_files`` counts the judgments that count for a passage of the run,
-    and ``file`` is one of these files, ``passage`` the passage.
+    ``first`` is a relevant document, and ``docnos`` are those of its query in the run. ``of_files`` counts the
+    judgments that count for a passage of the run, and ``file`` is one of these files, ``passage`` the passage.
     """
 
     total: int = 0
@@ -45,6 +45,7 @@ class RelevantDocuments:
     of_files: int = 0
     file: str = ""
     passage: str = ""
+    docnos: tuple[str, ...] = ()
 
     @classmethod
     def count(cls, grades: Mapping[str, int], ranking: Ranking, of_files: Ranking) -> RelevantDocuments:
@@ -56,7 +57,8 @@ class RelevantDocuments:
             files = (grades.keys() & {*of_files.docnos}) - {*ranking.docnos}
         file = min(files, default="")
         passage = next((docno for docno in ranking.docnos if files and whole_docno(docno) == file), "")
-        return cls(len(relevant), retrieved, min(relevant, default=""), len(files), file, passage)
+        first = min(relevant, default="")
+        return cls(len(relevant), retrieved, first, len(files), file, passage, of_files.docnos)
 
     def __add__(self, other: RelevantDocuments) -> RelevantDocuments:
         named = self if self.file else other
@@ -67,13 +69,15 @@ class RelevantDocuments:
             self.of_files + other.of_files,
             named.file,
             named.passage,
+            self.docnos if self.first else other.docnos,
         )
 
     def describe(self) -> list[str]:
         """A line if none is in the run, and one if judgments of files count for passages."""
         if self.total and not self.retrieved:
-            none = f"has none of the {self.total:,} relevant documents (the first is {self.first})"
-            return [none, *self.describe_files()]
+            near = nearest_docno(self.first, self.docnos)
+            first = f"the first is {self.first}{f'; the run has {near}' if near else ''}"
+            return [f"has none of the {self.total:,} relevant documents ({first})", *self.describe_files()]
         return self.describe_files()
 
     def describe_files(self) -> list[str]:
