@@ -35,8 +35,8 @@ def _is_passage(docno: str) -> bool:
 class RelevantDocuments:
     """How many of the relevant documents of some queries a run has, and how many judgments are of files.
 
-    ``first`` is a relevant document, and ``docnos`` are those of its query in the run. ``of_files`` counts the
-    judgments that count for a passage of the run, and ``file`` is one of these files, ``passage`` the passage.
+    ``first`` is a relevant document, and ``docnos`` are those of its query in the run. ``of_files`` counts
+    the judgments that count for a passage of it; ``file`` is one of these files, ``passage`` the passage.
     """
 
     total: int = 0
