@@ -122,9 +122,9 @@ def results(folder: Path, version: str) -> None:
 
 
 def update_files(folder: Path, version: str) -> None:
-    files = {"a.txt": "one", "b.txt": "two", "c.txt": "three"}
+    files = {"a.txt": "one", "b.txt": "two", "c.txt": "three", "f.txt": "one"}
     if version == NEW:
-        files = {"a.txt": "changed", "d.txt": "three", "e.txt": "five"}
+        files = {"a.txt": "changed", "d.txt": "three", "e.txt": "five", "f.txt": "one"}
     texts = folder / "plain"
     texts.mkdir(exist_ok=True)
     for name in {file.name for file in texts.iterdir()} - files.keys():
@@ -132,7 +132,7 @@ def update_files(folder: Path, version: str) -> None:
     for name, text in files.items():
         (texts / name).write_text(text)
     if version == OLD:
-        index(texts, folder / "idx", workers=1)
+        index(texts, folder / "idx", copies="leave-out", workers=1)
     else:
         tr.open(folder / "idx").update(texts, workers=1)
 

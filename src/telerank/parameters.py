@@ -200,6 +200,8 @@ AnalyzerName = Annotated[
     Flags("--analyzer", "-a"),
     Help("`none`, `standard`, `english`, `french`, or steps such as `french|asciifold`."),
 ]
+# What is done about copies of documents: exact ones are counted or left out, or both exact and near ones.
+CopySetting = Literal["count", "leave-out", "count-near", "leave-out-near"]
 
 
 # Arguments of public functions are checked by the types of their signatures.

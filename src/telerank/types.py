@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,8 +19,10 @@ Scores: TypeAlias = npt.NDArray[np.float64]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 # telerank's own limits of grades: measures keep a count for each grade up to the highest.
 LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
-# What stands in a docno between the name of a file and the number of a passage: ``guide.pdf#2``.
+# What stands in a docno between a file and the name of a passage: ``guide.pdf#chauffage-3f2a9c01``.
 PASSAGE = "#"
+# The names of passages: of :func:`telerank.corpus.readers.files.folder.name_passages`, or a number.
+_PASSAGE_NAME = re.compile(r"[\w-]+-[0-9a-f]{8}(?:-[0-9]+)?|[0-9]+")
 # Progress callback: ``(label, done, total or None)``.
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 # A callback; None: bars on standard error if that is a terminal; False: nothing.
@@ -123,9 +126,12 @@ class Docs(Protocol):
 
 
 def whole_docno(docno: str) -> str:
-    """The docno of the file that a passage is of; another docno is returned as it is."""
-    file, mark, number = docno.rpartition(PASSAGE)
-    return file if mark and number.isdecimal() else docno
+    """The docno of the file that a passage is of; another docno is returned as it is.
+
+    The passages of a file are :meth:`telerank.Index.passages`.
+    """
+    file, mark, name = docno.rpartition(PASSAGE)
+    return file if file and mark and _PASSAGE_NAME.fullmatch(name) else docno
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,15 +49,25 @@ def test_one_command_indexes_a_folder_and_hits_say_file_and_page():
     assert errors[1] == "1 not read, scanned, without text: numerise.pdf"
     assert errors[-1].startswith("indexed 8 documents of documents into idx")
     shown = ok("search idx -k 1 --query", "saisir le médiateur de l'eau").stdout
-    assert "eaux.pdf#3" in shown
+    (docno,) = [word for word in shown.split() if word.startswith("eaux.pdf#")]
+    assert docno.startswith("eaux.pdf#")
     assert "[eaux.pdf, page 2]" in " ".join(shown.split())
     hit = json.loads(ok("search idx --query 'rue des Tilleuls' -k 1 --json").stdout)["ranking"][0]
     where = tuple(hit[name] for name in ("docno", "file", "page", "last_page"))
     assert where == ("sub/avis%201.pdf", "sub/avis 1.pdf", 1, 1)
     assert hit["heading"] == "Avis de travaux › 1. Rue des Tilleuls"
     assert "marks" not in hit
-    shown = ok("data show documents eaux.pdf#3").stdout.splitlines()
-    assert shown[:3] == ["document eaux.pdf#3", "Règlement du service des eaux", "eaux.pdf, pages 2–3"]
+    shown = ok(f"data show documents {docno}").stdout.splitlines()
+    assert shown[:3] == [f"document {docno}", "Règlement du service des eaux", "eaux.pdf, pages 2–3"]
+
+
+def test_a_file_is_deleted_by_its_name():
+    ok("index documents idx -j 1")
+    assert "no file and no document 'eau.pdf'; did you mean 'eaux.pdf'?" in refusal(
+        "index delete idx eau.pdf"
+    )
+    deleted = ok("index delete idx eaux.pdf 'sub/avis 1.pdf'").stderr.splitlines()[-1]
+    assert deleted == "deleted 4 documents from idx"
 
 
 def test_an_update_prints_its_counts_and_info_names_what_is_not_read():
@@ -67,7 +77,8 @@ def test_an_update_prints_its_counts_and_info_names_what_is_not_read():
     Path("documents/dechets.html").rename("documents/déchets.html")
     Path("documents/new.md").write_text("neuf")
     errors = ok("index update documents idx -j 1").stderr.splitlines()
-    assert errors[-1] == "idx: files of documents: 1 added, 1 changed, 1 moved, 1 gone, 5 unchanged"
+    files = "1 added, 1 changed, 1 moved, 1 gone, 5 unchanged"
+    assert errors[-1] == f"idx: files of documents: {files}; 3 documents written"
     assert errors[0] == "1 not read, encrypted: chiffre.pdf"
     assert len(json.loads(ok("index update documents idx --json").stdout)["unchanged"]) == 8
     shown = ok("index info idx").stdout

@@ -209,8 +209,8 @@ def test_a_good_collection_is_recognised_and_read(tmp_path, name):
 
 
 def test_every_format_is_among_the_good_collections():
-    # a folder that only telerank makes (test_ranking_set.py), and documents that nobody cuts
-    others = {"ranking-set", "whole-documents"}
+    # a folder that only telerank makes (test_ranking_set.py), documents that nobody cuts, and a single file
+    others = {"ranking-set", "whole-documents", "judged"}
     assert {form for form, _ in GOOD.values()} | others == {form.name for form in FORMATS}
 
 

@@ -6,6 +6,7 @@ import ir_measures
 import pytest
 from ir_measures import AP, RR, nDCG
 
+import telerank as tr
 from telerank import experiment
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
@@ -159,25 +160,69 @@ def test_an_opened_collection_judges_runs(data):
     assert evaluate(judged, "R@10").evaluations["run"].of("R@10")[qid] == 1
 
 
-def test_judgments_of_a_file_are_not_lost_on_its_passages():
-    """The hits of a folder of documents are passages, and who judges files is told that none of them counts."""
-    files = {"1": {"guide.pdf": 1, "map.pdf": 0}, "2": {"note.txt": 1}, "3": {"law.pdf": 1}}
-    hits = {"1": ("guide.pdf#2", "guide.pdf#1"), "2": ("note.txt",), "3": ("law.pdf#1",)}
-    rankings = [
-        Ranking.ranked(Query(qid, ""), docnos, [2.0, 1.0][: len(docnos)]) for qid, docnos in hits.items()
-    ]
-    advice = "they count as not relevant; judge passages, or index the files whole (--format whole-documents)"
-    assert evaluate(judge({"bm25": rankings}, files), "RR").remarks == [
-        f"bm25: has only passages of 2 relevant documents, such as guide.pdf#1: {advice}"
-    ]
-    del files["2"]
-    compared = compare(judge({"bm25": rankings, "other": run(1, ["1"])}, files), measures="RR")
-    assert compared.remarks == [
-        "bm25: 1 queries are not in the qrels: they do not count",
-        "bm25: has none of the 2 relevant documents (the first is guide.pdf)",
-        f"bm25: has only passages of 2 relevant documents, such as guide.pdf#1: {advice}",
-        "other: 1 of 2 queries of the qrels have no document: they count 0",
-        "other: has none of the 1 relevant documents (the first is guide.pdf)",
+@pytest.mark.parametrize(
+    ("grades", "docnos", "rr", "judgments"),
+    [
+        ({"guide.pdf": 1}, "law.pdf#1 law.pdf#eau-0123abcd guide.pdf#2 guide.pdf#1", 1 / 2, 1),
+        ({"note.txt": 1}, "law.pdf#1 law.pdf#2 note.txt", 1 / 2, 0),  # a short file is not measured otherwise
+        ({"guide.pdf": 1, "law.pdf": 0}, "law.pdf#1 law.pdf#2 guide.pdf#1", 1 / 2, 2),
+        ({"guide.pdf#1": 1}, "law.pdf#1 law.pdf#2 guide.pdf#1", 1 / 3, 0),  # passages are judged
+        ({"guide.pdf#1": 1, "law.pdf": 0}, "law.pdf#1 law.pdf#2 guide.pdf#2 guide.pdf#1", 1 / 3, 1),
+        ({"d#x": 1, "d": 0}, "d#y d#z d#x", 1 / 3, 0),  # no names of passages
+    ],
+)
+def test_a_judged_file_counts_once_at_its_best_passage(grades, docnos, rr, judgments):
+    names = docnos.split()
+    rankings = [Ranking(Query("1", ""), tuple(names), [*range(len(names), 0, -1)])]
+    evaluations = evaluate(judge({"bm25": rankings}, {"1": grades}), "RR NumRet")
+    assert evaluations.evaluations["bm25"].mean["RR"] == pytest.approx(rr)
+    assert evaluations.evaluations["bm25"].relevant.of_files == judgments
+    line = {
+        0: [],
+        1: ["bm25: 1 judgment is of a file, each counted once"],
+        2: ["bm25: 2 judgments are of files, each counted once"],
+    }
+    assert [remark.partition(", at")[0] for remark in evaluations.remarks] == line[judgments]
+
+
+def test_files_are_judged_alike_by_every_verb(tmp_path):
+    texts = {f"f{n}.pdf#{part}": f"mot{n} " * part for n in range(6) for part in (1, 2, 3)}
+    index = tr.index(texts, tmp_path / "idx", workers=1)
+    queries = {f"q{n}": f"mot{n}" for n in range(6)}
+    qrels = {f"q{n}": {f"f{n}.pdf": 1} for n in range(5)} | {"q5": {"f55.pdf": 1}}
+    lacking = (
+        f"1 of 6 documents judged in the qrels are not in {index.folder}: f55.pdf (did you mean f5.pdf?)"
+    )
+    counted = (
+        "5 of 6 documents judged in the qrels are files, each counted once, at its best passage: f0.pdf "
+    )
+    lines = [lacking, f"{counted}for passages such as f0.pdf#1"]
+    bm25 = index.bm25() % 10
+    result = tr.experiment(
+        {"bm25": bm25, "files": bm25 >> tr.group("file")}, queries, qrels, measures="RR P@3"
+    )
+    for name in ("bm25", "files"):
+        assert result.evaluations[name].mean["RR"] == pytest.approx(5 / 6)
+        assert result.evaluations[name].mean["P@3"] == pytest.approx(5 / 18)
+    assert result.remarks[:2] == lines
+    assert "bm25: 5 judgments are of files, each counted once" in str(result)
+    run = tr.search(index, [Query(*pair) for pair in queries.items()])
+    run.save(tmp_path / "bm25.run")
+    for judged in (judge({"bm25": run}, qrels), judge([tmp_path / "bm25.run"], qrels)):
+        assert judged.remarks == (lines[0],)
+        assert evaluate(judged, "RR").evaluations["bm25"].mean["RR"] == pytest.approx(5 / 6)
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/topics.txt").write_text("".join(f"{qid}\t{text}\n" for qid, text in queries.items()))
+    (tmp_path / "set/qrels.txt").write_text("".join(f"q{n} 0 f{n}.pdf 1\n" for n in range(6)))
+    tuned = tr.tune(index, tmp_path / "set", settings=["bm25", "dfi"], folds=Folds(2))
+    assert tuned.remarks[0].startswith("6 of 6 documents judged in set")
+    assert all(value == 1 for value in tuned.evaluation.of("nDCG@10").values())
+
+
+def test_relevant_documents_that_no_run_has_are_told_with_the_nearest_docno():
+    rankings = [Ranking(Query("1", ""), ("other.md", "guide.md"), [2.0, 1.0])]
+    assert evaluate(judge({"bm25": rankings}, {"1": {"sub/Guide.pdf": 1}}), "RR").remarks == [
+        "bm25: has none of the 1 relevant documents (the first is sub/Guide.pdf; the run has guide.md)"
     ]
 
 

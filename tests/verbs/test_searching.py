@@ -148,7 +148,7 @@ def test_pipelines_are_saved_listed_shown_and_removed_by_commands(index):
 def test_judged_documents_that_the_index_lacks_are_counted_and_named(index, judged):
     with (judged / "qrels/test.tsv").open("a", encoding="utf-8") as file:
         file.writelines(f"q{n % 6}\tgone{n}\t1\n" for n in range(4))
-    line = f"4 of 10 documents that set judges are not in {index.folder}: gone0, gone1, gone2 …"
+    line = f"4 of 10 documents judged in set are not in {index.folder}: gone0, gone1, gone2 …"
     run = tr.search(index, judged)
     run.save("some.run")
     assert run.remarks == [line]
@@ -157,18 +157,17 @@ def test_judged_documents_that_the_index_lacks_are_counted_and_named(index, judg
     assert line in in_process(["telerank", "search", "idx", "set", "-o", "some.run"])
 
 
-def test_judged_files_of_which_the_index_has_passages_are_named(judged):
+def test_judged_files_of_which_the_index_has_passages_are_counted(judged):
     passages = {f"{docno}#{number}": text for docno, text in DOCS.items() for number in (1, 2)}
     index = tr.index(passages, "passages", workers=1)
     line = (
-        f"6 of 6 documents that set judges are not in {index.folder}: d0, d1, d2 …; it has passages of them, "
-        "such as d0#1: judge passages, or index the files whole (--format whole-documents)"
+        "6 of 6 documents judged in set are files, each counted once, at its best passage: "
+        "d0 for passages such as d0#1"
     )
     run = tr.search(index, judged)
     run.save("some.run")
     assert run.remarks == [line]
-    with pytest.raises(CollectionError, match="it has passages of them, such as d0#1"):
-        tr.tune(index, judged, settings=["bm25"], folds=Folds(2))
+    assert tr.tune(index, judged, settings=["bm25", "dfi"], folds=Folds(2)).remarks == [line]
 
 
 def test_judgments_that_cannot_be_read_do_not_keep_a_search_from_its_queries(index):

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Lt
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
-from telerank.parameters import AnalyzerName, Flags, Help
+from telerank.parameters import AnalyzerName, CopySetting, Flags, Help
 from telerank.show.tables import count_noun
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ def build(
     index: options.IndexName,
     *,
     analyzer: AnalyzerName = "standard",
+    copies: Annotated[
+        CopySetting,
+        Help("Copies of a text, in all but case and blanks; `near`: also nearly equal ones (extra: copies)."),
+    ] = "count",
     overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
@@ -36,18 +40,24 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
-    from telerank.sparse.index import has_index
+    from telerank.sparse.index import describe_copies, has_index
 
     opened = data.open()
     is_new = overwrite or not has_index(Path(index))
     began = time.perf_counter()
-    documents = len(tr.index(opened, index, analyzer=analyzer, overwrite=overwrite, workers=workers))
+    built = tr.index(opened, index, analyzer=analyzer, copies=copies, overwrite=overwrite, workers=workers)
+    documents = len(built)
     if not is_new:
         console.say(f"{count_noun(documents, 'document')} of {opened.name} are in {index} already")
         return
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {documents / seconds:,.0f} a second"
     console.say(f"indexed {count_noun(documents, 'document')} of {opened.name} into {index} ({rate})")
+    for what, count in describe_copies(built.sparse.manifest).items():
+        if count:
+            setting = "leave-out-near" if "near" in what else "leave-out"
+            hint = "" if "left out" in what else f" (--copies {setting}: without them)"
+            console.say(f"{what}: {count:,}{hint}")
     if opened.search_notice:
         console.say(opened.search_notice)
 
@@ -103,9 +113,13 @@ def _say_changes(changes: FolderChanges, folder: str, index: str) -> None:
     counts = {
         name: len(getattr(changes, name)) for name in ("added", "changed", "moved", "gone", "unchanged")
     }
-    console.say(
-        f"{index}: files of {folder}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}"
-    )
+    counts["unchanged"] += len(changes.renamed)
+    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    written = count_noun(changes.written, "document")
+    console.say(f"{index}: files of {folder}: {listed}; {written} written")
+    if changes.renamed:
+        files = count_noun(len(changes.renamed), "file")
+        console.say(f"the passages of {files} had numbers (#3) and are named by heading and text from now on")
 
 
 @derive
@@ -146,15 +160,20 @@ def watch(
 @derive
 def delete(
     index: options.IndexName,
-    docnos: Annotated[list[str], Flags("DOCNO"), Help("Docnos, or `-` for those on standard input.")],
+    names: Annotated[
+        list[str], Flags("NAME"), Help("Docnos or files, or `-` for those on standard input, one a line.")
+    ],
 ) -> None:
-    """Delete documents; `merge` removes them from the files.
+    """Delete documents, or all passages of files; `merge` removes them from the disk.
 
     Example: `telerank index delete idx 4983 5836`
+
+    Example: `telerank index delete idx guide.pdf`
     """
     import telerank as tr
 
-    listed = [docno for name in docnos for docno in (sys.stdin.read().split() if name == "-" else [name])]
+    lines = (sys.stdin.read().splitlines() if name == "-" else [name] for name in names)
+    listed = [line.strip() for own in lines for line in own if line.strip()]
     deleted = tr.open(index).delete(listed)
     console.say(f"deleted {count_noun(deleted, 'document')} from {index}")
 

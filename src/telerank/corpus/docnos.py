@@ -17,8 +17,10 @@ import mmap
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -29,6 +31,7 @@ import numpy.typing as npt
 from telerank.compiled import cold_start, compiled
 from telerank.errors import DocumentError, IndexDamaged
 from telerank.stored import FolderReader, load_npy
+from telerank.types import PASSAGE, whole_docno
 
 BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.npy", "docnos.rank.npy"
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -147,12 +150,16 @@ class Docnos(FolderReader):
     def row(self, docno: str) -> int:
         """The row of a docno; KeyError if there is no such document."""
         name = docno.encode("utf-8", "surrogatepass")
-        fence = bisect_left(self._fences, name)  # among every 1024th docno, kept in memory
-        begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
-        position = bisect_left(self._order, name, begin, end, key=self._docno_bytes)
+        position = self._position(name)
         if position == len(self) or self._docno_bytes(row := self._order[position]) != name:
             raise KeyError(docno)
         return int(row)
+
+    def _position(self, name: bytes) -> int:
+        """Where a docno stands in the order of all, or would."""
+        fence = bisect_left(self._fences, name)  # among every 1024th docno, kept in memory
+        begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
+        return bisect_left(self._order, name, begin, end, key=self._docno_bytes)
 
     def take(self, rows: npt.ArrayLike) -> list[str]:
         """The docnos of rows, in the order of the rows; IndexError if a row does not exist."""
@@ -165,6 +172,23 @@ class Docnos(FolderReader):
         if not len(lines):
             raise IndexError(f"rows {numbers.min()} to {numbers.max()} of {len(self)} documents")
         return str(lines.data, "utf-8").split("\n")
+
+    def of_file(self, docno: str) -> list[str]:
+        """The docnos of the passages of a file by its docno, and its own, in the order of the rows."""
+        rows = self.starting(f"{docno}{PASSAGE}")
+        with suppress(KeyError):
+            rows.append(self.row(docno))
+        return [name for name in self.take(sorted(rows)) if docno in (name, whole_docno(name))]
+
+    def files_and_docnos(self) -> Iterator[str]:
+        """The docnos, and before that of the first passage of a file its own."""
+        return with_files(self)
+
+    def starting(self, prefix: str) -> list[int]:
+        """The rows of the docnos that begin with a text, in ascending order."""
+        start = prefix.encode("utf-8", "surrogatepass")
+        later = (int(self._order[position]) for position in range(self._position(start), len(self)))
+        return sorted(takewhile(lambda row: self._docno_bytes(row).startswith(start), later))
 
     def __getitem__(self, row: int) -> str:
         if not 0 <= row < len(self):
@@ -190,6 +214,16 @@ class Docnos(FolderReader):
 
     def _docno_bytes(self, row: int) -> bytes:
         return self._bytes[self._starts[row] : self._starts[row + 1] - 1]
+
+
+def with_files(docnos: Iterable[str]) -> Iterator[str]:
+    """Docnos, and before that of the first passage of a file its own."""
+    before = ""
+    for docno in docnos:
+        if (file := whole_docno(docno)) not in (docno, before):
+            yield file
+        before = file
+        yield docno
 
 
 def _part(name: str) -> str:

@@ -30,6 +30,7 @@ from telerank.corpus.readers.by_split import ANTIQUE, BEIR, MSMARCO
 from telerank.corpus.readers.car import TREC_CAR
 from telerank.corpus.readers.files.formats import DOCUMENTS, FOLDER, WHOLE_DOCUMENTS
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
+from telerank.corpus.readers.judged import JUDGED
 from telerank.corpus.readers.plain import CSV, JSONL, PASSAGES, TOPICS
 from telerank.corpus.readers.smart import LISA, SMART
 from telerank.corpus.readers.squad import SQUAD
@@ -159,6 +160,7 @@ FORMATS: tuple[Format[Path, Collection], ...] = (
     DOCUMENTS,
     WHOLE_DOCUMENTS,
     TOPICS,
+    JUDGED,
     MSMARCO,
     SMART,
     SQUAD,

@@ -168,7 +168,7 @@ def describe(
     paired = {docno for docnos in pairs.values() for docno in docnos}
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
-    for doc in collection.read_docs("counting tokens", progress):
+    for doc in collection.read_docs("counting tokens", progress) if collection.size != 0 else ():
         length = count(doc.full_text)
         texts[length] += 1
         if doc.docno in paired:

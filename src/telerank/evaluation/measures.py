@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from telerank.errors import MeasureError, known_names, shorten
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
-from telerank.evaluation.matching import RelevantDocuments
+from telerank.evaluation.matching import RelevantDocuments, rank_files
 from telerank.evaluation.own_measures import OwnMeasure, adopt, own_values, parse_own_name
 from telerank.evaluation.trec_eval import (
     HIGHEST_CUTOFF,
@@ -120,7 +120,8 @@ def measure(
     """Compute each measure for each query of the qrels.
 
     ``measures`` are names as ir_measures (``nDCG@10``, ``AP(rel=2)``) or trec_eval (``map``) writes them,
-    or a string of several (see :func:`parse_measures`).
+    or a string of several (see :func:`parse_measures`). If files are judged, a file counts once, at its best
+    passage (see :func:`~telerank.evaluation.matching.rank_files`).
 
     Raises MeasureError if a name is not the name of a measure, or the measure has no value on these qrels;
     ValueError if the qrels are empty, a grade is beyond the limits, or a query occurs twice in the run.
@@ -135,9 +136,12 @@ def measure(
     relevant = RelevantDocuments()
     stream = iter(rankings)
     while batch := list(itertools.islice(stream, _BATCH)):
-        run = _number_by_rank(batch, answered, column, unjudged)
+        of_files = [rank_files(ranking, qrels.get(ranking.query.qid, {})) for ranking in batch]
+        run = _number_by_rank(of_files, answered, column, unjudged)
         _fill(table, names, column, {qid: qrels[qid] for qid in run}, run)
-        relevant += RelevantDocuments.count(qrels, run)
+        for ranking, files in zip(batch, of_files, strict=True):
+            if (qid := ranking.query.qid) in run:
+                relevant += RelevantDocuments.count(qrels[qid], ranking, files)
         progress("measuring", len(answered), len(qrels))
     missing = tuple(qid for qid in qrels if qid not in answered)
     for i, parsed in enumerate(_parse(name)[0] for name in names):

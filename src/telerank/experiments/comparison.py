@@ -95,13 +95,19 @@ class ExperimentResult(Report):
     """Measures of several systems on the same queries, and which differences are significant.
 
     ``milliseconds`` are the wall time per query of the stages of each system, queries being answered in
-    batches; those of a stage that systems share count for each.
+    batches; those of a stage that systems share count for each. ``notes`` are further remarks.
     """
 
     comparison: Comparison
     runs: Mapping[str, SystemRun]
     milliseconds: Mapping[str, float]
     title: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What counts 0 or does not count, and judged documents that an index lacks."""
+        return [*self.notes, *self.comparison.remarks]
 
     @property
     def evaluations(self) -> Mapping[str, Evaluation]:
@@ -121,7 +127,12 @@ class ExperimentResult(Report):
             (*row, self.milliseconds[name]) for row, name in zip(means.rows, self.evaluations, strict=True)
         ]
         how = "ms/query: wall time, queries in batches; a stage that systems share counts for each."
-        caption, notes = self.title or means.caption, (*means.notes, how)
+        files = (
+            f"{name}: {line}"
+            for name, evaluation in self.evaluations.items()
+            for line in evaluation.relevant.describe_files()
+        )
+        caption, notes = self.title or means.caption, (*means.notes, how, *self.notes, *files)
         return [Table.of((*means.columns, "ms/query"), rows, caption=caption, notes=notes, form=".2f")]
 
     def record(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What there is in an index."""
+"""An index described: what it was made with, its counts and sizes, its vectors and pipelines."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.dense.manifest import describe_vectors
 from telerank.retrieval.folder_update import read_record
+from telerank.sparse.index import describe_copies
 
 if TYPE_CHECKING:
     from telerank.retrieval.index import Index
 
 
 def describe_index(index: Index) -> dict[str, Any]:
-    """Analyzer, counts and sizes by name, the vectors and the saved pipelines."""
+    """The facts about an index, by name."""
     facts: dict[str, Any] = {}
     if index.has_texts:
         sparse = index.sparse
@@ -22,6 +23,7 @@ def describe_index(index: Index) -> dict[str, Any]:
             "analyzer": sparse.manifest.analyzer,
             "documents": len(sparse),
             "deleted, not yet merged": sum(entry.deletions for entry in entries),
+            **describe_copies(sparse.manifest),
             "documents with a term": sparse.statistics.documents,
             "terms in all": sparse.statistics.tokens,
             "average length": round(sparse.statistics.average_length, 2),

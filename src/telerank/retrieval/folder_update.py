@@ -9,9 +9,10 @@ they have in the index are replaced.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
@@ -26,7 +27,7 @@ from telerank.corpus.readers.files.folder import (
 )
 from telerank.drafts import replace_file
 from telerank.errors import CollectionError, DocumentError, IndexFault
-from telerank.sparse.index import FILES, SparseIndex
+from telerank.sparse.index import FILES, IndexDocs, SparseIndex
 from telerank.sparse.writer import IndexWriter
 from telerank.stored import MANIFEST
 from telerank.types import Doc, Progress, silent
@@ -92,22 +93,26 @@ class FolderChanges:
     """What an update did to an index, by the names of files.
 
     A file is ``moved`` if it has another name than before, and the content of a file that is not in the
-    folder any more; ``moved`` has the old name by the new one, and ``gone`` are the others. ``files`` are
-    the records of all files now.
+    folder any more; ``moved`` has the old name by the new one, and ``gone`` are the others. ``renamed`` are
+    files whose passages had numbers, as telerank once named them: they are read again, and named by their
+    contents. ``written`` counts the documents that were written: of a file that has changed only those whose
+    text, title, pages or headings have. ``files`` are the records of all files now.
     """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
+    written: int = 0
     files: Mapping[str, FileRecord] = field(default_factory=dict)
 
     @property
     def affected(self) -> frozenset[str]:
         """The names whose documents are replaced, added or deleted."""
         old = self.moved.values()
-        return frozenset((*self.added, *self.changed, *self.moved, *old, *self.gone))
+        return frozenset((*self.added, *self.changed, *self.moved, *old, *self.gone, *self.renamed))
 
 
 def update_folder(
@@ -135,10 +140,18 @@ def update_folder(
         kept = {name: file for name, file in record.files.items() if name not in changes.affected}
         unknown = dict.fromkeys(changes.affected, FileRecord("", 0))
         write_record(index, replace(record, files=dict(sorted({**kept, **unknown}.items()))))
+        present = SparseIndex(index).stored_docs
+        docnos = {name: _find_docnos(present, name) for name in changes.affected | _sources(copies)}
+        # a file whose documents were deleted alone is read again under its other name
+        copies = {name: copy for name, copy in copies.items() if len(docnos[copy[0]]) == copy[1].documents}
         to_read = [file for name, file in scanned.items() if name in changes.affected and name not in copies]
-        read = _change(writer, changes.affected, copies, lambda: files.read(to_read), progress)
+        stale = {docno for name in changes.affected for docno in docnos[name]}
+        read: dict[str, FileRecord] = {}
+        copied = _copy_docs(present, copies, docnos, read)
+        new = chain(copied, _changed_docs(present, files.read(to_read), stale, read))
+        written = writer.replace(stale, new, progress=progress)
         write_record(index, replace(record, files=dict(sorted({**kept, **read}.items()))))
-        return replace(changes, files={**kept, **read})
+        return replace(changes, files={**kept, **read}, written=written)
 
 
 Copies = Mapping[str, tuple[str, FileRecord]]  # by the new name of a file the old one, and its record
@@ -148,11 +161,12 @@ def _compare(
     before: Mapping[str, FileRecord], scanned: Mapping[str, ScannedFile]
 ) -> tuple[FolderChanges, Copies]:
     """What is to be done, and the files whose documents are those of a file that was read before."""
-    unchanged = tuple(
+    same = dict.fromkeys(
         name for name, file in scanned.items() if name in before and _is_unchanged(before[name], file.record)
     )
     missing = [name for name in before if name not in scanned]
-    sources = {before[name].sha256: name for name in before if before[name].documents}
+    numbered = {name for name, file in before.items() if file.documents > 1 and not file.passages}
+    sources = {file.sha256: name for name, file in before.items() if file.documents}
     free: dict[str, list[str]] = defaultdict(list)
     for name in missing:
         free[before[name].sha256].append(name)
@@ -164,13 +178,15 @@ def _compare(
         if old:
             moved[name] = old
         source = old or sources[file.record.sha256]
-        copies[name] = source, before[source]
+        if source not in numbered:
+            copies[name] = source, before[source]
     changes = FolderChanges(
         tuple(name for name in scanned if name not in before and name not in moved),
-        tuple(name for name in scanned if name in before and name not in unchanged),
+        tuple(name for name in scanned if name in before and name not in same),
         moved,
         tuple(name for name in missing if name not in moved.values()),
-        unchanged,
+        tuple(name for name in same if name in numbered),
+        tuple(name for name in same if name not in numbered),
     )
     return changes, copies
 
@@ -182,33 +198,37 @@ def _is_unchanged(before: FileRecord, now: FileRecord) -> bool:
     return before.is_final and before.sha256 == now.sha256
 
 
-def _change(
-    writer: IndexWriter,
-    affected: Container[str],
+def _sources(copies: Copies) -> frozenset[str]:
+    return frozenset(old for old, _ in copies.values())
+
+
+def _find_docnos(docs: IndexDocs, file: str) -> list[str]:
+    """The docnos of the documents that were read from a file."""
+    return [docno for docno in docs.of_file(file_docno(file)) if docs[docno].file == file]
+
+
+def _copy_docs(
+    present: IndexDocs,
     copies: Copies,
-    read_files: Callable[[], Iterable[FileContents]],
-    progress: Progress,
-) -> dict[str, FileRecord]:
-    """Replace, add and delete the documents of files in one commit; the records of the files."""
-    copied = {name for name, _ in copies.values()}
-    by_file: dict[str, list[Doc]] = defaultdict(list)
-    replaced = []
-    for doc in SparseIndex(writer.folder).docs.values():
-        if doc.file in affected:
-            replaced.append(doc.docno)
-        if doc.file in copied:
-            by_file[doc.file].append(doc)
-    read: dict[str, FileRecord] = {}
+    docnos: Mapping[str, Sequence[str]],
+    records: dict[str, FileRecord],
+) -> Iterator[Doc]:
+    """The documents of files that are copies of others; ``records`` gets the record of each."""
+    for name, (old, record) in copies.items():
+        records[name] = record
+        for docno in docnos[old]:
+            new = file_docno(name) + docno.removeprefix(file_docno(old))
+            yield replace(present[docno], docno=new, file=name)
 
-    def new_docs() -> Iterator[Doc]:
-        for name, (old, record) in copies.items():
-            read[name] = record
-            for doc in by_file[old]:
-                docno = file_docno(name) + doc.docno.removeprefix(file_docno(old))
-                yield replace(doc, docno=docno, file=name)
-        for name, record, docs in read_files():
-            read[name] = record
-            yield from docs
 
-    writer.replace(replaced, new_docs(), progress=progress)
-    return read
+def _changed_docs(
+    present: IndexDocs, contents: Iterable[FileContents], stale: set[str], records: dict[str, FileRecord]
+) -> Iterator[Doc]:
+    """The documents of files that are not in the index as they are; those that are leave ``stale``."""
+    for name, record, docs in contents:
+        records[name] = record
+        for doc in docs:
+            if doc.docno in stale and present[doc.docno] == doc:
+                stale.remove(doc.docno)
+            else:
+                yield doc

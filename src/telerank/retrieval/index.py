@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
+from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
+from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from telerank.corpus.readers.files.folder import FileRecord
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
@@ -91,6 +93,26 @@ class Index(FolderReader):
         """The document of a docno; without a text if there are vectors alone."""
         return self.docs[docno] if self.has_texts else Doc(docno, "")
 
+    def passages(self, file: str) -> list[str]:
+        """The docnos of the passages of a file, in their order, or of the file itself if it is not cut.
+
+        ``file`` is its path in the folder, or its docno; :func:`telerank.types.whole_docno` is the way back.
+
+        Raises
+        ------
+        UnknownDocument
+            If there is no such file; the message names the nearest.
+        """
+        return find_passages(self.docs, file, self._files)
+
+    @cached_property
+    def _files(self) -> Mapping[str, FileRecord]:
+        """The records of the files that the index was made from; none if it was made otherwise."""
+        from telerank.retrieval.folder_update import read_record
+
+        record = read_record(self.folder)
+        return {} if record is None else record.files
+
     def locate(self, docno: str, start: int = 0, end: int | None = None) -> Location | None:
         """File, pages and heading of the characters ``start`` to ``end`` of a document's text.
 
@@ -114,9 +136,9 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        from telerank.retrieval.location import locate_hit
+        from telerank.retrieval.location import locate_best
 
-        return locate_hit(self.sparse, docno, query) if self.has_texts else None
+        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:
@@ -333,16 +355,26 @@ class Index(FolderReader):
         with show_progress(progress) as shown:
             return backup_index(self.folder, backup, shown)
 
-    def delete(self, docnos: Iterable[str]) -> int:
-        """Delete documents; the number of documents.
+    def delete(self, names: str | Iterable[str]) -> int:
+        """Delete documents by docno, or all passages of files; the number of documents.
+
+        A file that is still in its folder stays deleted until its contents or its name change.
+
+        >>> index.delete("guide.pdf")
 
         Raises
         ------
-        DocumentError
-            If a docno is not in the index; then none is deleted.
+        UnknownDocument
+            If a name is that of no document and no file; then none is deleted.
         """
+        listed = [names] if isinstance(names, str) else names
         with self._change() as writer:
-            return writer.delete(docnos)
+            docs = SparseIndex(self.folder).stored_docs  # nobody else changes it now
+            return writer.delete(
+                docno
+                for name in listed
+                for docno in ([name] if name in docs else find_passages(docs, name, {}))
+            )
 
     def merge(self, *, progress: ProgressSetting = None) -> None:
         """Merge all segments into one, without the deleted documents."""
@@ -379,6 +411,7 @@ class Index(FolderReader):
     def _reopen(self) -> None:
         self._sparse = SparseIndex(self.folder)
         self._contents = self._sparse
+        vars(self).pop("_files", None)  # read again
 
     def _repr_html_(self) -> str:
         rows = [(name, value) for name, value in self.info().items() if not isinstance(value, dict) or value]

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from telerank.corpus.docstore import DocstoreWriter
 from telerank.errors import DocumentError
+from telerank.sparse.copies import CopyKeys, merge_keys
 from telerank.sparse.runs import Run, RunMaker
 from telerank.sparse.segment import ESCAPE, Segment, write_terms
 from telerank.sparse.worker import Workers
@@ -97,16 +98,18 @@ def build_segment(
     new_maker: Callable[..., AbstractContextManager[RunMaker | Workers]],
     *,
     stretch: int = STRETCH,
+    keys: CopyKeys | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Write all files of a segment into an empty folder.
+    """Write all files of a segment into an empty folder; ``keys`` those by which copies are found.
 
     ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
     """
     scratch = folder / "runs"
     scratch.mkdir()
     with DocstoreWriter(folder) as store:
-        stretches = _cut_stretches(_store(docs, store, partial(progress, "indexing"), None), stretch)
+        texts = _store(docs, store, partial(progress, "indexing"), None)
+        stretches = _cut_stretches(texts if keys is None else _with_keys(texts, keys), stretch)
         first = list(islice(stretches, 2))
         if not first:
             raise DocumentError("there is no document to index")
@@ -124,6 +127,8 @@ def build_segment(
     def runs() -> Iterator[tuple[int, Run]]:
         return ((owner, Run.load(path)[0]) for owner, path in zip(owners, paths, strict=True))
 
+    if keys is not None:
+        keys.close()
     fold(folder, vocabularies, runs, progress)
     for path in paths:
         path.unlink()
@@ -134,13 +139,14 @@ def merge_segments(
     folder: Path, segments: Sequence[Segment], progress: Progress = silent, *, piece: int = _PIECE
 ) -> None:
     """Write a segment of all documents that are not deleted, in their order; ``piece`` postings at a time."""
-    kept = [np.ones(len(s), np.bool_) if not len(s.deleted) else ~s.deleted for s in segments]
+    kept = [np.ones(len(s), np.bool_) if not len(s.gone) else ~s.gone for s in segments]
     total = int(sum(map(np.count_nonzero, kept)))
     if not total:
         raise DocumentError("every document is deleted: nothing would be left")
     docs = (doc for segment, rows in zip(segments, kept, strict=True) for doc in compress(segment.docs, rows))
     with DocstoreWriter(folder) as store:
         deque(_store(docs, store, partial(progress, "copying texts"), total), maxlen=0)
+    merge_keys(folder, [segment.folder for segment in segments], kept)
     lengths = [segment.lengths[rows] for segment, rows in zip(segments, kept, strict=True)]
     np.save(folder / "lengths.npy", np.concatenate(lengths))
     all_kept = np.concatenate(kept)
@@ -163,6 +169,12 @@ def _store(
         yield doc.full_text
         if number % _REPORTED == 0:
             report(number, total)
+
+
+def _with_keys(texts: Iterable[str], keys: CopyKeys) -> Iterator[str]:
+    for text in texts:
+        keys.add(text)
+        yield text
 
 
 def _cut_stretches(texts: Iterable[str], characters: int) -> Iterator[list[str]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from telerank import drafts
+from telerank.corpus.docnos import with_files
 from telerank.errors import AnalyzerError, ArgumentTypeError, IndexDamaged, IndexFault, UnknownDocument
 from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
@@ -43,7 +44,10 @@ FILES = "files"
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """A segment: its counts, from which statistics are computed, and its files by name."""
+    """A segment: its counts, from which statistics are computed, and its files by name.
+
+    ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies.
+    """
 
     name: str
     documents: int
@@ -52,6 +56,7 @@ class SegmentEntry:
     files: Mapping[str, StoredFile]
     deleted: str | None = None
     deletions: int = 0
+    copies: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class IndexManifest(Manifest):
     """An index at one moment; ``generation`` grows with every commit.
 
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
-    ``words`` has the lines of the files that the analyzer names.
+    ``words`` has the lines of the files that the analyzer names. ``copies`` is what is done about copies, of
+    which there are so many exact and near ones; empty: they are not looked for.
     """
 
     analyzer: str
@@ -68,6 +74,9 @@ class IndexManifest(Manifest):
     generation: int = 0
     built_with: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    copies: str = ""
+    exact_copies: int = 0
+    near_copies: int = 0
     format: int = 1
 
     def open_analyzer(self) -> Analyzer:
@@ -79,6 +88,15 @@ class IndexManifest(Manifest):
         if not has_index(folder):
             raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing)")
         return super().read(folder)
+
+
+def describe_copies(manifest: IndexManifest) -> dict[str, int]:
+    """The numbers of copies by what is said of them; none if they are not looked for."""
+    done = ", left out" if manifest.copies.startswith("leave-out") else ""
+    counts = {f"exact copies{done}": manifest.exact_copies} if manifest.copies else {}
+    return (
+        {**counts, f"near copies{done}": manifest.near_copies} if manifest.copies.endswith("near") else counts
+    )
 
 
 def has_index(folder: Path) -> bool:
@@ -150,7 +168,7 @@ class SparseIndex(FolderReader):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest, self.segments = IndexManifest.open(self.folder, partial(_open_segments, self.folder))
+        self.manifest, self.segments = IndexManifest.open(self.folder, partial(open_segments, self.folder))
         self._contents = self.manifest
         if has_tokenizer(self.manifest.analyzer):
             self.analyzer  # noqa: B018 — of another analyzer it is told when the index is opened
@@ -158,8 +176,11 @@ class SparseIndex(FolderReader):
         # a deleted document counts until segments are merged
         counts = sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries)
         self.statistics = Statistics(*counts)
-        # the names of the segments and of their marks of deletion decide which documents there are
-        self.state = " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in entries)
+        # the names of the segments and of their marks decide which documents there are
+        self.state = " ".join(
+            f"{entry.name}/{entry.deleted or ''}{f'/{entry.copies}' if entry.copies else ''}"
+            for entry in entries
+        )
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 
@@ -184,6 +205,11 @@ class SparseIndex(FolderReader):
     def docs(self) -> IndexDocs:
         """The documents by docno."""
         return IndexDocs(self)
+
+    @property
+    def stored_docs(self) -> IndexDocs:
+        """The documents with the copies that are left out of searches."""
+        return IndexDocs(self, with_copies=True)
 
     @property
     def identity(self) -> dict[str, object]:
@@ -226,6 +252,8 @@ def _open_impacts(
 class IndexDocs:
     """The documents of an index by docno, without deleted ones: a mapping that is read from the disk.
 
+    Copies that are left out are among them only ``with_copies``.
+
     Raises
     ------
     UnknownDocument
@@ -233,6 +261,7 @@ class IndexDocs:
     """
 
     index: SparseIndex
+    with_copies: bool = False
 
     def locate(self, docno: str) -> tuple[int, int]:
         """The number of a document's segment, and its row there."""
@@ -241,9 +270,22 @@ class IndexDocs:
         for number, segment in enumerate(self.index.segments):
             with suppress(KeyError):
                 row = segment.docnos.row(docno)
-                if not segment.is_deleted(row):
+                if not self._lacks(segment, row):
                     return number, row
         raise UnknownDocument(f"{self.index.folder}: no document {docno!r}")
+
+    def of_file(self, docno: str) -> list[str]:
+        """The docnos of the passages of a file by its docno, and its own, in the order of the documents."""
+        return [
+            name
+            for segment in self.index.segments
+            for name in segment.docnos.of_file(docno)
+            if not self._lacks(segment, segment.docnos.row(name))
+        ]
+
+    def files_and_docnos(self) -> Iterator[str]:
+        """The docnos, and before that of the first passage of a file its own."""
+        return with_files(self)
 
     def __getitem__(self, docno: str) -> Doc:
         number, row = self.locate(docno)
@@ -256,7 +298,7 @@ class IndexDocs:
 
     def __iter__(self) -> Iterator[str]:
         for segment in self.index.segments:
-            yield from (docno for row, docno in enumerate(segment.docnos) if not segment.is_deleted(row))
+            yield from (docno for row, docno in enumerate(segment.docnos) if not self._lacks(segment, row))
 
     def keys(self) -> IndexDocs:
         """The docnos, in the order of the documents."""
@@ -277,7 +319,12 @@ class IndexDocs:
         return default
 
     def __len__(self) -> int:
-        return sum(len(segment) - int(segment.deleted.sum()) for segment in self.index.segments)
+        segments = self.index.segments
+        marks = (segment.gone if self.with_copies else segment.deleted for segment in segments)
+        return sum(map(len, segments)) - sum(int(own.sum()) for own in marks)
+
+    def _lacks(self, segment: Segment, row: int) -> bool:
+        return segment.is_deleted(row, with_copies=self.with_copies)
 
     def __repr__(self) -> str:
         return f"{self.index!r}.docs"
@@ -291,17 +338,25 @@ class IndexTexts:
 
     def __iter__(self) -> Iterator[Doc]:
         for segment in self.docs.index.segments:
-            yield from (doc for row, doc in enumerate(segment.docs) if not segment.is_deleted(row))
+            yield from (
+                doc
+                for row, doc in enumerate(segment.docs)
+                if not segment.is_deleted(row, with_copies=self.docs.with_copies)
+            )
 
     def __len__(self) -> int:
         return len(self.docs)
 
 
-def _open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
+def open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
+    """The segments of an index; raises IndexDamaged naming a missing or damaged file."""
     try:
         for entry in manifest.segments:
             check_files(folder / SEGMENTS / entry.name, entry.files)
-        return tuple(Segment(folder / SEGMENTS / entry.name, entry.deleted) for entry in manifest.segments)
+        return tuple(
+            Segment(folder / SEGMENTS / entry.name, entry.deleted, entry.copies)
+            for entry in manifest.segments
+        )
     except Exception as error:  # damaged bytes may raise anything
         if damage := _damage(folder, manifest):
             raise damage from error

@@ -11,6 +11,7 @@
 ``lengths.npy``          int32 (documents,): terms in each document
 ``docnos.*, docs.*``     the docstore (:mod:`telerank.corpus.docstore`); row i of it is row i here
 ``deleted.GEN.npy``      bool (documents,): marks, if some are deleted
+``copies.GEN.npy``       bool (documents,): marks, if copies are left out (:mod:`telerank.sparse.copies`)
 =======================  ============================================================================
 """
 
@@ -58,7 +59,7 @@ class Segment:
     All files are opened at once, so that files which a writer removes later stay readable.
     """
 
-    def __init__(self, folder: Path, deleted: str | None = None) -> None:
+    def __init__(self, folder: Path, deleted: str | None = None, copies: str | None = None) -> None:
         self.folder = folder
         self.terms = Terms(folder)
         self.offsets, self.rows, self.occurrences, self.lengths = (
@@ -66,16 +67,20 @@ class Segment:
             for name, kind in (("offsets", "q"), ("rows", "i"), ("occurrences", "q"), ("lengths", "i"))
         )
         self._tfs, self._large = map_npy(folder / "tfs.npy", "B"), map_npy(folder / "tfs.large.npy", "q")
-        self.deleted: npt.NDArray[np.bool_] = (
-            np.empty(0, np.bool_) if deleted is None else np.array(map_npy(folder / deleted, "?"))
+        none: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.gone, self.copies = (
+            none if name is None else np.array(map_npy(folder / name, "?")) for name in (deleted, copies)
         )
+        # a copy that is left out is not searched, but may come back
+        self.deleted = self.gone | self.copies if len(self.gone) and len(self.copies) else self.gone
+        self.deleted = self.deleted if len(self.deleted) else self.copies
         self.blocks = -(-len(self) // kernel.BLOCK)
         self.docs = Docstore(folder)
         self.docnos = self.docs.docnos
         # compiled loops do not check bounds
         if not (
             len(self.docs) == len(self)
-            and len(self.deleted) in (0, len(self))
+            and {len(self.gone), len(self.copies)} <= {0, len(self)}
             and len(self.offsets) == len(self.occurrences) + 1 == len(self.terms) + 1
             and len(self._tfs) == len(self.rows) == self.offsets[-1]
         ):
@@ -110,8 +115,10 @@ class Segment:
         posting = start + int(np.searchsorted(self.rows[start:end], row))
         return posting if posting < end and self.rows[posting] == row else None
 
-    def is_deleted(self, row: int) -> bool:
-        return bool(len(self.deleted) and self.deleted[row])
+    def is_deleted(self, row: int, *, with_copies: bool = False) -> bool:
+        """Whether a document is deleted or, without ``with_copies``, left out as a copy."""
+        marks = self.gone if with_copies else self.deleted
+        return bool(len(marks) and marks[row])
 
 
 class Terms:

@@ -14,16 +14,21 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
 from functools import partial
+from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
+from typing import Literal
 
 import filelock
 import numpy as np
+import numpy.typing as npt
 
 from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
-from telerank.errors import DocumentError, IndexFault
+from telerank.errors import DocumentError, IndexFault, MissingExtra
+from telerank.parameters import CopySetting
 from telerank.sparse.build import STRETCH, build_segment, merge_segments, open_maker
+from telerank.sparse.copies import CopyKeys, CopySource, find_copies
 from telerank.sparse.index import (
     LOCK,
     SEGMENTS,
@@ -32,6 +37,7 @@ from telerank.sparse.index import (
     SparseIndex,
     check_contents,
     has_index,
+    open_segments,
     read_committed,
     read_versions,
     sweep_index,
@@ -104,6 +110,20 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             (self.folder / SEGMENTS).mkdir(exist_ok=True)
             sweep_index(self.folder)
 
+    def choose_copies(self, setting: CopySetting) -> None:
+        """What is done about copies, from the first document on.
+
+        Raises
+        ------
+        MissingExtra
+            If near copies are looked for and datasketch is not installed.
+        """
+        if self.manifest.segments:
+            raise IndexFault(f"{self.folder}: has documents already")
+        if setting.endswith("near") and find_spec("datasketch") is None:
+            raise MissingExtra("datasketch", "copies")
+        self.manifest = replace(self.manifest, copies=setting)
+
     def add(
         self,
         docs: Iterable[Doc],
@@ -121,7 +141,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         maker = partial(open_maker, self.manifest.open_analyzer(), self._workers)
         with self._change():
             new = self._new_segment()
-            build_segment(new, docs, maker, stretch=self._stretch, progress=progress)
+            keys = CopyKeys(new, near=self.manifest.copies.endswith("near")) if self.manifest.copies else None
+            build_segment(new, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
@@ -139,6 +160,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
         """Delete documents and add others, which may have their docnos, or none, as one change.
 
+        ``docnos`` is used after the last of ``docs`` was read, which may take docnos from it until then.
         Returns the number of the others. Raises DocumentError if one of them cannot be stored, or one of the
         first is unknown.
         """
@@ -154,7 +176,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         distinct = list(dict.fromkeys(docnos))
         self._require_documents()
         with self._change():
-            docs = SparseIndex(self.folder).docs
+            docs = SparseIndex(self.folder).stored_docs
             missing = [docno for docno in distinct if docno not in docs]
             if missing:
                 raise DocumentError(
@@ -221,6 +243,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
         sync_folder(self.folder / SEGMENTS)
         manifest = replace(self.manifest, segments=segments, generation=self.manifest.generation + 1)
+        manifest = self._mark_copies(manifest)
         manifest.write(self.folder)
         self.manifest = manifest
         sweep_index(self.folder)
@@ -247,7 +270,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         """The docnos of the new segment that the index holds, whose files are closed again."""
         if not self.manifest.segments:
             return []
-        docs = SparseIndex(self.folder).docs
+        docs = SparseIndex(self.folder).stored_docs
         return [docno for docno in Docnos(new) if docno in docs]
 
     def _mark_deleted(self, docnos: Iterable[str]) -> tuple[SegmentEntry, ...]:
@@ -256,21 +279,47 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         if not entries:
             return ()
         index, rows = SparseIndex(self.folder), defaultdict[int, list[int]](list)
-        for number, row in map(index.docs.locate, docnos):
+        for number, row in map(index.stored_docs.locate, docnos):
             rows[number].append(row)
         for number, deleted in rows.items():
-            entry, before = entries[number], index.segments[number].deleted
+            entry, before = entries[number], index.segments[number].gone
             marks = np.zeros(entry.documents, np.bool_)
             marks[: len(before)] = before
             marks[deleted] = True
-            folder = self.folder / SEGMENTS / entry.name
-            name = f"deleted.{self.manifest.generation + 1}.npy"
-            np.save(folder / name, marks)
-            sync_folder(folder)
-            files = {key: file for key, file in entry.files.items() if key != entry.deleted}
-            files[name] = StoredFile.record(folder / name)
-            entries[number] = replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
+            entries[number] = self._replace_marks(entry, "deleted", marks)
         return tuple(entries)
+
+    def _mark_copies(self, manifest: IndexManifest) -> IndexManifest:
+        """The manifest with the numbers of copies and, if they are left out, with marks of them."""
+        entries = list(manifest.segments)
+        if not manifest.copies or not entries:
+            return manifest
+        segments = open_segments(self.folder, manifest)
+        sources = [
+            CopySource(s.folder, ~s.gone if len(s.gone) else np.ones(len(s), np.bool_), s.docnos)
+            for s in segments
+        ]
+        copies = find_copies(sources, near=manifest.copies.endswith("near"))
+        for number, marks in enumerate(copies.marks if manifest.copies.startswith("leave-out") else ()):
+            before = segments[number].copies
+            if not np.array_equal(marks, before if len(before) else np.zeros(len(marks), np.bool_)):
+                entries[number] = self._replace_marks(entries[number], "copies", marks)
+        return replace(manifest, segments=tuple(entries), exact_copies=copies.exact, near_copies=copies.near)
+
+    def _replace_marks(
+        self, entry: SegmentEntry, kind: Literal["deleted", "copies"], marks: npt.NDArray[np.bool_]
+    ) -> SegmentEntry:
+        """Write marks of a segment's documents; its entry with them."""
+        folder = self.folder / SEGMENTS / entry.name
+        name = f"{kind}.{self.manifest.generation + 1}.npy"
+        np.save(folder / name, marks)
+        sync_folder(folder)
+        old = entry.deleted if kind == "deleted" else entry.copies
+        files = {key: file for key, file in entry.files.items() if key != old}
+        files[name] = StoredFile.record(folder / name)
+        if kind == "copies":
+            return replace(entry, files=files, copies=name)
+        return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 
 def _record_segment(folder: Path) -> SegmentEntry:

@@ -11,6 +11,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.in_memory import read_qrels, read_queries
 from telerank.errors import ArgumentTypeError, CollectionError
+from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames
 from telerank.experiments.comparison import ExperimentResult, JudgedQueries, System, compare_systems
 from telerank.experiments.data import MODELS, Sources
@@ -24,7 +25,8 @@ from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.stage import Stage
+from telerank.sparse.retriever import SparseRetriever
+from telerank.stage import Stage, walk_stages
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgmentSource
 
@@ -76,9 +78,26 @@ def experiment(
     opened: dict[str, System] = {}
     for name, system in systems.items():
         opened[name] = _open(name, system, index, opened)
+    notes = _describe_judged(opened, judged, index)
     with show_progress(progress) as shown:
         result = compare_systems(opened, judged, measures, baselines=baselines, folder=folder, progress=shown)
-    return replace(result, title=title)
+    return replace(result, title=title, notes=notes)
+
+
+def _describe_judged(
+    systems: Mapping[str, System], judged: JudgedQueries, index: Index | None
+) -> tuple[str, ...]:
+    """A line for each index that lacks judged documents."""
+    stages = [part for stage in systems.values() if isinstance(stage, Stage) for part in walk_stages(stage)]
+    indexes = {part.index.folder: part.index for part in stages if isinstance(part, SparseRetriever)}
+    if index is not None and index.has_texts:
+        indexes[index.folder] = index.sparse
+    docnos = [docno for grades in judged.qrels.values() for docno in grades]
+    return tuple(
+        line
+        for folder, opened in indexes.items()
+        for line in describe_unmatched(docnos, opened.docs, "the qrels", str(folder))
+    )
 
 
 def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> JudgedQueries:

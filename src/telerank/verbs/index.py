@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import IndexFault
+from telerank.parameters import CopySetting
 from telerank.retrieval.backup import restore_index
 from telerank.retrieval.folder_update import replacing_record
 from telerank.retrieval.index import Documents, Index, stream_documents
@@ -28,6 +29,7 @@ def index(
     folder: str | Path,
     *,
     analyzer: Analyzer | str = "standard",
+    copies: CopySetting = "count",
     overwrite: bool = False,
     workers: int | None = None,
     progress: ProgressSetting = None,
@@ -37,6 +39,11 @@ def index(
     ``analyzer`` is ``none``, ``standard``, ``english``, ``french`` or a chain of steps. ``workers`` is the
     number of processes, by default one per core. An index of the same documents and analyzer that is there is
     returned as it is: the documents are compared one by one, in their order.
+
+    ``copies`` of a text, equal but for case and blanks, are counted, or left out of all searches
+    (``leave-out``); with ``count-near`` and ``leave-out-near`` those that are nearly equal, too. The document
+    whose docno sorts first stays. Copies that are left out are stored, so that one of them takes the place of
+    a document that is deleted.
 
     Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
@@ -51,31 +58,42 @@ def index(
         If another process writes to it.
     DocumentError
         If there is no document, or one cannot be stored.
+    MissingExtra
+        If near copies are looked for and datasketch is not installed.
     """
-    from telerank.sparse.writer import build_index
+    from telerank.sparse.writer import IndexWriter
 
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
     if not overwrite and has_index(Path(folder)):
-        return _require_same(Index(folder), opened, analyzer, progress)
+        return _require_same(Index(folder), opened, (analyzer, copies), progress)
     files: dict[str, FileRecord] = {}
-    settings: dict[str, Any] = {"analyzer": analyzer, "overwrite": overwrite, "workers": workers}
+    chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     total, stream = stream_documents(opened, files)
-    with show_progress(progress, total) as shown, replacing_record(Path(folder), opened, files):
-        build_index(stream, folder, **settings, progress=shown)
+    with (
+        show_progress(progress, total) as shown,
+        replacing_record(Path(folder), opened, files),
+        IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer,
+    ):
+        writer.choose_copies(copies)
+        writer.add(stream, progress=shown)
     return Index(folder)
 
 
 def _require_same(
-    index: Index, docs: Documents, analyzer: Analyzer | str, progress: ProgressSetting
+    index: Index, docs: Documents, settings: tuple[Analyzer | str, CopySetting], progress: ProgressSetting
 ) -> Index:
-    """The index, if it has these documents in their order, and this analyzer."""
+    """The index, if it has these documents in their order, this analyzer and what is done about copies."""
+    analyzer, copies = settings
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     if index.analyzer != chain:
         built = f"holds an index already, built with the analyzer {index.analyzer}, not {chain}"
         raise IndexFault(f"{index.folder}: {built}: overwrite it (--overwrite)")
+    if copies != (before := index.sparse.manifest.copies or "count"):
+        built = f"holds an index already, built with the copies {before}, not {copies}"
+        raise IndexFault(f"{index.folder}: {built}: overwrite it (--overwrite)")
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
-        for number, (present, doc) in enumerate(zip_longest(index.docs.values(), stream)):
+        for number, (present, doc) in enumerate(zip_longest(index.sparse.stored_docs.values(), stream)):
             if present != doc:
                 raise IndexFault(
                     f"{index.folder}: holds an index of other documents already: "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Real
@@ -14,6 +16,8 @@ from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
 from telerank.errors import ArgumentTypeError, CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
+from telerank.pipelines.run_files import LazyRun
+from telerank.sparse.index import SparseIndex
 from telerank.trec import load_qrels, read_qrels, read_run
 from telerank.types import Qrels, Ranking
 
@@ -117,18 +121,44 @@ def judge(
             remarks.append(f"{collection.name}: {grades}")
     if not qrels:
         raise CollectionError(f"{source} holds no qrels")
+    remarks += _describe_indexes(by_name, qrels, source)
     return JudgedRuns(by_name, qrels, source, tuple(remarks), depth, strict)
 
 
+def _describe_indexes(runs: Mapping[str, RunSource], qrels: Qrels, source: str) -> Iterator[str]:
+    """A line for each index that runs were made of and that lacks documents of the qrels."""
+    folders = {folder: None for run in runs.values() for folder in _find_indexes(run)}
+    judged = [docno for grades in qrels.values() for docno in grades]
+    for folder in folders:
+        with suppress(TelerankError, OSError):  # it may be gone or replaced
+            docs = SparseIndex(folder).docs
+            if any(docno not in docs and not docs.of_file(docno) for docno in dict.fromkeys(judged)):
+                yield describe_unmatched(judged, docs, source, folder)[0]
+
+
+def _find_indexes(run: RunSource) -> Iterator[str]:
+    """The folders of the indexes that the record of a run names."""
+    record: Any = {}
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(run, LazyRun):
+            record = run.settings()
+        elif isinstance(run, str | Path):
+            record = json.loads(Path(f"{run}.json").read_bytes())
+    sources = record.get("sources") if isinstance(record, Mapping) else None
+    for facts in sources.values() if isinstance(sources, Mapping) else ():
+        if isinstance(facts, Mapping) and isinstance(folder := facts.get("folder"), str):
+            yield folder
+
+
 def describe_judged(index: Index, collection: Collection, split: str | None) -> list[str]:
-    """A line about the documents that a split judges and the index lacks; none if it has all of them."""
+    """Lines about the documents that a split judges and the index lacks, and about judged files."""
     from telerank.corpus.docnos import Docnos
 
     documents = index.docs if index.has_texts else Docnos(index.folder)
     parts = [name for name in split_parts(collection.resolve_split(split)) if name in collection.qrels]
     judged = (qrel.docno for name in parts for qrel in collection.qrels[name]())
     try:
-        return describe_unmatched(judged, documents.__contains__, collection.name, str(index.folder))
+        return describe_unmatched(judged, documents, collection.name, str(index.folder))
     except (TelerankError, OSError) as error:  # to search, no judgments are needed
         return [f"the judgments of {collection.name} cannot be read: {error}"]
 

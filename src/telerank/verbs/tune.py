@@ -108,8 +108,8 @@ def tune(
 def _check_documents(index: Index, source: Collection, qrels: Qrels) -> tuple[str, ...]:
     """What to say of judged documents that the index lacks; CollectionError if it has none of them."""
     judged = [docno for grades in qrels.values() for docno in grades]
-    notes = describe_unmatched(judged, index.docs.__contains__, source.name, str(index.folder))
-    if not any(docno in index.docs for docno in judged):
+    notes = describe_unmatched(judged, index.docs, source.name, str(index.folder))
+    if not any(docno in index.docs or index.docs.of_file(docno) for docno in judged):
         raise CollectionError(
             f"{index.folder}: holds no document that {source.name} judges: another collection's index, or "
             f"documents of other names: {notes[0]}"

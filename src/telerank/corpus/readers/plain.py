@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.readers.judged import JUDGED
 from telerank.corpus.reading import (
     WHOLE,
     bind_files,
@@ -330,8 +331,11 @@ def open_topics(
 ) -> Collection:
     """A file of queries as a collection with one split and no documents; ``-`` is standard input.
 
-    ``format`` is one of :func:`~telerank.trec.read_topics`; raises CollectionError if it is another.
+    ``format`` is one of :func:`~telerank.trec.read_topics`; raises CollectionError if it is another. A table
+    of judged questions (:mod:`.judged`) is recognised, too.
     """
+    if format is None and str(path) != "-" and JUDGED.recognises(Path(path)):
+        return JUDGED.read(Path(path), encoding)
     if format is not None and format not in TOPICS_FORMATS:
         raise CollectionError(f"unknown format {format!r} of topics; known: {', '.join(TOPICS_FORMATS)}")
     return Collection(
@@ -347,6 +351,8 @@ def _topics_conditions(path: Path) -> Conditions:
     files = list_files(path)
     known = [*_named(_TOPICS_NAME, files), *_named(_QRELS_NAME, files)]
     other = next((file.name for file in files if file not in known or not file.is_file()), "")
+    if path.is_file() and JUDGED.recognises(path):
+        yield False, f"{path.name} has judged questions"
     yield known, ""
     yield known and not other, f"{other}: its name begins neither with topics (or queries) nor with qrels"
 

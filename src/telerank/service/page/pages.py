@@ -55,7 +55,6 @@ _LONG = 2_000  # characters of a text from which a result leads to its passage
 _CUT = Part(" …", "cut")
 PART_LENGTH = 24_000  # characters of a document on one page, if a line ends there
 _LINES = re.compile(r"[^\n\r\v\f\x85\u2028\u2029]+")
-_PASSAGE = re.compile(r"(.+)#([1-9]\d{0,8})")  # a passage of a file, by its docno
 _FIRST_LINE = re.compile(r"\s*([^\n\r\f]*)")
 
 
@@ -274,13 +273,14 @@ class Pages:
         elif part is None and at is not None:
             number = bisect_right(cuts, at[0])
         lines = list(self._lines(doc, (cuts[number - 1], cuts[number]), at, kind))
+        around = self.index.passages(whole_docno(docno)) if doc.file else [docno]
         addresses = []
         for step in (-1, 1):
-            beside, match = "", _PASSAGE.fullmatch(doc.docno)
+            beside, position = "", around.index(docno) + step
             if 1 <= number + step <= last:
                 beside = self.links.document(self.inquiry, doc.docno, part=number + step)
-            elif doc.file and match and (name := f"{match[1]}#{int(match[2]) + step}") in self.index.docs:
-                beside = self.links.document(self.inquiry, name)
+            elif 0 <= position < len(around):
+                beside = self.links.document(self.inquiry, around[position])
             addresses.append(beside)
         return {
             "source": self.source(doc),

@@ -2,8 +2,8 @@
 
 Files are read in the order of their paths; hidden files, and those of other kinds, are ignored. Since a docno
 has no blanks, blanks, control characters and ``%`` are encoded as in a URL: ``my notes.txt`` is
-``my%20notes.txt``. The passages of ``guide.pdf`` are ``guide.pdf#1``, ``guide.pdf#2``, …; a file that is not
-cut is ``guide.pdf``.
+``my%20notes.txt``. A file that is not cut is ``guide.pdf``, and a passage of one that is cut is named by its
+heading and its text, ``guide.pdf#chauffage-3f2a9c01``: see :func:`name_passages`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import os
 import re
 import stat
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import tee
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import combining, normalize
 from urllib.parse import quote
 
+from telerank.corpus.readers.files.processes import BELOW, FilePassage
 from telerank.corpus.readers.files.text import FileLimits, Problem, file_kind, is_text
 from telerank.corpus.reading import read_text
 from telerank.errors import FormatError, UnreadFiles
@@ -33,6 +36,7 @@ _NAMED = 5  # files that a line names
 class FileRecord:
     """A file as it was read: the SHA-256 of its content, its size in bytes and its number of documents.
 
+    ``passages`` has the names of its passages in their order, if it is cut.
     ``problem`` and ``reason`` say why it was not read, and ``counts`` what of it was not. A file that is too
     large has no hash.
     """
@@ -43,6 +47,7 @@ class FileRecord:
     problem: str = ""
     reason: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    passages: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -80,6 +85,8 @@ def _name(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
 
 
+_LONGEST_SLUG, _FIRST = 24, 200  # characters of a name, and of a text that may name it
+_WORDS = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f%]")
 
 
@@ -203,6 +210,40 @@ def file_docno(name: str) -> str:
     return _QUOTED.sub(lambda match: quote(match[0]), name)
 
 
+def name_passages(passages: Iterable[FilePassage]) -> list[str]:
+    """The names of the passages of a file, each different: a heading or first words, and a hash of the text.
+
+    The heading is the nearest one at the beginning of the passage. It is written in lower case with hyphens,
+    without the accents of Latin letters, and cut to 24 characters. The hash is the first eight hexadecimal
+    digits of the SHA-256 of the text with single blanks. So a passage keeps its name while its text and its
+    heading stay, wherever it stands. Of equal ones the second is ``chauffage-3f2a9c01-2``, and so on in their
+    order: which of them goes when one of them is removed makes no difference.
+    """
+    counts: Counter[str] = Counter()
+    names = []
+    for passage in passages:
+        heading = passage.marks[0].heading.rpartition(BELOW)[2] if passage.marks else ""
+        name = name_text(heading, passage.text)
+        counts[name] += 1
+        names.append(name if counts[name] == 1 else f"{name}-{counts[name]}")
+    return names
+
+
+def name_text(heading: str, text: str) -> str:
+    """The words of a heading, or else the first ones of a text, and a hash of the text."""
+    words = _slug(heading[:_FIRST]) or _slug(text[:_FIRST]) or "text"
+    return f"{words}-{sha256(' '.join(text.split()).encode()).hexdigest()[:8]}"
+
+
+def _slug(text: str) -> str:
+    """The words of a text with hyphens between, as many as fit, or the beginning of the first."""
+    letters = "".join(letter for letter in normalize("NFKD", text.casefold()) if not combining(letter))
+    joined = "-".join(_WORDS.findall(normalize("NFC", letters)))
+    if len(joined) <= _LONGEST_SLUG:
+        return joined
+    return joined[: _LONGEST_SLUG + 1].rpartition("-")[0] or joined[:_LONGEST_SLUG]
+
+
 def warn_unread(records: Mapping[str, FileRecord]) -> None:
     """Warn (UnreadFiles) of the files that were not read, or not whole."""
     for line in describe_problems(records):
@@ -219,16 +260,16 @@ def _contents(file: ScannedFile, answer: Mapping[str, Any]) -> FileContents:
     if "problem" in answer:
         record = replace(file.record, problem=str(answer["problem"]), reason=answer["reason"])
         return FileContents(file.name, record, ())
-    base, passages = file_docno(file.name), answer["passages"]
+    base = file_docno(file.name)
+    passages = [
+        FilePassage(title, text, tuple(Mark(*mark) for mark in marks))
+        for title, text, marks in answer["passages"]
+    ]
+    names = name_passages(passages) if len(passages) > 1 else []
+    docnos = [f"{base}{PASSAGE}{name}" for name in names] or [base]
     docs = tuple(
-        Doc(
-            f"{base}{PASSAGE}{number}" if len(passages) > 1 else base,
-            text,
-            title,
-            file=file.name,
-            marks=tuple(Mark(*mark) for mark in marks),
-        )
-        for number, (title, text, marks) in enumerate(passages, 1)
+        Doc(docno, text, title, file=file.name, marks=marks)
+        for docno, (title, text, marks) in zip(docnos, passages, strict=True)
     )
-    record = replace(file.record, documents=len(docs), counts=answer["counts"])
+    record = replace(file.record, documents=len(docs), passages=tuple(names), counts=answer["counts"])
     return FileContents(file.name, record, docs)
