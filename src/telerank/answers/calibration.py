@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers, merge
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.evaluation.answers.overlap import answer_words
 from telerank.evaluation.tune import Folds
 from telerank.show.report import Report
@@ -340,7 +340,7 @@ def tune_mu(
         If there are fewer questions than folds, or no weight.
     """
     if not weights:
-        raise ValueError("there is no mu to choose from")
+        raise ArgumentError("there is no mu to choose from")
     worth = measure or (lambda text, answers: is_exact(text, answers, rules.language))
     table: dict[float, dict[str, float]] = {}
     for mu in weights:

@@ -18,6 +18,7 @@ from telerank.show.tables import escape_controls, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from telerank.show.report import Form
     from telerank.show.tables import Table
     from telerank.types import Location
 
@@ -84,7 +85,7 @@ def say(text: str) -> None:
     err().print(shown(text), soft_wrap=True)
 
 
-def write_tables(tables: Sequence[Table], output: str, form: str | None, title: str) -> None:
+def write_tables(tables: Sequence[Table], output: str, form: Form | None, title: str) -> None:
     """Write tables in ``form`` (default: by the suffix of the output), fitted to a terminal."""
     from telerank.show.report import form_of, render_tables
     from telerank.show.tables import render_terminal

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
+from telerank.errors import ArgumentError
 from telerank.show.plots import COLOURS, STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -205,7 +206,7 @@ def count_question_words(
     """
     texts = list(questions)
     if language is not None and language not in QUESTION_WORDS:
-        raise ValueError(f"question words are known in {', '.join(QUESTION_WORDS)}, not in {language!r}")
+        raise ArgumentError(f"question words are known in {', '.join(QUESTION_WORDS)}, not in {language!r}")
     tables = []
     for name in [language] if language else QUESTION_WORDS:
         forms = {form: word for word, own in QUESTION_WORDS[name].items() for form in own}

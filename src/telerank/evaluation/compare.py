@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from telerank.errors import ArgumentError, known_names
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.measures import Evaluation, aggregate_name, parse_measures, require_means
 from telerank.evaluation.statistics import (
@@ -131,7 +132,7 @@ def compare_evaluations(
     baseline or measure was not evaluated, or the queries differ; MeasureError if a measure is not averaged.
     """
     if not evaluations:
-        raise ValueError("there is no system to compare")
+        raise ArgumentError("there is no system to compare")
     first, *rest = evaluations.values()
     if not measures:
         names = tuple(name for name in first.measures if all(name in other.values for other in rest))
@@ -216,17 +217,17 @@ def changes_table(comparison: Comparison, baseline: str) -> Table:
 
 def _check(evaluations: Mapping[str, Evaluation], baselines: Sequence[str], measures: Sequence[str]) -> None:
     if len(set(baselines)) < len(baselines):
-        raise ValueError(f"a baseline is given twice: {', '.join(baselines)}")
+        raise ArgumentError(f"a baseline is given twice: {', '.join(baselines)}")
     for baseline in baselines:
         if baseline not in evaluations:
-            raise ValueError(f"the baseline {baseline!r} is not one of the systems: {', '.join(evaluations)}")
+            raise ArgumentError(f"there is no system {baseline!r}; {known_names(evaluations, baseline)}")
     first = next(iter(evaluations))
     for system, evaluation in evaluations.items():
         if evaluation.qids != evaluations[first].qids:
-            raise ValueError(f"{system!r} and {first!r} were measured on different queries")
+            raise ArgumentError(f"{system!r} and {first!r} were measured on different queries")
         missing = [name for name in measures if name not in evaluation.values]
         if missing:
-            raise ValueError(f"{system!r} was not measured by {', '.join(missing)}")
+            raise ArgumentError(f"{system!r} was not measured by {', '.join(missing)}")
 
 
 def _difference(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from telerank.errors import ArgumentError
 from telerank.evaluation.measures import MeasureNames, Values, measure, parse_measures, require_means
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.fusion.lists import DEPTH, Fusion, join_runs
@@ -127,9 +128,9 @@ def combine_runs(
     names, measured = tuple(runs), parse_measures(measures)
     require_means(measured)
     if len(names) < 2:
-        raise ValueError(f"a combination needs two runs or more, got {len(names)}")
+        raise ArgumentError(f"a combination needs two runs or more, got {len(names)}")
     if not qrels:
-        raise ValueError("the qrels are empty")
+        raise ArgumentError("the qrels are empty")
     column = {qid: i for i, qid in enumerate(qrels)}
     # (first, second, measure, query); the diagonal of the first two is the runs alone
     table = np.zeros((len(names), len(names), len(measured), len(qrels)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from telerank.errors import ArgumentError
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import (
     Evaluation,
@@ -82,7 +83,7 @@ class WeightGrid:
 
     def __post_init__(self) -> None:
         if self.name not in GRIDS:
-            raise ValueError(f"there is no grid {self.name!r}; known: {', '.join(GRIDS)}")
+            raise ArgumentError(f"there is no grid {self.name!r}; known: {', '.join(GRIDS)}")
 
     def points(self, runs: int) -> tuple[Weights, ...]:
         """The weights of a fusion of ``runs`` runs."""
@@ -256,9 +257,9 @@ def choose_weights(
 
 def _check_size(runs: int, points: int, step: Step) -> None:
     if runs < 1:
-        raise ValueError(f"a fusion needs one run or more, got {runs}")
+        raise ArgumentError(f"a fusion needs one run or more, got {runs}")
     if points > _MOST:
-        raise ValueError(f"{points:,} weights of {runs} runs by steps of {step}: take a larger step")
+        raise ArgumentError(f"{points:,} weights of {runs} runs by steps of {step}: take a larger step")
 
 
 def _steps(step: Step) -> int:
@@ -267,8 +268,8 @@ def _steps(step: Step) -> int:
         size = Fraction(str(step))
         n = 1 / size
     except (ValueError, ZeroDivisionError) as error:
-        raise ValueError(f"expected a step such as 0.1 or 1/3, got {step!r}") from error
+        raise ArgumentError(f"expected a step such as 0.1 or 1/3, got {step!r}") from error
     if n < 1 or n.denominator != 1:
         nearest = max(1, math.ceil(n)) if n > 0 else 10
-        raise ValueError(f"1 must be a multiple of the step, got {step}; use 1/{nearest}")
+        raise ArgumentError(f"1 must be a multiple of the step, got {step}; use 1/{nearest}")
     return int(n)

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from telerank.expressions import call_text, quote
+from telerank.parameters import check_methods
 from telerank.stage import Stage
 from telerank.stored import file_checksum, versions
-from telerank.trec import read_run, write_json_lines, write_run
+from telerank.trec import read_run, require_file, write_json_lines, write_run
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 
+@check_methods("run")
 @dataclass(eq=False)
 class LazyRun:
     """The rankings of queries, computed each time they are read; ``settings`` say how, for the record.
@@ -87,9 +89,17 @@ class RunFile(Stage):
     """The rankings of a run file, by qid; a query that the file lacks has no documents.
 
     The file is read into memory when the first query comes.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such file.
     """
 
     file: str
+
+    def __post_init__(self) -> None:
+        require_file(self.file)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for bare in stream:

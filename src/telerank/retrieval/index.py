@@ -11,11 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
 from telerank.dense.manifest import VectorManifest, describe_vectors, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
-from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
+from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
 from telerank.show.notebook import render_rows
@@ -182,7 +183,7 @@ class Index(FolderReader):
         if self._sparse is None:
             return {folder_name(VectorManifest.read(self.folder).model): self.folder}
         folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
-        return {folder.name: folder for folder in folders if is_vectors(folder)}
+        return ByName("vectors", {folder.name: folder for folder in folders if is_vectors(folder)})
 
     def dense(
         self,
@@ -267,7 +268,7 @@ class Index(FolderReader):
         docs: Documents,
         *,
         update: bool = False,
-        workers: int | None = None,
+        workers: Count | None = None,
         progress: ProgressSetting = None,
     ) -> int:
         """Add documents as a new segment, which this index then has, too; the number of documents.
@@ -286,7 +287,7 @@ class Index(FolderReader):
             return writer.add(stream, update=update, progress=shown)
 
     def update(
-        self, folder: str | Path, *, workers: int | None = None, progress: ProgressSetting = None
+        self, folder: str | Path, *, workers: Count | None = None, progress: ProgressSetting = None
     ) -> FolderChanges:
         """Bring the index up to date with the folder of files that it was made from.
 
@@ -373,7 +374,7 @@ class Index(FolderReader):
         return {**facts, "vectors": vectors, "pipelines": self.pipelines}
 
     @contextmanager
-    def _change(self, workers: int | None = None) -> Iterator[IndexWriter]:
+    def _change(self, workers: Count | None = None) -> Iterator[IndexWriter]:
         """The writer of the index, whose changes this index has afterwards."""
         from telerank.sparse.writer import IndexWriter  # what only searches needs no writer
 
@@ -416,14 +417,14 @@ class Index(FolderReader):
         """
         file = self.folder / PIPELINES
         if not file.is_file():
-            return {}
+            return ByName("pipeline", {})
         try:
             saved = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, OSError, RecursionError) as error:
             raise IndexDamaged(f"{file}: damaged ({error})") from error
         if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
             raise IndexDamaged(f"{file}: expected names with texts of pipelines")
-        return saved
+        return ByName("pipeline", saved)
 
     def __len__(self) -> int:
         return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
+from telerank.errors import ArgumentError
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table as RichTable
@@ -41,7 +43,7 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(f"a row of {len(row)} cells in a table of {len(self.columns)} columns")
+                raise ArgumentError(f"a row of {len(row)} cells in a table of {len(self.columns)} columns")
 
     @classmethod
     def of(

@@ -33,6 +33,7 @@ from telerank.trec.files import (
     parse_json,
     parse_object,
     raw_lines,
+    require_file,
 )
 from telerank.trec.topics import NUMBER, TOPICS_FORMATS, SmartRecord, read_records, read_topics, starts_smart
 
@@ -63,6 +64,7 @@ __all__ = [
     "read_records",
     "read_run",
     "read_topics",
+    "require_file",
     "starts_smart",
     "write_json_lines",
     "write_qrels",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from telerank.errors import FormatError
+from telerank.errors import ArgumentError, FormatError
 from telerank.trec.files import (
     Conditions,
     Deviations,
@@ -255,7 +255,7 @@ def write_run(
         for ranking in rankings:
             qid = check_id(ranking.query.qid, "qid", path)
             if qid in written:
-                raise ValueError(f"{path}: query {qid} comes twice")
+                raise ArgumentError(f"{path}: query {qid} comes twice")
             written.add(qid)
             file.writelines(
                 f"{qid} Q0 {check_id(docno, 'docno', path)} {rank} {score!r} {tag}\n"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, TextIO, TypeAlias, TypeVar, cast
 
 from telerank.drafts import is_device, open_draft, replace_file
-from telerank.errors import FormatError, FormatWarning, TelerankError
+from telerank.errors import CollectionError, FormatError, FormatWarning, TelerankError, nearest_name
 
 # Whether each condition of a format holds (a truth value), and what to say if not.
 #
@@ -146,6 +146,15 @@ def _write_text(file: BinaryIO) -> Iterator[TextIO]:
     finally:
         with suppress(OSError):  # a failed flush has been reported already
             text.detach()  # its owner closes it
+
+
+def require_file(path: str | Path) -> None:
+    """Raise CollectionError if there is no such file; it names the nearest one of the folder."""
+    file = Path(path)
+    if str(path) == "-" or file.exists():
+        return
+    beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
+    raise CollectionError(f"{path}: no such file{nearest_name(beside, file.name)}")
 
 
 @contextmanager

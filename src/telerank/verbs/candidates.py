@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from telerank.errors import CollectionError, MeasureError
+from telerank.errors import ArgumentError, CollectionError, MeasureError
 from telerank.evaluation.compare import columns_table, depth_table
 from telerank.evaluation.depth import (
     Consistency,
@@ -26,7 +26,7 @@ from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
-from telerank.trec import read_run
+from telerank.trec import read_run, require_file
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
 
@@ -98,6 +98,7 @@ def depth(
     if more:
         raise MeasureError(f"the re-ranked lists are measured by one measure, got {measure!r}")
     if isinstance(reranker, str | Path):
+        require_file(reranker)
         label, rescore = str(reranker), rerank_by_run(read_run(reranker))
     else:
         label, rescore = "the re-ranker", reranker
@@ -160,13 +161,15 @@ def consistency(
     CollectionError
         If a run has no document, or no query of it is in the reference.
     """
+    require_file(reference)
+    by_name = name_runs(runs)
     candidates = read_candidates(read_rankings(reference), reference_depth)
     curves = {}
-    for name, run in name_runs(runs).items():
+    for name, run in by_name.items():
         label = run if isinstance(run, str | Path) else name
         try:
             curves[name] = measure_consistency(read_rankings(run), candidates, depths)
-        except ValueError as error:
+        except ArgumentError as error:
             raise CollectionError(f"{label}: {error}") from error
         if len(curves[name].unknown) == curves[name].queries:
             raise CollectionError(f"{label}: none of its queries is in {reference}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 from telerank.corpus.answers import is_predictions_file, read_no_answer, read_predictions
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError
+from telerank.errors import ByName, CollectionError
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.answers.report import AnswerEvaluations
@@ -36,6 +36,7 @@ from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
+from telerank.trec import require_file
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, JudgmentSource, Runs, judge_runs, name_files
 
@@ -217,7 +218,7 @@ def measure_runs(
             first=next(iter(evaluation.unjudged), None),
         )
         evaluations[name] = evaluation
-    return evaluations
+    return ByName("run", evaluations)
 
 
 # Files of predictions, named by their files, or by name; or texts by qid.
@@ -255,6 +256,8 @@ def evaluate_answers(
     gold = data if isinstance(data, GoldAnswers) else read_gold(data, split)
     if not isinstance(predictions, Mapping):
         predictions = name_files(predictions, _stem, "a file of predictions")
+        for file in predictions.values():
+            require_file(file)
     texts = {
         name: source if isinstance(source, Mapping) else read_predictions(source)
         for name, source in predictions.items()

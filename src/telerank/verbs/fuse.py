@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.evaluation.measures import MeasureNames
 from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
@@ -95,13 +95,13 @@ def tune_fusion(
     runs.require_two("fuse")
     try:
         grid.points(len(runs.runs))
-    except ValueError as error:
+    except ArgumentError as error:
         raise CollectionError(f"step: {error}") from error
     rankings = {name: runs.read(name) for name in runs.runs}
     try:
         with show_progress(progress) as shown:
             tuning = tune_weights(rankings, runs.qrels, measure, grid=grid, folds=folds, progress=shown)
-    except ValueError as error:  # too few queries for the folds, and similar
+    except ArgumentError as error:  # too few queries for the folds, and similar
         raise CollectionError(str(error)) from error
     if not tuning.answered:
         raise CollectionError(f"no query of the runs is judged in {runs.source}")

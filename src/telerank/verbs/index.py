@@ -6,6 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import IndexFault
@@ -28,7 +29,7 @@ def index(
     *,
     analyzer: Analyzer | str = "standard",
     overwrite: bool = False,
-    workers: int | None = None,
+    workers: Count | None = None,
     progress: ProgressSetting = None,
 ) -> Index:
     """Index a collection (or the path of one), documents, or a mapping of texts by docno into a folder.

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.tune import Folds, Objective, TuneResult
@@ -52,7 +53,7 @@ def tune(
     split: str | None = None,
     test: str | None = None,
     folds: Folds = Folds(),  # noqa: B008 — frozen
-    k: int = 1000,
+    k: Count = 1000,
     progress: ProgressSetting = None,
 ) -> TuneResult[TuneSetting]:
     """Choose the best of several pipelines for the judged queries of a split, by cross-validation.
@@ -100,7 +101,7 @@ def tune(
         objective = Objective(dev, qrels, " ".join(parse_measures(measure)))
         try:
             result = tune_settings(choices, run, objective, held_out=held_out, progress=shown)
-        except ValueError as error:  # too few queries for the folds, and similar
+        except ArgumentError as error:  # too few queries for the folds, and similar
             raise CollectionError(f"{source.name}: {error}") from error
     return replace(result, notes=notes)
 
