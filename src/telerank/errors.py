@@ -24,9 +24,9 @@ All but the last two are ValueErrors, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 Value = TypeVar("Value")
 
@@ -162,6 +162,31 @@ def nearest_name(known: Iterable[str], name: str) -> str:
     """``; did you mean 'NAME'?`` at the end of a message, if one of those that are known is near."""
     hint = known_names(known, name)
     return f"; {hint}" if hint.startswith("did") else ""
+
+
+def refuse_operand(operator: str, operand: object, *, before: bool = False) -> ArgumentTypeError:
+    """The error of an operand that is no stage; it says what to write."""
+    if isinstance(operand, str):
+        hint = "a text becomes a stage by tr.pipeline(text, index)"
+    elif callable(operand):
+        name = getattr(operand, "__name__", "f").replace("<lambda>", "f")
+        hint = f"a function becomes a stage by tr.scorer({name}), or by tr.retriever({name}) as the first one"
+    else:
+        hint = "expected a stage, such as index.bm25() or tr.rerank(model, index)"
+    both = f"{operand!r:.60} {operator} stage" if before else f"stage {operator} {operand!r:.60}"
+    return ArgumentTypeError(f"{both}: {hint}")
+
+
+def refuse_operator(symbol: str) -> Callable[..., NoReturn]:
+    """The method of an operator that stages do not have."""
+
+    def refuse(self: object, other: object = None) -> NoReturn:  # noqa: ARG001
+        hint = "; a difference is a + -1 * b" if symbol == "-" else ""
+        raise ArgumentTypeError(
+            f"stages are combined by a >> b, a + b, w * a and a % k, not by {symbol}{hint}"
+        )
+
+    return refuse
 
 
 def shorten(text: str, width: int = 80) -> str:

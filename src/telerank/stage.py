@@ -18,15 +18,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import reduce, wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from telerank.errors import ArgumentError, ArgumentTypeError, UnknownDocument
+from telerank.errors import ArgumentError, ArgumentTypeError, UnknownDocument, refuse_operand, refuse_operator
 from telerank.expressions import number_text
-from telerank.operands import check_stream, refuse_operand, refuse_operator
 from telerank.parameters import check_methods
 from telerank.types import Docs, Explanation, Phrase, Query, Ranking
 
@@ -35,6 +34,29 @@ if TYPE_CHECKING:
 
 # How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``.
 CHAIN, SUM, PRODUCT, CALL = range(4)
+
+
+def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterator[Ranking]]:
+    """The ``__call__`` of a stage, which refuses what is no stream of rankings."""
+
+    def ranking_of(value: object) -> Ranking:
+        if not isinstance(value, Ranking):
+            raise ArgumentTypeError(f"a stage maps rankings, got {value!r:.60}: run() takes queries")
+        return value
+
+    @wraps(call)
+    def checked(self: Stage, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
+            raise ArgumentTypeError(
+                f"a stage maps a stream of rankings, got {stream!r:.60}: stage.search(query) ranks one query"
+            )
+        if isinstance(stream, list | tuple):
+            for value in stream:
+                ranking_of(value)
+            return call(self, stream)
+        return call(self, map(ranking_of, stream))
+
+    return checked
 
 
 @check_methods("stage")
@@ -190,6 +212,8 @@ class Stage(ABC):
 
     def __add__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
+            if hasattr(other, "__radd__") and not isinstance(other, Real):
+                return NotImplemented
             raise refuse_operand("+", other)
         return Sum((*_flatten(self, Sum), *_flatten(other, Sum)))
 

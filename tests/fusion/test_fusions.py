@@ -144,7 +144,7 @@ def test_scaled_scores_are_equation_20_and_keep_the_order_of_scores(ranking):
     ],
 )
 def test_scores_are_scaled_by_the_least_and_the_greatest(scores, expected):
-    assert scale_scores(Ranking(QUERY, "cba"[: len(scores)], scores)).scores.tolist() == expected
+    assert scale_scores(Ranking(QUERY, tuple("cba")[: len(scores)], scores)).scores.tolist() == expected
 
 
 def test_equations_19_and_20_by_hand_scale_the_sparse_score_alone():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import ir_measures
 import pytest
@@ -119,8 +120,12 @@ def test_consistency_and_reranking_by_depth(folder):
     assert by_stage.curves["third"] == pytest.approx([1 / 3])
 
 
-def test_runs_are_named_by_their_files():
+def test_runs_are_named_by_their_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     files = {"bm25": "a/bm25.run", "dfi": "b/dfi.run.gz", "lm.v2": "c/lm.v2.txt", "x": "x"}
+    for file in (*files.values(), "b/bm25.run"):
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).touch()
     assert name_runs(list(files.values())) == files
     alike = ["a/bm25.run", "b/bm25.run"]
     assert name_runs(alike) == dict(zip(alike, alike, strict=True))
