@@ -43,7 +43,7 @@ from telerank.corpus.lengths import check_answer
 from telerank.corpus.readers.by_split import LONG_DOCUMENTS
 from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, known_names
 from telerank.trec import open_to_write, write_qrels
 from telerank.types import Answer, Doc, Progress, Query, silent
 
@@ -118,7 +118,7 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
         qrels={split.replace("/", "-"): stream for split, stream in collection.qrels.items()},
     )
     if to not in WRITERS:
-        raise CollectionError(f"cannot write the format {to!r}; known: {', '.join(WRITERS)}")
+        raise CollectionError(f"cannot write the format {to!r}; {known_names(WRITERS, to)}")
     if target.exists():
         raise CollectionError(f"{target}: already exists")
     with draft_folder(target) as folder:

@@ -9,7 +9,7 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from telerank.errors import ArgumentError
+from telerank.errors import ArgumentError, known_names
 from telerank.types import Query, Ranking, Scores
 
 DEPTH = 1000  # of each list and of the interleaved one (Zhan et al. 2020, RepBERT)
@@ -123,7 +123,7 @@ class Fusion:
 
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
-            raise ArgumentError(f"there is no fusion {self.method!r}; known: {', '.join(_METHODS)}")
+            raise ArgumentError(f"there is no fusion {self.method!r}; {known_names(_METHODS, self.method)}")
         if self.weights and self.method != "linear":
             raise ArgumentError(f"only the fusion linear takes weights, not {self.method}")
 

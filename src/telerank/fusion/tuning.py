@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from telerank.errors import ArgumentError
+from telerank.errors import ArgumentError, known_names
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import (
     Evaluation,
@@ -83,7 +83,7 @@ class WeightGrid:
 
     def __post_init__(self) -> None:
         if self.name not in GRIDS:
-            raise ArgumentError(f"there is no grid {self.name!r}; known: {', '.join(GRIDS)}")
+            raise ArgumentError(f"there is no grid {self.name!r}; {known_names(GRIDS, self.name)}")
 
     def points(self, runs: int) -> tuple[Weights, ...]:
         """The weights of a fusion of ``runs`` runs."""

@@ -12,7 +12,7 @@ from telerank.expressions import call_text, quote
 from telerank.parameters import check_methods
 from telerank.stage import Stage
 from telerank.stored import file_checksum, versions
-from telerank.trec import read_run, require_file, write_json_lines, write_run
+from telerank.trec import check_exists, read_run, write_json_lines, write_run
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 
@@ -99,7 +99,7 @@ class RunFile(Stage):
     file: str
 
     def __post_init__(self) -> None:
-        require_file(self.file)
+        check_exists(self.file)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for bare in stream:

@@ -21,6 +21,7 @@ from telerank.trec.files import (
     Conditions,
     Format,
     add_nearest,
+    check_exists,
     check_id,
     decode,
     describe_json,
@@ -33,7 +34,6 @@ from telerank.trec.files import (
     parse_json,
     parse_object,
     raw_lines,
-    require_file,
 )
 from telerank.trec.topics import NUMBER, TOPICS_FORMATS, SmartRecord, read_records, read_topics, starts_smart
 
@@ -47,6 +47,7 @@ __all__ = [
     "Format",
     "SmartRecord",
     "add_nearest",
+    "check_exists",
     "check_id",
     "decode",
     "describe_json",
@@ -64,7 +65,6 @@ __all__ = [
     "read_records",
     "read_run",
     "read_topics",
-    "require_file",
     "starts_smart",
     "write_json_lines",
     "write_qrels",

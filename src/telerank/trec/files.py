@@ -148,7 +148,7 @@ def _write_text(file: BinaryIO) -> Iterator[TextIO]:
             text.detach()  # its owner closes it
 
 
-def require_file(path: str | Path) -> None:
+def check_exists(path: str | Path) -> None:
     """Raise CollectionError if there is no such file; it names the nearest one of the folder."""
     file = Path(path)
     if str(path) == "-" or file.exists():

@@ -26,7 +26,7 @@ from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
-from telerank.trec import read_run, require_file
+from telerank.trec import check_exists, read_run
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
 
@@ -98,7 +98,7 @@ def depth(
     if more:
         raise MeasureError(f"the re-ranked lists are measured by one measure, got {measure!r}")
     if isinstance(reranker, str | Path):
-        require_file(reranker)
+        check_exists(reranker)
         label, rescore = str(reranker), rerank_by_run(read_run(reranker))
     else:
         label, rescore = "the re-ranker", reranker
@@ -161,7 +161,7 @@ def consistency(
     CollectionError
         If a run has no document, or no query of it is in the reference.
     """
-    require_file(reference)
+    check_exists(reference)
     by_name = name_runs(runs)
     candidates = read_candidates(read_rankings(reference), reference_depth)
     curves = {}

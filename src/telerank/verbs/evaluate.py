@@ -36,7 +36,7 @@ from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
-from telerank.trec import require_file
+from telerank.trec import check_exists
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, JudgmentSource, Runs, judge_runs, name_files
 
@@ -257,7 +257,7 @@ def evaluate_answers(
     if not isinstance(predictions, Mapping):
         predictions = name_files(predictions, _stem, "a file of predictions")
         for file in predictions.values():
-            require_file(file)
+            check_exists(file)
     texts = {
         name: source if isinstance(source, Mapping) else read_predictions(source)
         for name, source in predictions.items()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
+from telerank.corpus.reading import locate_data
 from telerank.errors import IndexFault
 from telerank.retrieval.folder_update import replacing_record
 from telerank.retrieval.index import Documents, Index, stream_documents
@@ -93,6 +94,6 @@ def open_source(
     encoding: str = "utf-8",
 ) -> Index | Collection:
     """The index in a folder, or else the collection at a path or of an id, as ``telerank.collection``."""
-    if format is None and (Path(path) / "segments").is_dir():
-        return Index(path)
+    if format is None and (locate_data(path) / "segments").is_dir():
+        return Index(locate_data(path))
     return open_collection(path, format=format, encoding=encoding)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from telerank.corpus import in_memory
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
+from telerank.corpus.reading import locate_data
 from telerank.errors import ArgumentTypeError, ByName, CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.pipelines.run_files import LazyRun
-from telerank.trec import load_qrels, read_qrels, read_run, require_file
+from telerank.trec import check_exists, load_qrels, read_qrels, read_run
 from telerank.types import Qrels, Ranking
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ def judge(
     remarks: list[str] = []
     if not isinstance(data, str | Path | Collection):
         qrels, source = in_memory.read_qrels(data), "the qrels"
-    elif isinstance(data, str | Path) and _is_qrels_file(str(data), strict):
+    elif isinstance(data, str | Path) and _is_qrels_file(file := str(locate_data(data)), strict):
         if split is not None:
             raise CollectionError(f"{data} is a qrels file: it has no split {split!r}")
-        qrels, source = load_qrels(read_qrels(data, strict=strict)), str(data)
+        qrels, source = load_qrels(read_qrels(file, strict=strict)), str(data)
     else:
         collection = _open(data) if isinstance(data, str | Path) else data
         chosen = split or _find_split(collection, by_name, strict)
@@ -188,7 +189,7 @@ def open_run(run: Any) -> RunSource:
     An iterator is read into memory, since it could be read only once.
     """
     if isinstance(run, str | Path):
-        require_file(run)
+        check_exists(run)
         return run
     return run if isinstance(run, LazyRun) else in_memory.read_run(run)
 
@@ -233,8 +234,10 @@ def _open(path: str | Path) -> Collection:
     try:
         return open_collection(path)
     except CollectionError:
-        if Path(path).is_file():
-            next(read_qrels(path, strict=False), None)  # raises FormatError, which says what qrels are
+        if locate_data(path).is_file():
+            next(
+                read_qrels(locate_data(path), strict=False), None
+            )  # raises FormatError, which says what qrels are
         raise
 
 
