@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from telerank.show.report import Form
     from telerank.show.tables import Table
     from telerank.types import Location
+
+
+_HEADS = ("rank", "score", "docno", "document")
+_LINES = 6  # of a hit
 
 
 @cache
@@ -63,6 +68,33 @@ def write_columns(rows: Sequence[Sequence[str]]) -> None:
         cells = (plain(cell).ljust(width) for cell, width in zip(row, widths, strict=False))
         text = wrap(plain(row[-1]), room, break_on_hyphens=False)
         print("  ".join((*cells, f"\n{' ' * indent}".join(text))))
+
+
+def write_hits(rows: Sequence[tuple[str, str, str, str]]) -> None:
+    """Write rank, score, docno and text of hits, each in at most six lines of the terminal.
+
+    Short docnos are a column; long ones, such as the names of files, stand whole on a line of their own. Only
+    a docno that is longer than six lines has more.
+    """
+    rank_width, score_width, docno_width = (
+        max(len(plain(row[i])) for row in [_HEADS, *rows]) for i in range(3)
+    )
+    columns = get_terminal_size().columns
+    beside = rank_width + score_width + 4
+    is_column = docno_width <= columns // 4 and beside + docno_width <= columns // 2
+    indent = beside + docno_width + 2 if is_column else beside
+    room = max(columns - indent, 20)
+    for row in [_HEADS, *rows]:
+        rank, score, docno, text = map(plain, row)
+        head = f"{rank.ljust(rank_width)}  {score.ljust(score_width)}  {docno.ljust(docno_width)}"
+        taken = 0 if is_column else math.ceil((beside + len(docno)) / columns)
+        lines = wrap(text, room, max_lines=max(_LINES - taken, 1), placeholder="…") if taken < _LINES else []
+        if is_column:
+            print("  ".join((head, f"\n{' ' * indent}".join(lines))).rstrip())
+        elif row is _HEADS:
+            print(f"{head.rstrip()}, {text}")
+        else:
+            print("\n".join((head.rstrip(), *(f"{' ' * indent}{line}" for line in lines))))
 
 
 def name_location(location: Location | None, docno: str) -> str:

@@ -14,6 +14,7 @@ from annotated_types import Ge, Le
 from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.console import say_run
+from telerank.cli.prompt import answer_typed
 from telerank.computing import Computing
 from telerank.errors import CollectionError, FormatError
 from telerank.parameters import FieldsOf, Flags, Help, Split
@@ -62,8 +63,9 @@ def search(
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
-    A run keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline,
-    the checksums of what it read, and the versions of the packages.
+    Without a collection, a query or topics, it asks for queries in a terminal until Ctrl-D or `exit`. A run
+    keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline, the
+    checksums of what it read, and the versions of the packages.
 
     Example: `telerank search idx scifact --split test --model "bm25(k1=0.9, b=0.4)" -o bm25.run`
 
@@ -73,11 +75,13 @@ def search(
     """
     import telerank as tr
 
-    _check_asked("search", collection, query, topics)
+    is_typed = collection is None and query is None and topics is None and sys.stdin.isatty()
+    if not is_typed:
+        _check_asked("search", collection, query, topics)
     opened = tr.open(index)
     if analyzer is not None:
         opened.require_analyzer(analyzer)
-    if query is not None:
+    if query is not None or is_typed:
         shown = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
         _answer(opened, model, query, keep or _FIRST, **shown)
         return
@@ -106,8 +110,16 @@ def _open_queries(collection: str | None, topics: str | None, form: str | None, 
 
 
 def _answer(
-    index: Index, model: str | None, query: str, k: int, *, explain: bool, show_segment: bool, as_json: bool
+    index: Index,
+    model: str | None,
+    query: str | None,
+    k: int,
+    *,
+    explain: bool,
+    show_segment: bool,
+    as_json: bool,
 ) -> None:
+    """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
     import telerank as tr
 
     stage = tr.pipeline(model or index.default_pipeline, index) % k
@@ -116,16 +128,22 @@ def _answer(
         from telerank.segments.stage import find_segments
 
         by_segments = find_segments(stage)
-    for line in _read_lines() if query == "-" else [query]:
+
+    def show(line: str) -> None:
         ranking = stage.search(line.strip())
         if as_json:
             console.print_json(_record(index, stage if explain else None, by_segments, ranking))
-            continue
+            return
         _show(index, ranking)
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
             _show_segments(index, by_segments, ranking)
+
+    if query is None:
+        answer_typed(show, f"{index.folder.name}> ")
+    for line in [] if query is None else _read_lines() if query == "-" else [query]:
+        show(line)
     for remark in stage.all_remarks:
         console.say(remark)
 
@@ -153,13 +171,13 @@ def _show(index: Index, ranking: Ranking) -> None:
         print(f"nothing found for {plain(repr(ranking.query.text))}")
         return
     print(plain(ranking.query.text))
-    rows = [("rank", "score", "docno", "document")]
+    rows = []
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)
         title = f"{doc.title} " if doc.title else ""
         where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
         rows.append((str(rank), f"{score:.4f}", docno, f"{where} {title}{_snippet(doc.text)}".lstrip()))
-    console.write_columns(rows)
+    console.write_hits(rows)
 
 
 def _record(
