@@ -24,6 +24,7 @@ All but the last two are ValueErrors, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -187,6 +188,18 @@ def refuse_operator(symbol: str) -> Callable[..., NoReturn]:
         )
 
     return refuse
+
+
+def count_noun(number: int, noun: str) -> str:
+    """``1 pair``, ``2,000 pairs``, ``3 queries``."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{number:,} {noun}s"
+
+
+def agree(number: int, one: str, many: str) -> str:
+    """The word that agrees with a number: ``agree(1, "is", "are")`` is ``is``."""
+    return one if number == 1 else many
 
 
 def shorten(text: str, width: int = 80) -> str:

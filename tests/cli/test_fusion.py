@@ -93,10 +93,10 @@ def test_tuning_says_what_does_not_count():
     write_run("some.run", [*others, *OTHER])
     write_run("more.run", list(read_run("strong.run"))[1:])
     said = ok("tune-fusion qrels.txt some.run more.run -m RR").stderr
-    assert "some: has no list for 1 queries: fused from the others" in said
-    assert "more: has no list for 1 queries" in said
+    assert "some: has no list for 1 query: fused from the others" in said
+    assert "more: has no list for 1 query" in said
     assert "1 of 40 queries of the qrels have no list in any run: they count 0" in said
-    assert "1 queries are not in the qrels: they do not count" in said
+    assert "1 query is not in the qrels: it does not count" in said
 
 
 def test_all_ordered_pairs_are_combined():
@@ -130,7 +130,7 @@ def test_consistency_by_depth():
 def test_consistency_says_what_does_not_count():
     write_run("some.run", list(read_run("weak.run"))[1:])
     said = ok("consistency best.run some.run").stderr
-    assert "has no document for 1 queries of the reference" in said
+    assert "has no document for 1 query of the reference" in said
     assert "no list for 1 of 40 queries: they count 0" in ok("consistency some.run best.run").stderr
 
 

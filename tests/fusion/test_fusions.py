@@ -206,7 +206,7 @@ def test_lists_of_different_queries_are_refused(fuse):
 def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="2 weights for 1 lists"):
         sum_rankings([listed("a")], [1, 2])
-    with pytest.raises(ValueError, match="1 weights for 2 lists"):
+    with pytest.raises(ValueError, match="1 weight for 2 lists"):
         linear(letters, letters, weights=[1])
     with pytest.raises(ValueError, match="k must be a number of at least 0, got -1"):
         rrf(letters, k=-1)

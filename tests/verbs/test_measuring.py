@@ -79,7 +79,7 @@ def test_pairs_of_runs_are_combined_and_weights_are_tuned_on_any_grid():
     assert matrix.level == 0.01
     assert matrix.remarks == [
         "third: has no list for 1 of 10 queries of the qrels",
-        "third: 1 queries are not in the qrels: they do not count",
+        "third: 1 query is not in the qrels: it does not count",
     ]
     tuning = tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid("square", "1"))
     assert (tuning.held_out, len(tuning.result.settings)) == (1.0, 3)
@@ -178,10 +178,10 @@ def test_judgments_of_a_file_are_not_lost_on_its_passages():
     del files["2"]
     compared = compare(judge({"bm25": rankings, "other": run(1, ["1"])}, files), measures="RR")
     assert compared.remarks == [
-        "bm25: 1 queries are not in the qrels: they do not count",
+        "bm25: 1 query is not in the qrels: it does not count",
         "bm25: has none of the 2 relevant documents (the first is guide.pdf)",
         f"bm25: has only passages of 2 relevant documents, such as guide.pdf#1: {advice}",
-        "other: 1 of 2 queries of the qrels have no document: they count 0",
+        "other: 1 of 2 queries of the qrels has no document: it counts 0",
         "other: has none of the 1 relevant documents (the first is guide.pdf)",
     ]
 

@@ -19,7 +19,7 @@ from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
 from telerank.batches import WindowLimits
 from telerank.computing import SpanComputing
-from telerank.errors import ArgumentError, ModelError
+from telerank.errors import ArgumentError, ModelError, count_noun
 from telerank.models.inference import stream_groups
 from telerank.models.loading import locate
 from telerank.models.pairs.pair import Pair, batch_of
@@ -223,8 +223,8 @@ class SpanReader(ComputedModel, SpanComputing):
             return ""
         return (
             f"{len(cut):,} question{'s' if len(cut) != 1 else ''} longer than "
-            f"{self.reader.settings.max_question} tokens: cut there, "
-            f"{sum(cut.values()):,} tokens were not read"
+            f"{count_noun(self.reader.settings.max_question, 'token')}: cut there, "
+            f"{count_noun(sum(cut.values()), 'token')} were not read"
         )
 
     def _sample_pairs(self) -> list[Pair]:

@@ -11,8 +11,8 @@ from annotated_types import Ge
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
+from telerank.errors import count_noun
 from telerank.parameters import AnalyzerName, Flags, Help
-from telerank.show.tables import count_noun
 
 Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
@@ -137,7 +137,7 @@ def verify(index: options.IndexName) -> None:
     """
     import telerank as tr
 
-    console.say(f"{index}: {tr.open(index).verify()} files are as they were written")
+    console.say(f"{index}: {tr.open(index).verify():,} files are as they were written")
 
 
 @derive

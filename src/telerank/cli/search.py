@@ -16,7 +16,7 @@ from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
 from telerank.computing import Computing
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, count_noun
 from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.show.tables import plain
 
@@ -88,7 +88,7 @@ def search(
     queries = _open_queries(collection, topics, format, encoding)
     run = tr.search(opened, queries, model, split=split, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
-    say_run(f"{run.queries:,} queries searched", output)
+    say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
         console.say(remark)
 
@@ -287,7 +287,7 @@ def answer(
     run.save("-" if not files else output, lines=lines, no_answers=no_answers)
     for name in files:
         if name != "-":  # which has no record
-            console.say(f"{run.queries:,} questions answered; in {name}, how in {name}.json")
+            console.say(f"{count_noun(run.queries, 'question')} answered; in {name}, how in {name}.json")
     for remark in run.remarks:
         console.say(remark)
 

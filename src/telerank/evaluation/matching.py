@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from telerank.errors import agree, count_noun
 from telerank.types import PASSAGE, Qrels, whole_docno
 
 _NAMED = 3
@@ -71,7 +72,10 @@ def describe_unmatched(
     if not lacking:
         return []
     some = f"{', '.join(lacking[:_NAMED])}{' …' if len(lacking) > _NAMED else ''}"
-    line = f"{len(lacking):,} of {len(names):,} documents that {source} judges are not in {where}: {some}"
+    line = (
+        f"{len(lacking):,} of {count_noun(len(names), 'document')} that {source} judges "
+        f"{agree(len(lacking), 'is', 'are')} not in {where}: {some}"
+    )
     passages = (f"{docno}{PASSAGE}1" for docno in lacking)
     if passage := next((name for name in passages if has(name)), ""):
         line += f"; it has passages of them, such as {passage}: {_ADVICE}"

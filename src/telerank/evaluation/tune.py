@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from telerank.errors import ArgumentError, MeasureError
+from telerank.errors import ArgumentError, MeasureError, count_noun
 from telerank.evaluation.measures import Evaluation, Values, aggregate, measure, parse_measures
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -50,7 +50,9 @@ class Folds:
         """
         deck = sorted(qids)
         if len(deck) < self.k:
-            raise ArgumentError(f"{self.k} folds of {len(deck)} judged queries: too few queries")
+            raise ArgumentError(
+                f"{count_noun(self.k, 'fold')} of {count_noun(len(deck), 'judged query')}: too few queries"
+            )
         random.Random(self.seed).shuffle(deck)
         return tuple(tuple(sorted(deck[i :: self.k])) for i in range(self.k))
 
@@ -105,7 +107,10 @@ class TuneResult(Report, Generic[S]):
     @property
     def remarks(self) -> list[str]:
         unjudged = len(self.unjudged)
-        return [*[f"{unjudged} queries have no judgment and were left out"] * bool(unjudged), *self.notes]
+        return [
+            *[f"{count_noun(unjudged, 'query')} without judgment left out"] * bool(unjudged),
+            *self.notes,
+        ]
 
     def tables(self) -> list[Table]:
         """The best settings, and those that a fold chose."""
@@ -120,13 +125,13 @@ class TuneResult(Report, Generic[S]):
             }
             for i in shown
         ]
-        held_out = f"{len(self.folds)} folds" if several else "test split"
+        held_out = f"{count_noun(len(self.folds), 'fold')}" if several else "test split"
         notes = (
             f"tuned: {self.best}",
             f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
             f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
         )
-        caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
+        caption = f"{len(shown)} of {count_noun(len(self.settings), 'setting')}, the best first"
         return [Table.of_rows(rows, caption=caption, notes=notes)]
 
     def record(self) -> dict[str, Any]:
@@ -202,7 +207,7 @@ def _setting_record(setting: object) -> dict[str, Any]:
 def _judged_qids(queries: Sequence[Query], qrels: Qrels, what: str) -> tuple[str, ...]:
     qids = tuple(query.qid for query in queries if query.qid in qrels)
     if not qids:
-        raise ArgumentError(f"none of the {len(queries)} queries {what} is judged")
+        raise ArgumentError(f"none of the queries {what} is judged")
     return qids
 
 

@@ -9,7 +9,7 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from telerank.errors import ArgumentError, known_names
+from telerank.errors import ArgumentError, count_noun, known_names
 from telerank.types import Query, Ranking, Scores
 
 DEPTH = 1000  # of each list and of the interleaved one (Zhan et al. 2020, RepBERT)
@@ -195,7 +195,7 @@ def check_weights(weights: Sequence[float], lists: int) -> None:
     if not lists:
         raise ArgumentError("there is no list to fuse")
     if len(weights) != lists:
-        raise ArgumentError(f"{len(weights)} weights for {lists} lists")
+        raise ArgumentError(f"{count_noun(len(weights), 'weight')} for {lists} lists")
 
 
 def check_k(k: float) -> None:

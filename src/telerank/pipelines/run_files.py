@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from telerank.errors import count_noun
 from telerank.expressions import call_text, quote
 from telerank.parameters import check_methods
 from telerank.stage import Stage
@@ -45,7 +46,7 @@ class LazyRun:
         remarks = [*self.describe()]
         if empty := self.unanswered:
             names = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
-            remarks.append(f"{len(empty)} of {self.queries} queries found nothing: {names}")
+            remarks.append(f"{len(empty)} of {count_noun(self.queries, 'query')} found nothing: {names}")
         return remarks
 
     def save(self, path: str | Path, *, as_json: bool = False) -> None:

@@ -25,7 +25,7 @@ from telerank.corpus.readers.files.folder import (
     warn_unread,
 )
 from telerank.drafts import replace_file
-from telerank.errors import CollectionError, DocumentError, IndexFault
+from telerank.errors import CollectionError, DocumentError, IndexFault, count_noun
 from telerank.sparse.index import FILES, SparseIndex
 from telerank.sparse.writer import IndexWriter
 from telerank.stored import MANIFEST
@@ -128,7 +128,8 @@ def update_folder(
         changes, copies = _compare(record.files, scanned)
         if record.files and len(changes.gone) == len(record.files):
             raise CollectionError(
-                f"{folder}: has none of the {len(record.files):,} files of {index}: another folder?"
+                f"{folder}: has none of the {count_noun(len(record.files), 'file')} of {index}: "
+                f"another folder?"
             )
         if not changes.affected:
             return replace(changes, files=record.files)

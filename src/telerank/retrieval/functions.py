@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import read_candidates, read_doc
-from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError
+from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, count_noun
 from telerank.retrieval.index import Index
 from telerank.stage import PRODUCT, Retriever, Stage, check_depth, depth_text
 from telerank.types import Doc, Docs, Explanation, Phrase, Query, Ranking
@@ -140,7 +140,10 @@ class FunctionScorer(Stage):
                 expected = "expected a score for each text"
                 raise ArgumentTypeError(f"{self.name} gave {given!r:.80}, {expected}") from None
             if len(values) != len(texts):
-                raise ArgumentError(f"{self.name} gave {len(values)} scores for {len(texts)} texts")
+                raise ArgumentError(
+                    f"{self.name} gave {count_noun(len(values), 'score')} for "
+                    f"{count_noun(len(texts), 'text')}"
+                )
         return [
             _explain_value(self.name, value, query, doc.docno)
             for value, doc in zip(values, docs, strict=True)

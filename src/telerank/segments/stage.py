@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from telerank.corpus.docstore import read_candidates, read_doc
-from telerank.errors import ArgumentError, ArgumentTypeError, ExpressionError, ModelError
+from telerank.errors import ArgumentError, ArgumentTypeError, ExpressionError, ModelError, count_noun
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
@@ -191,8 +191,9 @@ class SegmentReranker(Stage):
         if counts.left_out:
             kept = f"{self.settings.first} segment{'s' if self.settings.first != 1 else ''}"
             lines.append(
-                f"{self.text}: {counts.left_out:,} of {counts.documents:,} documents longer than {kept}: "
-                f"cut there, {counts.left_out_tokens:,} tokens were not read"
+                f"{self.text}: {counts.left_out:,} of {count_noun(counts.documents, 'document')} "
+                f"longer than {kept}: "
+                f"cut there, {count_noun(counts.left_out_tokens, 'token')} were not read"
             )
         return lines
 

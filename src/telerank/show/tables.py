@@ -120,11 +120,6 @@ def show_interval(low: float, high: float, form: str = ".3f") -> str:
     return f"{low:{form}} to {high:{form}}"
 
 
-def count_noun(number: int, noun: str) -> str:
-    """``1 pair``, ``2,000 pairs``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def render_terminal(table: Table) -> RenderableType:
     """A renderable for a rich console.
 

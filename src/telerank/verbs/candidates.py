@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from telerank.errors import ArgumentError, CollectionError, MeasureError
+from telerank.errors import ArgumentError, CollectionError, MeasureError, agree, count_noun
 from telerank.evaluation.compare import columns_table, depth_table
 from telerank.evaluation.depth import (
     Consistency,
@@ -58,7 +58,8 @@ class RerankingCurves(Report):
     @property
     def remarks(self) -> list[str]:
         return [
-            f"{name}: {curve.unscored:,} of {curve.candidates:,} candidates have no score in "
+            f"{name}: {curve.unscored:,} of {count_noun(curve.candidates, 'candidate')} "
+            f"{agree(curve.unscored, 'has', 'have')} no score in "
             f"{self.reranker}: they stay below the others"
             for name, curve in self.runs.items()
             if curve.unscored
@@ -130,10 +131,10 @@ class ConsistencyCurves(Report):
         lines = []
         for name, factor in self.runs.items():
             if count := len(factor.unknown):
-                unknown = f"{count} of {factor.queries} queries"
+                unknown = f"{count} of {count_noun(factor.queries, 'query')}"
                 lines.append(f"{name}: the reference has no list for {unknown}: they count 0")
             if count := len(factor.unanswered):
-                unanswered = f"{count} queries of the reference"
+                unanswered = f"{count_noun(count, 'query')} of the reference"
                 lines.append(f"{name}: has no document for {unanswered}: they do not count")
         return lines
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Device, Flags, Help
 from telerank.retrieval.index import Index, locate_model, stream_documents
 from telerank.show.progress import show_progress
-from telerank.show.tables import count_noun
 from telerank.training import launched
 from telerank.types import ProgressSetting, silent
 from telerank.verbs.index import open_source

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from telerank.errors import ArgumentError, CollectionError
+from telerank.errors import ArgumentError, CollectionError, count_noun
 from telerank.evaluation.measures import MeasureNames
 from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
@@ -47,7 +47,9 @@ def fuse(
     if fusion.method == "linear" and not fusion.weights:
         fusion = replace(fusion, weights=(1.0 / len(by_name),) * len(by_name))
     if len(fusion.weights) not in (0, len(by_name)):
-        raise CollectionError(f"{len(fusion.weights)} weights for {len(by_name)} runs")
+        raise CollectionError(
+            f"{count_noun(len(fusion.weights), 'weight')} for {count_noun(len(by_name), 'run')}"
+        )
     lacking, queries = dict.fromkeys(by_name, 0), 0
 
     def compute() -> Iterator[Ranking]:

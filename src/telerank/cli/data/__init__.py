@@ -21,7 +21,7 @@ from telerank.cli.data.made_sets import (
     make_ranking_set,
 )
 from telerank.cli.options import CollectionOptions, Format, PrintJson, ReportOptions, Texts
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Flags, Help, Split
 from telerank.show.progress import show_progress
 from telerank.types import name_pages
@@ -191,7 +191,10 @@ def convert(
     if as_json:
         console.print_json(asdict(written))
     else:
-        counts = f"{written.docs:,} documents, {written.queries:,} queries, {written.qrels:,} qrels"
+        counts = (
+            f"{count_noun(written.docs, 'document')}, {count_noun(written.queries, 'query')}, "
+            f"{written.qrels:,} qrels"
+        )
         console.out().print(f"{console.shown(str(out))}: {counts}", soft_wrap=True)
     for note in written.notes:
         console.say(f"note: {note}")

@@ -12,7 +12,7 @@ from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.computing import PairComputing
-from telerank.errors import CollectionError, ModelError
+from telerank.errors import CollectionError, ModelError, count_noun
 from telerank.parameters import (
     Check,
     FieldsOf,
@@ -66,7 +66,7 @@ def fuse(
     fused.save(output)
     for remark in fused.remarks:
         console.say(remark)
-    say_run(f"{fused.queries:,} queries fused", output)
+    say_run(f"{count_noun(fused.queries, 'query')} fused", output)
 
 
 def _parse_weights(text: str, count: int) -> tuple[float, ...]:
@@ -103,7 +103,9 @@ def tune_fusion(
     from telerank.verbs.fuse import Folds, WeightGrid, tune_fusion
 
     if report.plot is not None and len(runs.run) > _DRAWN[grid]:
-        raise CollectionError(f"--plot cannot draw the weights of {len(runs.run)} runs on the {grid}")
+        raise CollectionError(
+            f"--plot cannot draw the weights of {count_noun(len(runs.run), 'run')} on the {grid}"
+        )
     judged = replace(runs.open(), depth=depth)
     report.write(tune_fusion(judged, measure, grid=WeightGrid(grid, step), folds=Folds(folds, seed)))
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from telerank.errors import ArgumentError
+from telerank.errors import ArgumentError, count_noun
 from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.compare import describe_gaps, means_table, query_table
@@ -249,7 +249,7 @@ class AnswerEvaluations(Report):
         tables = [
             means_table(
                 final,
-                caption=f"Means over {len(first.qids):,} questions",
+                caption=f"Means over {count_noun(len(first.qids), 'question')}",
                 notes=[f"{name}: {ANSWER_MEASURES[name].meaning}." for name in first.measures],
             )
         ]
