@@ -95,7 +95,7 @@ def test_tuning_says_what_does_not_count():
     said = ok("tune-fusion qrels.txt some.run more.run -m RR").stderr
     assert "some: has no list for 1 query: fused from the others" in said
     assert "more: has no list for 1 query" in said
-    assert "1 of 40 queries of the qrels have no list in any run: they count 0" in said
+    assert "1 of 40 queries of the qrels has no list in any run: it counts 0" in said
     assert "1 query is not in the qrels: it does not count" in said
 
 

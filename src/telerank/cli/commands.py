@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import click
 from annotated_types import Ge, Le
 
+from telerank.errors import TelerankError
 from telerank.parameters import REQUIRED, Check, Flags, Help, Parameter, parameters_of
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -190,6 +191,8 @@ def _check(checks: Iterable[Callable[[Any], object]], _: Any, __: Any, value: An
     try:
         for check in checks:
             check(value)
+    except TelerankError:
+        raise
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     return value

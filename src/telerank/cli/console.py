@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import math
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _HEADS = ("rank", "score", "docno", "document")
 _LINES = 6  # of a hit
+_ARGUMENT = re.compile(r'\b([a-z_]+)=(?:True\b|…|"([^"]*)")')
 
 
 @cache
@@ -44,12 +47,25 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, emoji=False)
 
 
+def as_options(message: str) -> str:
+    """A message of the library with options for its arguments: ``--overwrite`` for ``overwrite=True``.
+
+    An argument of any value is written ``split=…`` there, one of a certain value ``encoding="latin-1"``.
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name, value = f"--{match[1].replace('_', '-')}", match[2] or ""
+        return f"{name} {shlex.quote(value)}" if value else name
+
+    return _ARGUMENT.sub(option, message)
+
+
 def one_line(error: BaseException) -> str:
     """The message of a user's error on one line, of bounded length."""
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
         return shorten_message(f"{file}{error.strerror}")
-    return shorten_message(" ".join(str(error).split()))
+    return shorten_message(as_options(" ".join(str(error).split())))
 
 
 def shown(text: str) -> str:
@@ -114,7 +130,7 @@ def print_json(value: object) -> None:
 
 def say(text: str) -> None:
     """Print a line on standard error, escaped (see :func:`shown`) and not wrapped."""
-    err().print(shown(text), soft_wrap=True)
+    err().print(shown(as_options(text)), soft_wrap=True)
 
 
 def write_tables(tables: Sequence[Table], output: str, form: Form | None, title: str) -> None:

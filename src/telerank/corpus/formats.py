@@ -289,7 +289,7 @@ def _recognise(path: Path) -> Format[Path, Collection]:
         return candidates[0]
     if candidates:
         names = ", ".join(form.name for form in candidates)
-        raise CollectionError(f"{path}: may be {names}: choose one with format= (--format)")
+        raise CollectionError(f"{path}: may be {names}: choose one with format=…")
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
     if path.is_file():

@@ -254,7 +254,7 @@ def choose_file(folder: Path, form: str, kind: str, files: Sequence[Path], name:
     if not name and len(files) > 1:
         example = call_text(form, **{kind: files[0].name})
         raise CollectionError(
-            f'{folder}: {"both " * (len(files) == 2)}{names} have {kind}; choose one: --format "{example}"'
+            f'{folder}: {"both " * (len(files) == 2)}{names} have {kind}; choose one: format="{example}"'
         )
     return next((file for file in files if name in ("", file.name)), None)
 

@@ -257,7 +257,7 @@ def check_folder(manifest: str, what: str, folder: str | Path, *, overwrite: boo
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise CollectionError(f"{folder}: already exists; replace it with --overwrite")
+        raise CollectionError(f"{folder}: already exists; replace it with overwrite=True")
     if not (target / manifest).is_file():
         raise CollectionError(f"{folder}: {what}, so it is not overwritten")
 

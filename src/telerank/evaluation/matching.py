@@ -9,7 +9,7 @@ from telerank.errors import agree, count_noun
 from telerank.types import PASSAGE, Qrels, whole_docno
 
 _NAMED = 3
-_ADVICE = "judge passages, or index the files whole (--format whole-documents)"
+_ADVICE = 'judge passages, or index the files whole (format="whole-documents")'
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from telerank.stage import Stage
 from telerank.types import Doc, Progress, silent
 
 # The option and the environment variable that say where collections are, and models.
-DATA, MODELS = ("--data", DATA_VARIABLE), ("--model", model_names.VARIABLE)
+DATA, MODELS = ("data=…", DATA_VARIABLE), ("models=…", model_names.VARIABLE)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Sources:
             elif Path(text).is_dir():
                 folders.append(Path(text))
             else:
-                raise CollectionError(f"{option} {text}: expected NAME=PATH, or a folder of them")
+                raise CollectionError(f"{option}: {text}: expected NAME=PATH, or a folder of them")
         folders += [Path(folder) for folder in os.environ.get(variable, "").split(os.pathsep) if folder]
         return cls(named, tuple(folders))
 

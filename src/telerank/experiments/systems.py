@@ -273,14 +273,14 @@ class SystemRunner:
         if folder.is_file():
             return None
         if not folder.exists():
-            raise CollectionError(f"--system {name}={folder}: no such file or folder")
+            raise CollectionError(f"systems=…: {name}={folder}: no such file or folder")
         kind, rerankers = recognise_folder(folder), model_words(parse_expression(text), "rerank")
         if kind == "a re-ranker" and len(rerankers) == 1:
             return text, {rerankers.pop(): str(folder)}
         if kind == "a bi-encoder" and not rerankers:
             return f"dense({plain_name(name)})", {plain_name(name): str(folder)}
         needs = "a re-ranker" if rerankers else "a first stage: a run file or a bi-encoder"
-        raise CollectionError(f"--system {name}={folder}: holds {kind}, but the system is {needs}")
+        raise CollectionError(f"systems=…: {name}={folder}: holds {kind}, but the system is {needs}")
 
     def _names(
         self,

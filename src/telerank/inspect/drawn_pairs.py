@@ -87,7 +87,7 @@ def open_candidates(
     pools = collection.pools
     if not candidates and len(pools) != 1:
         known = f"its pools: {', '.join(pools)}" if pools else "it has no pools: a run file"
-        raise CollectionError(f"{collection.name}: say with --candidates which pairs ({known})")
+        raise CollectionError(f"{collection.name}: say with candidates=… which pairs ({known})")
     name = candidates or next(iter(pools))
     if name in pools:
         return CandidateLists(

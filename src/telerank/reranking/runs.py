@@ -56,7 +56,7 @@ class RunCandidates:
                 raise CollectionError(f"{self.run}: query {qid} is none of the {known}")
             if qid in self.excluded:
                 raise CollectionError(
-                    f"{self.run}: query {qid} is in --dev, too: int8 needs other queries there"
+                    f"{self.run}: query {qid} is in dev=…, too: int8 needs other queries there"
                 )
             candidates = replace(ranking, query=Query(qid, self.texts[qid]))
             yield candidates if self.depth is None else candidates.cut(self.depth)
@@ -98,7 +98,7 @@ class RunScoring:
 
     def __post_init__(self) -> None:
         if (self.scorer.precision == "int8") != (self.dev is not None):
-            raise ModelError("int8 goes with --dev, a run to calibrate it and to measure its loss on")
+            raise ModelError("int8 goes with dev=…, a run to calibrate it and to measure its loss on")
         calibrating = list(self.dev or ())
         self.run.excluded = frozenset(ranking.query.qid for ranking in calibrating)
         docnos = {docno for ranking in calibrating for docno in ranking.docnos}

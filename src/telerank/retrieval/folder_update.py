@@ -117,7 +117,7 @@ def update_folder(
     with IndexWriter(index, workers=workers) as writer:
         record = read_record(index)
         if record is None:
-            raise IndexFault(f"{index}: was not made from a folder of files: build it again (--overwrite)")
+            raise IndexFault(f"{index}: was not made from a folder of files: build it again (overwrite=True)")
         collection = open_collection(folder, format=record.collection_format, encoding=record.encoding)
         if (files := collection.files) is None:
             raise CollectionError(f"{folder}: not a folder of files")

@@ -224,7 +224,7 @@ class Index(FolderReader):
         encoder = source if make_encoder is None else make_encoder(source, precision)
         opened = open_retriever(vectors, encoder, name=name)
         if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
-            raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
+            raise IndexFault(f"{folder}: the index has changed since: encode it again (overwrite=True)")
         return opened if approximate is None else opened.approximately(approximate, candidates)
 
     def encode(

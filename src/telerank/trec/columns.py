@@ -147,7 +147,7 @@ def _is_zscore(columns: list[bytes]) -> bool:
 def _name_other(columns: list[bytes]) -> str:
     """What a line has that is not qrels: another format of trec_eval, or a comment."""
     if columns[0].startswith(b"#"):
-        return "; comments are refused by --strict"
+        return "; comments are refused by strict=True"
     if _is_zscore(columns):
         return "; z-scores (qid measure mean deviation) are not read"
     if len(columns) == 5 and all(map(_WHOLE.fullmatch, (columns[1], columns[2], columns[4]))):

@@ -225,7 +225,7 @@ def decode(content: bytes, path: str | Path, encoding: str, line: int = 1) -> st
         before = content[: error.start]
         position = error.start - before.rfind(b"\n")
         byte = f"byte 0x{content[error.start]:02x} at position {position} of the line"
-        hint = f"{encoding} text (for another encoding: --encoding latin-1)"
+        hint = f'{encoding} text (for another encoding: encoding="latin-1")'
         raise FormatError(path, line + before.count(b"\n"), hint, byte) from error
 
 

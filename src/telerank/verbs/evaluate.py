@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 from telerank.corpus.answers import is_predictions_file, read_no_answer, read_predictions
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.errors import ByName, CollectionError, count_noun
+from telerank.errors import ByName, CollectionError, agree, count_noun
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.answers.report import AnswerEvaluations
@@ -332,6 +332,7 @@ def _read_values(
     values = no_answer if isinstance(no_answer, Mapping) else read_no_answer(no_answer)
     if lacking := [qid for qid in gold.questions if qid not in values]:
         raise CollectionError(
-            f"{count_noun(len(lacking), 'question')}, as {lacking[0]!r}, {agree(len(lacking), 'has', 'have')} no value of no-answer"
+            f"{count_noun(len(lacking), 'question')}, as {lacking[0]!r}, "
+            f"{agree(len(lacking), 'has', 'have')} no value of no-answer"
         )
     return {next(iter(texts)): values}

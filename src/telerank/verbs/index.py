@@ -73,14 +73,14 @@ def _require_same(
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     if index.analyzer != chain:
         built = f"holds an index already, built with the analyzer {index.analyzer}, not {chain}"
-        raise IndexFault(f"{index.folder}: {built}: overwrite it (--overwrite)")
+        raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
         for number, (present, doc) in enumerate(zip_longest(index.docs.values(), stream)):
             if present != doc:
                 raise IndexFault(
                     f"{index.folder}: holds an index of other documents already: "
-                    "overwrite it (--overwrite), or add to it (index add)"
+                    "overwrite it (overwrite=True), or add to it"
                 )
             if number % _COMPARED == 0:
                 shown("comparing documents", number, None)

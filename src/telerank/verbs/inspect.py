@@ -183,7 +183,7 @@ def gates(
     from telerank.models.rerankers.reranker import load_reranker
 
     if (text is None) == (docno is None) or (docno is None) != (docs is None):
-        raise CollectionError("gates: give --text, or --docno with --docs")
+        raise CollectionError("gates: give text=…, or docno=… with docs=…")
     if docno is not None and docs is not None:
         source = open_source(docs)
         if not isinstance(source, Index):

@@ -117,7 +117,7 @@ def make_far_relevant(
     if not rows:
         raise CollectionError(
             f"{collection.name}: every passage is relevant to a query, so that none can be filler; "
-            "give up a share of the articles (--filler 0.5)"
+            "give up a share of the articles (filler=…)"
         )
     maker = _Maker(passages, rows, settings, spans, _find_refusals(collection, kept))
     record = {

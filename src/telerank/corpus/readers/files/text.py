@@ -323,5 +323,5 @@ def _decode(path: Path, encoding: str, limits: FileLimits) -> str:
     try:
         return content.removeprefix(BOM).decode(encoding)
     except UnicodeDecodeError as error:
-        hint = "for another encoding: --encoding latin-1"
+        hint = 'for another encoding: encoding="latin-1"'
         raise UnreadableFile(Problem.broken, f"not text in {encoding} ({hint})") from error
