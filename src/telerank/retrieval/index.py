@@ -20,7 +20,7 @@ from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, k
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
 from telerank.show.notebook import render_rows
-from telerank.show.progress import show_progress
+from telerank.show.progress import continued, show_progress, unchanged
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
@@ -258,7 +258,7 @@ class Index(FolderReader):
         settings = Encoding(
             batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
         )
-        with show_progress(progress, len(self)) as shown:
+        with show_progress(progress, len(self), kept=continued(folder)) as shown:
             return encode_documents(
                 self.docs.values(), folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
             )
@@ -283,7 +283,10 @@ class Index(FolderReader):
             If there is no document, one cannot be stored, or a docno is there (and ``update`` is not set).
         """
         total, stream = stream_documents(docs)
-        with self._change(workers) as writer, show_progress(progress, total) as shown:
+        with (
+            self._change(workers) as writer,
+            show_progress(progress, total, kept=unchanged(self.folder)) as shown,
+        ):
             return writer.add(stream, update=update, progress=shown)
 
     def update(
@@ -309,7 +312,7 @@ class Index(FolderReader):
         from telerank.corpus.readers.files.folder import warn_unread
         from telerank.retrieval.folder_update import update_folder
 
-        with show_progress(progress) as shown:
+        with show_progress(progress, kept=unchanged(self.folder)) as shown:
             changes = update_folder(folder, self.folder, workers=workers, progress=shown)
         self._reopen()
         warn_unread(changes.files)
@@ -328,7 +331,7 @@ class Index(FolderReader):
 
     def merge(self, *, progress: ProgressSetting = None) -> None:
         """Merge all segments into one, without the deleted documents."""
-        with self._change() as writer, show_progress(progress) as shown:
+        with self._change() as writer, show_progress(progress, kept=unchanged(self.folder)) as shown:
             writer.merge(shown)
 
     def verify(self, *, progress: ProgressSetting = None) -> int:

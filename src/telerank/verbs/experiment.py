@@ -24,7 +24,7 @@ from telerank.pipelines.functions import FUNCTIONS, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
-from telerank.show.progress import show_progress
+from telerank.show.progress import NOTHING, continued, show_progress
 from telerank.stage import Stage
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgmentSource, open_run
@@ -79,7 +79,8 @@ def experiment(
         if not isinstance(name, str):
             raise ArgumentTypeError(f"tr.experiment: the name of a system must be a text, got {name!r:.60}")
         opened[name] = _open(name, system, index, opened)
-    with show_progress(progress) as shown:
+    kept = NOTHING if folder is None else continued(folder, "each complete run")
+    with show_progress(progress, kept=kept) as shown:
         result = compare_systems(opened, judged, measures, baselines=baselines, folder=folder, progress=shown)
     return replace(result, title=title)
 
@@ -145,7 +146,8 @@ def run_experiment(
         tuple(skip),
         SMALL_COPY if small else FULL_SIZE if has_small(path) else "",
     )
-    with show_progress(progress) as shown:
+    kept = continued(output, "what is complete, indexes, runs and models,")
+    with show_progress(progress, kept=kept) as shown:
         return run_file(spec.with_seeds(tuple(seeds)) if seeds else spec, name, options, progress=shown)
 
 

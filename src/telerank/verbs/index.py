@@ -13,7 +13,7 @@ from telerank.corpus.reading import locate_data
 from telerank.errors import IndexFault
 from telerank.retrieval.folder_update import replacing_record
 from telerank.retrieval.index import Documents, Index, stream_documents
-from telerank.show.progress import show_progress
+from telerank.show.progress import show_progress, unchanged
 from telerank.sparse.index import has_index
 from telerank.text import Analyzer
 from telerank.types import ProgressSetting
@@ -61,7 +61,10 @@ def index(
     files: dict[str, FileRecord] = {}
     settings: dict[str, Any] = {"analyzer": analyzer, "overwrite": overwrite, "workers": workers}
     total, stream = stream_documents(opened, files)
-    with show_progress(progress, total) as shown, replacing_record(Path(folder), opened, files):
+    with (
+        show_progress(progress, total, kept=unchanged(folder)) as shown,
+        replacing_record(Path(folder), opened, files),
+    ):
         build_index(stream, folder, **settings, progress=shown)
     return Index(folder)
 

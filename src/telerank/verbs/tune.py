@@ -19,7 +19,7 @@ from telerank.evaluation.tune import Folds, Objective, TuneResult
 from telerank.evaluation.tune import tune as tune_settings
 from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
-from telerank.show.progress import show_progress
+from telerank.show.progress import NOTHING, show_progress
 from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.sparse.writer import build_index
 from telerank.stage import change_stages
@@ -91,7 +91,10 @@ def tune(
     if test is not None:
         held_out, qrels = list(source.split_queries(test)), {**qrels, **source.judged(test)}
     notes = _check_documents(opened, source, qrels)
-    with show_progress(progress) as shown, _open_indexes(opened, analyzers, shown) as indexes:
+    with (
+        show_progress(progress, kept=NOTHING) as shown,
+        _open_indexes(opened, analyzers, shown) as indexes,
+    ):
         choices = [TuneSetting(text, name) for name in indexes for text in texts]
 
         def run(setting: TuneSetting, queries: Sequence[Query]) -> Iterator[Ranking]:
