@@ -140,7 +140,7 @@ def test_a_pipeline_may_have_its_reader():
         ("-q q1 --reader r --model 'bm25 >> read(s)'", "takes no other one"),
         ("-q q1 --depth 9 --model 'bm25 >> read(s)'", "and no depth"),
         ("-q q1 --always --model 'bm25 >> read(s)'", "no settings of one"),
-        ("-q q1 --model 'read(s)'", "nothing ranks what it reads"),
+        ("-q q1 --model 'read(reader)'", "nothing ranks what it reads"),
     ],
 )
 def test_what_does_not_go_together_is_named(words, message):

@@ -174,7 +174,7 @@ def test_positions_are_counted_without_those_of_padding(encoders, architecture, 
 
 
 def test_bad_input_is_told_in_one_line(encoders, tmp_path):
-    with pytest.raises(ModelError, match="no re-ranker is called 'duo'; there are: monobert"):
+    with pytest.raises(ModelError, match="no re-ranker is called 'duo'; known: monobert"):
         Shape("duo")
     with pytest.raises(ModelError, match="no settings of a head of bert"):
         fresh_reranker(encoders(), Shape("bert", head={"episodes": 4}, **SMALL))

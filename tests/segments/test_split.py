@@ -214,5 +214,5 @@ def test_what_cannot_fit_or_has_no_name_is_refused():
     with pytest.raises(ModelError, match="need a language"):
         cut(Doc("1", ""), language=None, sentences=True)
     assert named_segments("piaf").length - named_segments("piaf").stride == 120
-    with pytest.raises(ModelError, match="no segments are called 'tkl'; there are: whole, best, birch"):
+    with pytest.raises(ModelError, match="no segments are called 'tkl'; known: whole, best, birch"):
         named_segments("tkl")

@@ -348,7 +348,7 @@ def test_a_pipeline_prints_what_reads_back(text, model, index):
         ("maxp(rerank({}) % 3)", r"expected rerank\(MODEL\), uncut"),
         ("maxp()", "maxp lacks the argument 'reranker'"),
         ("kmaxp(rerank({}))", "kmaxp lacks the argument 'kmax'"),
-        ("maxp(rerank({}), window=tkl)", "no segments are called 'tkl'; there are: whole"),
+        ("maxp(rerank({}), window=tkl)", "no segments are called 'tkl'; known: whole"),
         ("maxp(rerank({}), window=0)", "expected a whole number of at least 1, got 0"),
         ("maxp(rerank({}), window=9, stride=10)", "a stride of 10 leaves out text between segments of 9"),
         ("maxp(rerank({}), unit=lines)", "expected tokens or words, got 'lines'"),

@@ -103,7 +103,7 @@ def test_what_is_served_is_listed(client):
         ({"query": "q1", "depth": 3}, 422, "depth: Extra inputs are not permitted"),
         ({"query": "q1", "index": "other"}, 404, "no index 'other'; known: idx"),
         ({"query": "q1", "pipeline": "bm25 >"}, 422, "'bm25 >': expected"),
-        ({"query": "q1", "pipeline": "bm26"}, 422, "unknown name 'bm26' (did you mean 'bm25'?)"),
+        ({"query": "q1", "pipeline": "bm26"}, 422, "unknown name 'bm26'; did you mean 'bm25'?"),
         ({"query": "q1", "pipeline": "minmax(bm25)"}, 422, ") retrieves all documents; a request has at"),
         ({"query": "q1", "pipeline": "+".join(["bm25 % 9"] * 17)}, 422, "has at most 16 first stages"),
         ({"query": "q1", "pipeline": "bm25+" * 300 + "bm25"}, 422, "has at most 1,000 characters, got 1,504"),

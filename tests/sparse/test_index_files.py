@@ -185,7 +185,7 @@ def test_readers_keep_what_they_have_opened_whatever_writers_do(copy):
     assert list(retriever(index).search("a b c d")) == before
     assert index.docs["d0"] == Doc("d0", "a b c")
     assert len(list(index.docs)) == len(index) == 4
-    assert [doc.docno for doc in SparseIndex(copy).docs] == ["other"]
+    assert [doc.docno for doc in SparseIndex(copy).docs.values()] == ["other"]
 
 
 @pytest.mark.parametrize("seam", ["check_files", "Segment"])
@@ -202,7 +202,7 @@ def test_an_index_that_is_replaced_while_it_is_opened_is_opened_as_it_then_is(co
         return real(*arguments)
 
     monkeypatch.setattr(opening, seam, replaced_meanwhile)
-    assert [doc.docno for doc in SparseIndex(copy).docs] == ["new2"]
+    assert [doc.docno for doc in SparseIndex(copy).docs.values()] == ["new2"]
     assert len(calls) == 3
 
 
@@ -255,7 +255,7 @@ def test_a_writer_that_overwrites_does_so_once_and_has_nothing_to_change_before(
         writer.add([Doc("d2", "a")])
         writer.delete(["d0"])
         writer.merge()
-    assert [doc.docno for doc in SparseIndex(copy).docs] == ["d1", "d2"]
+    assert [doc.docno for doc in SparseIndex(copy).docs.values()] == ["d1", "d2"]
     assert SparseIndex(copy).analyzer == Analyzer.parse("none")
 
 

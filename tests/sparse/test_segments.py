@@ -85,7 +85,9 @@ def test_overwriting_takes_the_place_of_all_that_was_there_and_adding_takes_no_o
     index = SparseIndex(tmp_path / "index")
     with pytest.raises(IndexFault, match="holds an index already"):
         build(tmp_path / "index", ["a"])
-    again = build_index(index.docs, tmp_path / "index", analyzer="english", overwrite=True, workers=1)
+    again = build_index(
+        index.docs.values(), tmp_path / "index", analyzer="english", overwrite=True, workers=1
+    )
     assert again.analyzer == Analyzer.parse("english")
     assert len(list((tmp_path / "index/segments").iterdir())) == 1
     said = "was built with the analyzer nfkc"

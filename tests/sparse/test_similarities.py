@@ -166,7 +166,7 @@ def test_short_forms_read_as_meant(text, model):
     [
         ("", "expected a name, a number or '(', got the end"),
         ("(", "expected a name, a number or '(', got the end"),
-        ("bm26", "unknown model 'bm26'; known: bm25, lm_dirichlet, lm_jelinek_mercer, dfr, dfi"),
+        ("bm26", "unknown model 'bm26'; did you mean 'bm25'?"),
         ("bm25(k1", "expected ',' or ')', got the end"),
         ("bm25(k1=.9", "expected ',' or ')', got the end"),
         ("bm25(b=.1,)", "expected a name, a number or '(', got ')' (after 'bm25(b=.1,')"),

@@ -131,7 +131,7 @@ class ExperimentData:
         analyzer = analyzer or self.spec.analyzer
         if analyzer not in self._indexes:
             folder = self.folder / f"index-{plain_name(analyzer)}"
-            docs = SparseIndex(folder).docs if (folder / "manifest.json").is_file() else ()
+            docs = SparseIndex(folder).docs.values() if (folder / "manifest.json").is_file() else ()
             if not docs or any(present != doc for present, doc in zip_longest(docs, self.collection.docs())):
                 build_index(
                     self.collection.docs(), folder, analyzer=analyzer, overwrite=True, progress=self.progress

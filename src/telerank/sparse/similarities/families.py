@@ -321,8 +321,9 @@ def build_similarity(tree: Expression, text: str) -> Similarity:
 
 def _build(call: Call, known: Mapping[str, type[Any]], text: str) -> Any:
     if call.name not in known:
-        also = ", and DFR models such as inl2" if known is MODELS else ""
-        raise wrong(text, call.at, f"unknown model {call.name!r}; {known_names(known, call.name)}{also}")
+        hint = known_names(known, call.name)
+        hint += ", and DFR models such as inl2" if known is MODELS and hint.startswith("known") else ""
+        raise wrong(text, call.at, f"unknown model {call.name!r}; {hint}")
     cls = known[call.name]
     fields = {field.name.rstrip("_"): field for field in dataclasses.fields(cls)}
     values = {
