@@ -66,8 +66,8 @@ def test_the_run_goes_to_standard_output():
 
 
 def test_tuning_prints_in_sample_held_out_and_oracle_and_draws():
-    printed = ok(f"{TUNE} --measure RR@10 --folds 4 --plot curve.svg")
-    record = json.loads(ok(f"{TUNE} --measure RR@10 --folds 4 --json").stdout)
+    printed = ok(f"{TUNE} --measures RR@10 --folds 4 --plot curve.svg")
+    record = json.loads(ok(f"{TUNE} --measures RR@10 --folds 4 --json").stdout)
     for name in ("in_sample", "held_out", "oracle"):
         assert f"{record[name]:.4f}" in printed.stdout
     assert record["held_out"] <= record["in_sample"] <= record["oracle"]
@@ -157,7 +157,7 @@ def test_reranking_by_depth():
         ("fuse weak.run best.run --weights 1,2", "--weights are for --method linear, not rrf"),
         (f"{TUNE} --step 0.3", "step: 1 must be a multiple of the step, got 0.3; use 1/4"),
         (f"{TUNE} --folds 50", "50 folds of 40 judged queries: too few queries"),
-        (f"{TUNE} --measure 'RR AP'", "tuning takes one measure"),
+        (f"{TUNE} --measures 'RR AP'", "tuning takes one measure"),
         (f"{TUNE} --plot curve.jpeg", "the name of a plot, ending in .png, .svg, .pdf"),
         (f"{TUNE} best.run none.run --plot c.png", "--plot cannot draw the weights of 4 runs on the simplex"),
         ("tune-fusion qrels.txt a.run b.run", "no query of the runs is judged in qrels.txt"),

@@ -68,7 +68,7 @@ def test_baselines_are_given_by_name_or_file(folder):
     runs = judge(["first.run", "third.run"], "qrels.txt")
     assert compare(runs).baselines == compare(runs, ["first.run"]).baselines == ("first",)
     assert compare(runs, ["third"], "RR").difference("first", "third", "RR").wins == 10
-    with pytest.raises(CollectionError, match="the baseline second is not one of the runs: first, third"):
+    with pytest.raises(CollectionError, match="there is no run 'second'; known: first, third"):
         compare(runs, ["second"])
 
 
@@ -171,7 +171,7 @@ def test_judgments_of_a_file_are_not_lost_on_its_passages():
     rankings = [
         Ranking.ranked(Query(qid, ""), docnos, [2.0, 1.0][: len(docnos)]) for qid, docnos in hits.items()
     ]
-    advice = "they count as not relevant; judge passages, or index the files whole (--format whole-documents)"
+    advice = "they count as not relevant; judge passages, or index the files whole (format="whole-documents")"
     assert evaluate(judge({"bm25": rankings}, files), "RR").remarks == [
         f"bm25: has only passages of 2 relevant documents, such as guide.pdf#1: {advice}"
     ]

@@ -44,7 +44,7 @@ def search(
         Flags("-q"),
         Help("Show the first documents for this query; `-`: for the lines of standard input."),
     ] = None,
-    topics: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    queries: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
     model: options.Pipeline = None,
     keep: options.Kept = None,
@@ -63,7 +63,7 @@ def search(
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
-    Without a collection, a query or topics, it asks for queries in a terminal until Ctrl-D or `exit`. A run
+    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`. A run
     keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline, the
     checksums of what it read, and the versions of the packages.
 
@@ -75,9 +75,9 @@ def search(
     """
     import telerank as tr
 
-    is_typed = collection is None and query is None and topics is None and sys.stdin.isatty()
+    is_typed = collection is None and query is None and queries is None and sys.stdin.isatty()
     if not is_typed:
-        _check_asked("search", collection, query, topics)
+        _check_asked("search", collection, query, queries)
     opened = tr.open(index)
     if analyzer is not None:
         opened.require_analyzer(analyzer)
@@ -85,27 +85,27 @@ def search(
         shown = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
         _answer(opened, model, query, keep or _FIRST, **shown)
         return
-    queries = _open_queries(collection, topics, format, encoding)
-    run = tr.search(opened, queries, model, split=split, k=keep or _ALL, threads=threads)
+    source = _open_queries(collection, queries, format, encoding)
+    run = tr.search(opened, source, model, split=split, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
         console.say(remark)
 
 
-def _check_asked(command: str, collection: str | None, query: str | None, topics: str | None) -> None:
-    """Raise CollectionError unless there is either a collection, a query that is not empty, or topics."""
-    if (collection is not None) + (query is not None) + (topics is not None) != 1:
-        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --topics")
+def _check_asked(command: str, collection: str | None, query: str | None, queries: str | None) -> None:
+    """Raise CollectionError unless there is either a collection, a query that is not empty, or a file."""
+    if (collection is not None) + (query is not None) + (queries is not None) != 1:
+        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --queries")
     if query is not None and not query.strip():
         raise CollectionError(f"{command}: --query is empty")
 
 
-def _open_queries(collection: str | None, topics: str | None, form: str | None, encoding: str) -> Any:
+def _open_queries(collection: str | None, queries: str | None, form: str | None, encoding: str) -> Any:
     from telerank.corpus.readers.plain import open_topics
 
-    if topics is not None:
-        return open_topics(topics, format=form, encoding=encoding)
+    if queries is not None:
+        return open_topics(queries, format=form, encoding=encoding)
     return options.open_collection(collection or "", form, encoding)
 
 
@@ -214,7 +214,9 @@ def answer(
     ] = None,
     *,
     query: Annotated[str | None, Flags("-q"), Help("Show the answers to this question.")] = None,
-    topics: Annotated[str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    queries: Annotated[
+        str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")
+    ] = None,
     split: Split = None,
     model: options.Pipeline = None,
     reader: Annotated[
@@ -262,7 +264,7 @@ def answer(
 
     Example: `telerank answer idx scifact --split test --reader my-reader --depth 2 -o predictions.json`
     """
-    _check_asked("answer", collection, query, topics)
+    _check_asked("answer", collection, query, queries)
     files = [name for name in (output, lines, no_answers) if name is not None]
     _check_files(files, one_question=query is not None, shown=explain or as_json)
     import telerank as tr
@@ -282,8 +284,8 @@ def answer(
             as_json=as_json,
         )
         return
-    queries = _open_queries(collection, topics, format, encoding)
-    run = tr.answer(opened, queries, stage, split=split, k=keep)
+    source = _open_queries(collection, queries, format, encoding)
+    run = tr.answer(opened, source, stage, split=split, k=keep)
     run.save("-" if not files else output, lines=lines, no_answers=no_answers)
     for name in files:
         if name != "-":  # which has no record
@@ -295,7 +297,7 @@ def answer(
 def _check_files(files: Sequence[str], *, one_question: bool, shown: bool) -> None:
     """Raise CollectionError for files of one question, a form to show of many, or one file for two things."""
     if one_question and files:
-        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --topics")
+        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --queries")
     if shown and not one_question:
         raise CollectionError("answer: --explain and --json go with --query; --lines has everything")
     if len(set(files)) < len(files):

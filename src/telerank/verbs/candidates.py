@@ -81,7 +81,7 @@ class RerankingCurves(Report):
 def depth(
     runs: JudgedRuns,
     reranker: str | Path | Reranker,
-    measure: MeasureNames = "RR@10",
+    measures: MeasureNames = "RR@10",
     depths: Sequence[int] = DEPTHS,
     *,
     progress: ProgressSetting = None,
@@ -95,9 +95,9 @@ def depth(
     MeasureError
         If the measure's name is invalid, or there are several measures.
     """
-    (name, *more) = parse_measures(measure)
+    (name, *more) = parse_measures(measures)
     if more:
-        raise MeasureError(f"the re-ranked lists are measured by one measure, got {measure!r}")
+        raise MeasureError(f"the re-ranked lists are measured by one measure, got {measures!r}")
     if isinstance(reranker, str | Path):
         check_exists(reranker)
         label, rescore = str(reranker), rerank_by_run(read_run(reranker))

@@ -78,13 +78,13 @@ def fuse(
 
 def tune_fusion(
     runs: JudgedRuns,
-    measure: MeasureNames = "nDCG@10",
+    measures: MeasureNames = "nDCG@10",
     *,
     grid: WeightGrid = WeightGrid(),  # noqa: B008 — frozen
     folds: Folds = Folds(),  # noqa: B008 — frozen
     progress: ProgressSetting = None,
 ) -> FusionTuning:
-    """Tune the weights of the sum of the runs' min-max scaled scores over a grid.
+    """Tune the weights of the sum of the runs' min-max scaled scores over a grid, for one of ``measures``.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def tune_fusion(
     rankings = {name: runs.read(name) for name in runs.runs}
     try:
         with show_progress(progress) as shown:
-            tuning = tune_weights(rankings, runs.qrels, measure, grid=grid, folds=folds, progress=shown)
+            tuning = tune_weights(rankings, runs.qrels, measures, grid=grid, folds=folds, progress=shown)
     except ArgumentError as error:  # too few queries for the folds, and similar
         raise CollectionError(str(error)) from error
     if not tuning.answered:

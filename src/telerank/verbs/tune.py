@@ -49,7 +49,7 @@ def tune(
     *,
     settings: Sequence[str] = (),
     analyzers: Sequence[str] = (),
-    measure: MeasureNames = "nDCG@10",
+    measures: MeasureNames = "nDCG@10",
     split: str | None = None,
     test: str | None = None,
     folds: Folds = Folds(),  # noqa: B008 — frozen
@@ -63,7 +63,7 @@ def tune(
     by default the index's own; for others the texts are indexed again, temporarily. With ``test``, another
     split measures the choice instead of folds. ``k`` documents are kept for each query.
 
-    >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measure="nDCG@10"))
+    >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measures="nDCG@10"))
 
     Raises
     ------
@@ -101,7 +101,7 @@ def tune(
             stage = read(setting.pipeline, indexes[setting.analyzer]) % k
             return change_stages(stage, lambda part: part.in_batches(_BATCH)).run(queries)
 
-        objective = Objective(dev, qrels, " ".join(parse_measures(measure)))
+        objective = Objective(dev, qrels, " ".join(parse_measures(measures)))
         try:
             result = tune_settings(choices, run, objective, held_out=held_out, progress=shown)
         except ArgumentError as error:  # too few queries for the folds, and similar
