@@ -171,7 +171,7 @@ def test_judgments_of_a_file_are_not_lost_on_its_passages():
     rankings = [
         Ranking.ranked(Query(qid, ""), docnos, [2.0, 1.0][: len(docnos)]) for qid, docnos in hits.items()
     ]
-    advice = "they count as not relevant; judge passages, or index the files whole (format="whole-documents")"
+    advice = 'they count as not relevant; judge passages, or index the files whole (format="whole-documents")'
     assert evaluate(judge({"bm25": rankings}, files), "RR").remarks == [
         f"bm25: has only passages of 2 relevant documents, such as guide.pdf#1: {advice}"
     ]
