@@ -197,6 +197,13 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{number:,} {noun}s"
 
 
+def nearest_beside(path: str | Path) -> str:
+    """As :func:`nearest_name`, of the files and folders beside a path that does not exist."""
+    folder = Path(path).parent
+    beside = [other.name for other in folder.iterdir()] if folder.is_dir() else []
+    return "" if Path(path).exists() else nearest_name(beside, Path(path).name)
+
+
 def agree(number: int, one: str, many: str) -> str:
     """The word that agrees with a number: ``agree(1, "is", "are")`` is ``is``."""
     return one if number == 1 else many

@@ -6,7 +6,6 @@ import codecs
 import json
 import math
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -55,7 +54,8 @@ def as_options(message: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         name, value = f"--{match[1].replace('_', '-')}", match[2] or ""
-        return f"{name} {shlex.quote(value)}" if value else name
+        quoted = value if re.fullmatch(r"[\w.-]*", value) else f'"{value}"'
+        return f"{name} {quoted}" if value else name
 
     return _ARGUMENT.sub(option, message)
 

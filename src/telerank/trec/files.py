@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, TextIO, TypeAlias, TypeVar, cast
 
 from telerank.drafts import is_device, open_draft, replace_file
-from telerank.errors import CollectionError, FormatError, FormatWarning, TelerankError, nearest_name
+from telerank.errors import CollectionError, FormatError, FormatWarning, TelerankError, nearest_beside
 
 # Whether each condition of a format holds (a truth value), and what to say if not.
 #
@@ -150,11 +150,9 @@ def _write_text(file: BinaryIO) -> Iterator[TextIO]:
 
 def check_exists(path: str | Path) -> None:
     """Raise CollectionError if there is no such file; it names the nearest one of the folder."""
-    file = Path(path)
-    if str(path) == "-" or file.exists():
+    if str(path) == "-" or Path(path).exists():
         return
-    beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-    raise CollectionError(f"{path}: no such file{nearest_name(beside, file.name)}")
+    raise CollectionError(f"{path}: no such file{nearest_beside(path)}")
 
 
 @contextmanager
