@@ -204,9 +204,9 @@ def nearest_beside(path: str | Path) -> str:
     return "" if Path(path).exists() else nearest_name(beside, Path(path).name)
 
 
-def agree(number: int, one: str, many: str) -> str:
+def agree(number: int, singular: str, plural: str) -> str:
     """The word that agrees with a number: ``agree(1, "is", "are")`` is ``is``."""
-    return one if number == 1 else many
+    return singular if number == 1 else plural
 
 
 def shorten(text: str, width: int = 80) -> str:

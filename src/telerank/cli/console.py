@@ -99,7 +99,7 @@ def write_hits(rows: Sequence[tuple[str, str, str, str]]) -> None:
     beside = rank_width + score_width + 4
     is_column = docno_width <= columns // 4 and beside + docno_width <= columns // 2
     indent = beside + docno_width + 2 if is_column else beside
-    room = max(columns - indent, 20)
+    room = max(columns - indent, 10)
     for row in [_HEADS, *rows]:
         rank, score, docno, text = map(plain, row)
         head = f"{rank.ljust(rank_width)}  {score.ljust(score_width)}  {docno.ljust(docno_width)}"

@@ -54,11 +54,9 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     reader = SpanReader(trainer.folders(spec.reader)[0])
     streams = (bench.data.collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
     gold = GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
-    if gold.answerable and len(gold.answerable) < spec.folds:
-        raise Unavailable(
-            f"{count_noun(len(gold.answerable), 'question')} with an answer, fewer than "
-            f"{count_noun(spec.folds, 'fold')}"
-        )
+    if 0 < len(gold.answerable) < spec.folds:
+        few = count_noun(len(gold.answerable), "question")
+        raise Unavailable(f"{few} with an answer, fewer than {spec.folds} folds")
     readings = _read(bench, spec, reader, gold)
     rules = reader.rules(MU)
     always = replace(rules, threshold=None)
