@@ -82,7 +82,7 @@ def test_tuning_tries_pipelines_and_prints_itself(index, judged):
         judged,
         settings=["bm25", "bm25(k1=1.2, b=0.75)", "rrf(bm25, dfi)"],
         analyzers=["standard", "none"],
-        measure="RR@5",
+        measures="RR@5",
         folds=Folds(3),
     )
     pipelines = ["bm25(k1=1.2, b=0.75)", "rrf(bm25(k1=1.2, b=0.75), dfi(independence=standardized), k=60)"]
@@ -162,7 +162,7 @@ def test_judged_files_of_which_the_index_has_passages_are_named(judged):
     index = tr.index(passages, "passages", workers=1)
     line = (
         f"6 of 6 documents that set judges are not in {index.folder}: d0, d1, d2 …; it has passages of them, "
-        "such as d0#1: judge passages, or index the files whole (--format whole-documents)"
+        'such as d0#1: judge passages, or index the files whole (format="whole-documents")'
     )
     run = tr.search(index, judged)
     run.save("some.run")
