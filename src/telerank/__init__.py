@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from telerank.corpus.formats import open_collection
     from telerank.corpus.formats import piaf as piaf
+    from telerank.errors import TelerankError as TelerankError
     from telerank.evaluation.own_measures import measure as measure
     from telerank.fusion import interleave as interleave
     from telerank.fusion import minmax as minmax
@@ -64,6 +65,7 @@ __version__ = "0.1.0"
 # The public names, imported when they are first used, so that ``import telerank`` stays light.
 _MODULES = {
     "corpus.formats": "collection piaf",
+    "errors": "TelerankError",
     "evaluation.own_measures": "measure",
     "fusion": "interleave minmax prob rrf",
     "pipelines.functions": "pipeline",

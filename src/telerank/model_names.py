@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from telerank.errors import nearest_name
+
 # The environment variable with folders of models and word vectors, separated as in PATH.
 VARIABLE = "TELERANK_MODELS"
 
@@ -49,6 +51,28 @@ def is_here(name: str) -> bool:
     if model is None:
         return _is_cached(name)
     return model.folder is not None or (model.hub is not None and _is_cached(model.hub))
+
+
+def list_here() -> list[str]:
+    """The names of the models on this machine: installed, in ``TELERANK_MODELS``, in the cache of the hub."""
+    names = [name for name in PACKAGED if is_here(name)]
+    for folder in os.environ.get(VARIABLE, "").split(os.pathsep):
+        names += sorted(entry.name for entry in Path(folder).glob("*")) if folder else []
+    if find_spec("huggingface_hub") is not None:
+        from huggingface_hub.constants import HF_HUB_CACHE
+
+        cached = sorted(Path(HF_HUB_CACHE).glob("models--*"))
+        names += [path.name.removeprefix("models--").replace("--", "/") for path in cached]
+    return list(dict.fromkeys(names))
+
+
+def nearest_here(name: str) -> str:
+    """The end of a message about a model that does not exist: the nearest one that is on this machine."""
+    beside = Path(name).parent
+    known = list_here()
+    if os.sep in name and beside.is_dir():
+        known += [str(beside / entry.name) for entry in beside.iterdir() if entry.is_dir()]
+    return nearest_name(known, name)
 
 
 def _is_cached(hub: str) -> bool:

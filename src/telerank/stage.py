@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from numbers import Real
-from typing import TYPE_CHECKING, Self
+from functools import reduce, wraps
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from telerank.errors import ArgumentError, ArgumentTypeError, UnknownDocument
+from telerank.errors import ArgumentError, ArgumentTypeError, UnknownDocument, refuse_operand, refuse_operator
 from telerank.expressions import number_text
+from telerank.parameters import check_methods
 from telerank.types import Docs, Explanation, Phrase, Query, Ranking
 
 if TYPE_CHECKING:
@@ -36,6 +36,30 @@ if TYPE_CHECKING:
 CHAIN, SUM, PRODUCT, CALL = range(4)
 
 
+def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterator[Ranking]]:
+    """The ``__call__`` of a stage, which refuses what is no stream of rankings."""
+
+    def ranking_of(value: object) -> Ranking:
+        if not isinstance(value, Ranking):
+            raise ArgumentTypeError(f"a stage maps rankings, got {value!r:.60}: run() takes queries")
+        return value
+
+    @wraps(call)
+    def checked(self: Stage, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
+            raise ArgumentTypeError(
+                f"a stage maps a stream of rankings, got {stream!r:.60}: stage.search(query) ranks one query"
+            )
+        if isinstance(stream, list | tuple):
+            for value in stream:
+                ranking_of(value)
+            return call(self, stream)
+        return call(self, map(ranking_of, stream))
+
+    return checked
+
+
+@check_methods("stage")
 class Stage(ABC):
     """Maps rankings to rankings, one for one, lazily; queries and their order stay.
 
@@ -43,6 +67,11 @@ class Stage(ABC):
     Concrete stages are frozen dataclasses and final, so that ``repr``, ``==`` and hashing come with them.
     The laws that every stage obeys are in :mod:`telerank.testing`.
     """
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "__call__" in vars(cls):
+            cls.__call__ = check_stream(cls.__call__)  # type: ignore[method-assign]
 
     @abstractmethod
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]: ...
@@ -59,8 +88,6 @@ class Stage(ABC):
         KeyError
             If the stage has no score for such a document.
         """
-        if not isinstance(docno, str):
-            raise ArgumentTypeError(f"expected a docno, a text, got {docno!r:.60}")
         try:
             return self.explanation(as_query(query), docno)
         except KeyError as error:
@@ -92,7 +119,7 @@ class Stage(ABC):
 
     def run(self, queries: Iterable[Query]) -> Iterator[Ranking]:
         """The rankings of queries, lazily, in their order."""
-        if isinstance(queries, str | Query):
+        if isinstance(queries, str | Query | Mapping):
             raise ArgumentTypeError(f"expected a list of queries, got {queries!r:.60}: search() takes one")
         return self(Ranking(_check_query(query)) for query in queries)
 
@@ -160,7 +187,7 @@ class Stage(ABC):
         if not isinstance(other, Stage):
             if callable(other) and hasattr(other, "__rrshift__"):
                 return NotImplemented  # what reads answers ends a pipeline, and says so
-            raise _refuse(">>", other)
+            raise refuse_operand(">>", other)
         docs = find_docs(self)
         fed = other if docs is None else change_stages(other, lambda part: part.with_docs(docs))
         return fed.behind(self)
@@ -168,11 +195,26 @@ class Stage(ABC):
     def __mod__(self, k: int) -> Stage:
         return self.limit(check_depth(k))
 
+    def __radd__(self, other: object) -> Stage:
+        if isinstance(other, int) and not isinstance(other, bool) and other == 0:  # where sum() begins
+            return self
+        raise refuse_operand("+", other, before=True)
+
+    def __rrshift__(self, other: object) -> NoReturn:
+        raise refuse_operand(">>", other, before=True)
+
+    __sub__ = __rsub__ = __neg__ = refuse_operator("-")
+    __truediv__ = __rtruediv__ = refuse_operator("/")
+    __matmul__ = refuse_operator("@")
+    __pow__ = refuse_operator("**")
+    __and__ = refuse_operator("&")
+    __or__ = refuse_operator("|")
+
     def __add__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
             if callable(other) and hasattr(other, "__radd__"):
                 return NotImplemented
-            raise _refuse("+", other)
+            raise refuse_operand("+", other)
         return Sum((*_flatten(self, Sum), *_flatten(other, Sum)))
 
     def __mul__(self, weight: float) -> Stage:
@@ -414,21 +456,9 @@ def depth_text(call: str, depth: int | None) -> str:
 
 def check_depth(k: int) -> int:
     """``k`` as an int; raises ValueError if it is not a whole number of at least 1."""
-    if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
+    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise ArgumentError(f"a cut must be a whole number of at least 1, got {k!r:.80}")
-    return operator.index(k)
-
-
-def _refuse(operator: str, operand: object) -> ArgumentTypeError:
-    """The error of an operand that is no stage; it says what to write."""
-    if isinstance(operand, str):
-        hint = "a text becomes a stage by tr.pipeline(text, index)"
-    elif callable(operand):
-        name = getattr(operand, "__name__", "f").replace("<lambda>", "f")
-        hint = f"a function becomes a stage by tr.scorer({name}), or by tr.retriever({name}) as the first one"
-    else:
-        hint = "expected a stage, such as index.bm25() or tr.rerank(model, index)"
-    return ArgumentTypeError(f"stage {operator} {operand!r:.60}: {hint}")
+    return int(k)
 
 
 def _are_stages(value: object) -> bool:
@@ -459,7 +489,7 @@ def _add(rankings: tuple[Ranking, ...]) -> Ranking:
     totals: dict[str, float] = {}
     for ranking in rankings:
         if ranking.query != query:
-            raise ValueError(f"stages of a sum disagree: query {ranking.query.qid!r} beside {query.qid!r}")
+            raise ArgumentError(f"stages of a sum disagree: query {ranking.query.qid!r} beside {query.qid!r}")
         for docno, score in ranking:
             totals[docno] = totals.get(docno, 0.0) + score
     return Ranking.ranked(query, tuple(totals), list(totals.values()))

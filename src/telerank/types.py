@@ -8,11 +8,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from numbers import Integral
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from telerank.errors import ArgumentError, ArgumentTypeError
+from telerank.parameters import check_fields
 
 Scores: TypeAlias = npt.NDArray[np.float64]
 # ``qrels[qid][docno] -> grade``.
@@ -29,6 +33,7 @@ Progress: TypeAlias = Callable[[str, int, int | None], None]
 ProgressSetting: TypeAlias = Progress | Literal[False] | None
 
 
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Query:
     qid: str
@@ -71,6 +76,7 @@ def name_pages(first: int, last: int) -> str:
     return f"page {first}" if first == last else f"pages {first}–{last}"
 
 
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Doc:
     """A document as its collection gives it; ``title`` and ``url`` are empty if it has none.
@@ -134,6 +140,7 @@ def whole_docno(docno: str) -> str:
     return file if file and mark and _PASSAGE_NAME.fullmatch(name) else docno
 
 
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Qrel:
     """One judgment; a document with a grade of 0 or less was judged not relevant.
@@ -146,6 +153,7 @@ class Qrel:
     grade: int
 
 
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A span of a document; ``text`` begins at character ``start`` of the document's text.
@@ -171,6 +179,7 @@ class Answer:
         return self.start + len(self.text)
 
 
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Answers:
     """The answers to one query, best first; none if a reader finds that the texts have none.
@@ -193,7 +202,7 @@ class Answers:
     def __post_init__(self) -> None:
         for better, worse in itertools.pairwise(self.answers):
             if better.score < worse.score:
-                raise ValueError(f"query {self.query.qid}: {worse.text!r} comes after a lower score")
+                raise ArgumentError(f"query {self.query.qid}: {worse.text!r} comes after a lower score")
 
     @property
     def text(self) -> str:
@@ -203,7 +212,7 @@ class Answers:
     def cut(self, k: int) -> Answers:
         """The first ``k`` answers."""
         if k < 0:
-            raise ValueError(f"k must not be negative, got {k}")
+            raise ArgumentError(f"k must not be negative, got {k}")
         return self if k >= len(self.answers) else replace(self, answers=self.answers[:k])
 
     def __len__(self) -> int:
@@ -213,6 +222,7 @@ class Answers:
         return iter(self.answers)
 
 
+@check_fields
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
     """The ranked documents of one query, sorted by float64 score, then docno, both descending.
@@ -231,27 +241,31 @@ class Ranking:
     scores: Scores = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
-        scores = np.array(self.scores, np.float64)  # the caller may change its array
-        object.__setattr__(self, "docnos", tuple(self.docnos))
+        qid, docnos = self.query.qid, tuple(self.docnos)
+        if isinstance(self.docnos, str) or not all(isinstance(docno, str) for docno in docnos):
+            raise ArgumentTypeError(f"query {qid}: expected docnos, texts, got {self.docnos!r:.60}")
+        scores = _as_numbers(self.scores, self.query).copy()  # the caller may change its array
+        object.__setattr__(self, "docnos", docnos)
         _freeze(self, scores)
-        qid, docnos = self.query.qid, self.docnos
         if scores.ndim != 1 or len(docnos) != len(scores):
-            raise ValueError(f"query {qid}: {len(docnos)} docnos but scores of shape {scores.shape}")
+            raise ArgumentError(f"query {qid}: {len(docnos)} docnos but scores of shape {scores.shape}")
         if not np.isfinite(scores).all():
-            raise ValueError(f"query {qid}: a score is not a finite number")
+            raise ArgumentError(f"query {qid}: a score is not a finite number")
         if len(set(docnos)) != len(docnos):
-            raise ValueError(f"query {qid}: a docno comes twice")
+            raise ArgumentError(f"query {qid}: a docno comes twice")
         for i in np.flatnonzero(scores[:-1] <= scores[1:]):
             if scores[i] < scores[i + 1] or docnos[i] < docnos[i + 1]:
                 pair = f"{docnos[i]!r} comes before {docnos[i + 1]!r}"
-                raise ValueError(f"query {qid}: wrong order, {pair}; use Ranking.ranked")
+                raise ArgumentError(f"query {qid}: wrong order, {pair}; use Ranking.ranked")
 
     @classmethod
     def ranked(cls, query: Query, docnos: Sequence[str], scores: npt.ArrayLike) -> Ranking:
         """Sort documents by score, then docno, both descending; nothing else defines this order."""
-        values = np.asarray(scores, np.float64)
+        values = _as_numbers(scores, query)
+        if isinstance(docnos, str) or not all(isinstance(docno, str) for docno in docnos):
+            raise ArgumentTypeError(f"expected docnos, texts, got {docnos!r:.60}")
         if len(docnos) != len(values):
-            raise ValueError(f"{len(docnos)} docnos but {len(values)} scores")
+            raise ArgumentError(f"{len(docnos)} docnos but {len(values)} scores")
         descending = np.array(sorted(range(len(docnos)), key=docnos.__getitem__, reverse=True), np.int64)
         # the stable sort keeps docnos descending among equal scores; adding 0.0 makes -0.0 into 0.0
         order = descending[np.argsort(-(values[descending] + 0.0), kind="stable")]
@@ -268,8 +282,10 @@ class Ranking:
 
     def cut(self, k: int) -> Ranking:
         """The ranking's first ``k`` documents."""
+        if not isinstance(k, Integral):
+            raise ArgumentTypeError(f"k must be a whole number, got {k!r:.60}")
         if k < 0:
-            raise ValueError(f"k must not be negative, got {k}")
+            raise ArgumentError(f"k must not be negative, got {k}")
         if k >= len(self.docnos):
             return self
         return Ranking.presorted(self.query, self.docnos[:k], self.scores[:k])
@@ -326,6 +342,7 @@ class Phrase(str):
         return (self.template,), self.facts
 
 
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """How a score was computed: a value, a description of it, and the parts it was computed from."""
@@ -341,6 +358,14 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _as_numbers(scores: npt.ArrayLike, query: Query) -> Scores:
+    try:
+        return np.asarray(scores, np.float64)
+    except (TypeError, ValueError) as error:
+        qid = getattr(query, "qid", query)
+        raise ArgumentTypeError(f"query {qid}: expected numbers as scores, got {scores!r:.60}") from error
 
 
 def _freeze(ranking: Ranking, scores: Scores) -> None:

@@ -98,7 +98,7 @@ def test_the_help_has_the_weight_that_is_the_default():
 
 def test_a_collection_gives_predictions_lines_and_null_odds(prepared):
     files = ("predictions.json", "lines.jsonl", "odds.json")
-    printed = ok(f"{READING} --topics topics.tsv -o {files[0]} --lines {files[1]} --no-answers {files[2]}")
+    printed = ok(f"{READING} --queries topics.tsv -o {files[0]} --lines {files[1]} --no-answers {files[2]}")
     predictions, odds = (json.loads((prepared / name).read_text()) for name in (files[0], files[2]))
     lines = [json.loads(line) for line in (prepared / files[1]).read_text().splitlines()]
     assert list(predictions) == list(odds) == [line["query-id"] for line in lines] == ["1", "2", "3"]
@@ -117,9 +117,9 @@ def test_a_collection_gives_predictions_lines_and_null_odds(prepared):
 
 def test_a_pipeline_may_have_its_reader():
     model = "--model \"bm25 % 1 >> read('reader') % 1\""
-    printed = ok(f"answer idx --topics topics.tsv {model}")
+    printed = ok(f"answer idx --queries topics.tsv {model}")
     assert set(json.loads(printed.stdout)) == {"1", "2", "3"}
-    assert ok(f"answer idx --topics topics.tsv {model} -o -") == printed
+    assert ok(f"answer idx --queries topics.tsv {model} -o -") == printed
     assert "how in" not in printed.stderr
     assert ok(f"answer idx -q q1 {model}").stdout.count("(confidence") == 1
 
@@ -130,17 +130,17 @@ def test_a_pipeline_may_have_its_reader():
         ("-q q1", "answering needs a reader"),
         ("-q '' --reader r", "answer: --query is empty"),
         ("-q ' ' --reader r", "answer: --query is empty"),
-        (f"--topics {os.devnull} --reader reader", f"{os.devnull} has no query"),
-        ("--topics t --reader reader --format pdf", "unknown format 'pdf' of topics; known: trec"),
-        ("--reader r", "give one of a COLLECTION, --query or --topics"),
-        ("-q q1 --reader r -o x.json", "go with a COLLECTION or --topics"),
+        (f"--queries {os.devnull} --reader reader", f"{os.devnull} has no query"),
+        ("--queries t --reader reader --format pdf", "unknown format 'pdf' of topics; known: trec"),
+        ("--reader r", "give one of a COLLECTION, --query or --queries"),
+        ("-q q1 --reader r -o x.json", "go with a COLLECTION or --queries"),
         ("c --reader r -o x --lines x", "need different files"),
         ("c --reader r --explain", "--explain and --json go with --query"),
         ("c --reader r --json", "--explain and --json go with --query"),
         ("-q q1 --reader r --model 'bm25 >> read(s)'", "takes no other one"),
         ("-q q1 --depth 9 --model 'bm25 >> read(s)'", "and no depth"),
         ("-q q1 --always --model 'bm25 >> read(s)'", "no settings of one"),
-        ("-q q1 --model 'read(s)'", "nothing ranks what it reads"),
+        ("-q q1 --model 'read(reader)'", "nothing ranks what it reads"),
     ],
 )
 def test_what_does_not_go_together_is_named(words, message):

@@ -120,4 +120,4 @@ def test_what_is_no_number_in_range_is_refused(search, number):
 def test_a_word_that_is_no_command_is_refused_with_the_nearest():
     printed = typed("seach")
     assert printed.status == 2
-    assert "Did you mean 'search'?" in printed.stderr
+    assert "did you mean 'search'?" in printed.stderr

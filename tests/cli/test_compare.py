@@ -28,7 +28,7 @@ def test_the_means_are_marked_and_the_differences_shown():
 
 def test_the_baseline_is_the_first_run_unless_one_is_named_and_changed_queries_can_be_left_out():
     assert "Differences from weak" in ok(COMPARE).stdout
-    shown = ok(f"{COMPARE} -b best --queries 0 -m RR").stdout
+    shown = ok(f"{COMPARE} -b best --changes 0 -m RR").stdout
     assert "Differences from best" in shown
     assert "changed most" not in shown
 
@@ -61,7 +61,7 @@ def test_runs_that_are_the_same_do_not_differ():
 
 
 def test_the_level_decides_what_is_significant():
-    means = ok(f"{COMPARE} -m RR --level 0 --queries 0").stdout.split("\n\n")[0]
+    means = ok(f"{COMPARE} -m RR --level 0 --changes 0").stdout.split("\n\n")[0]
     assert "†" not in means
 
 
@@ -69,7 +69,7 @@ def test_the_level_decides_what_is_significant():
     ("command", "message"),
     [
         ("compare qrels.txt weak.run", "there is nothing to compare: give two runs or more"),
-        (f"{COMPARE} -b nope", "the baseline nope is not one of the runs: weak, strong, best"),
+        (f"{COMPARE} -b nope", "there is no run 'nope'; known: weak, strong, best"),
         (f"{COMPARE} -m 'P()'", "'P()': P needs a cutoff, as in P@10"),
         (f"{COMPARE} -m NumRet", "NumRet is a sum over the queries: only differences of means"),
         (f"{COMPARE} -o none/deeper/out.md", "none/deeper: No such file or directory"),

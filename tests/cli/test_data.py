@@ -74,7 +74,7 @@ def test_documents_are_shown_by_docno_in_the_order_of_the_command_and_long_texts
 
 
 def test_a_query_is_shown_with_its_judgments_best_first(folder):
-    shown = ok("data show tiny --query q1").stdout
+    shown = ok("data show tiny --qid q1").stdout
     assert "query q1 (test)" in shown
     assert shown.index("grade 2: d1") < shown.index("grade 0: d2")
 
@@ -108,8 +108,8 @@ def test_what_a_format_cannot_hold_is_said_on_standard_error(folder):
         ("ls nosuch/docs.jsonl", "nosuch/docs.jsonl: no such file or folder"),
         ("ls tiny --format warc", "unknown format 'warc'"),
         ("show tiny d1 d9 d8", "tiny has no document 'd9', 'd8'"),
-        ("show tiny --query q9", "tiny has no query 'q9' in test"),
-        ("show tiny --query q1 --split dev", "tiny has no split 'dev'; it has: test"),
+        ("show tiny --qid q9", "tiny has no query 'q9' in test"),
+        ("show tiny --qid q1 --split dev", "tiny has no split 'dev'; it has: test"),
         ("convert tiny tiny --to beir", "tiny: already exists"),
         ("show qrels.txt", "no documents and no queries, read as topics"),
     ],

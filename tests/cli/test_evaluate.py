@@ -61,11 +61,11 @@ def test_a_caption_is_not_broken_by_a_narrow_table():
 
 def test_what_does_not_count_is_said_on_standard_error():
     said = ok(BOTH).stderr
-    assert "bm25: 1 of 3 queries of the qrels have no document: they count 0" in said
-    assert "dfi: 1 queries are not in the qrels: they do not count" in said
+    assert "bm25: 1 of 3 queries of the qrels has no document: it counts 0" in said
+    assert "dfi: 1 query is not in the qrels: it does not count" in said
     write_qrels("none.txt", {**QRELS, "4": {"a": 0}})
     said = ok("evaluate none.txt bm25.run").stderr
-    assert "1 of 4 queries of the qrels have no relevant document: they count 0" in said
+    assert "1 of 4 queries of the qrels has no relevant document: it counts 0" in said
 
 
 def test_json_is_for_machines():
@@ -147,13 +147,13 @@ def test_a_collection_gives_the_qrels_of_a_split_by_default_the_one_that_judges_
     ("words", "message"),
     [
         ("none.txt bm25.run", "none.txt"),
-        ("qrels.txt none.run", "none.run: No such file or directory"),
+        ("qrels.txt none.run", "none.run: no such file"),
         (
             "qrels.txt qrels.txt",
             "qrels.txt:1: expected 6 columns: qid Q0 docno rank score tag, got '1 0 a 1'",
         ),
         ("bm25.run bm25.run", "bm25.run:1: expected qrels in a known format, got"),
-        ("empty.txt bm25.run", "empty.txt holds no qrels"),
+        ("empty.txt bm25.run", "empty.txt: there is no judgment"),
         ("broken.txt bm25.run", "broken.txt:2: expected 4 columns"),
         (
             "elsewhere.txt bm25.run",
@@ -233,7 +233,7 @@ def test_what_trec_eval_reads_is_measured_with_warnings_that_name_the_line():
         "qrels:1: a comment (trec_eval 10.0; earlier versions refuse it) (and 1 more)",
         "untidy.run:3: the lines of a query are not together: the run is sorted, as by trec_eval",
         "untidy.run:1: more than 6 columns: the others are ignored, as by trec_eval",
-        "untidy: 1 of 3 queries of the qrels have no document: they count 0",
+        "untidy: 1 of 3 queries of the qrels has no document: it counts 0",
     ]
 
 

@@ -74,7 +74,7 @@ def test_predictions_are_compared():
     assert [(row["system"], row["baseline"]) for row in rows] == [("good", "bad")] * 5
     with pytest.raises(CollectionError, match="nothing to compare"):
         compare_answers(evaluate_answers(["good.json"], "gold.json"))
-    with pytest.raises(CollectionError, match="the baseline x is none of the systems: good, bad"):
+    with pytest.raises(CollectionError, match="there is no system 'x'; known: good, bad"):
         compare_answers(evaluate_answers(["good.json", "bad.json.gz"], "gold.json"), ["x"])
 
 

@@ -66,8 +66,8 @@ def test_the_run_goes_to_standard_output():
 
 
 def test_tuning_prints_in_sample_held_out_and_oracle_and_draws():
-    printed = ok(f"{TUNE} --measure RR@10 --folds 4 --plot curve.svg")
-    record = json.loads(ok(f"{TUNE} --measure RR@10 --folds 4 --json").stdout)
+    printed = ok(f"{TUNE} --measures RR@10 --folds 4 --plot curve.svg")
+    record = json.loads(ok(f"{TUNE} --measures RR@10 --folds 4 --json").stdout)
     for name in ("in_sample", "held_out", "oracle"):
         assert f"{record[name]:.4f}" in printed.stdout
     assert record["held_out"] <= record["in_sample"] <= record["oracle"]
@@ -93,10 +93,10 @@ def test_tuning_says_what_does_not_count():
     write_run("some.run", [*others, *OTHER])
     write_run("more.run", list(read_run("strong.run"))[1:])
     said = ok("tune-fusion qrels.txt some.run more.run -m RR").stderr
-    assert "some: has no list for 1 queries: fused from the others" in said
-    assert "more: has no list for 1 queries" in said
-    assert "1 of 40 queries of the qrels have no list in any run: they count 0" in said
-    assert "1 queries are not in the qrels: they do not count" in said
+    assert "some: has no list for 1 query: fused from the others" in said
+    assert "more: has no list for 1 query" in said
+    assert "1 of 40 queries of the qrels has no list in any run: it counts 0" in said
+    assert "1 query is not in the qrels: it does not count" in said
 
 
 def test_all_ordered_pairs_are_combined():
@@ -130,7 +130,7 @@ def test_consistency_by_depth():
 def test_consistency_says_what_does_not_count():
     write_run("some.run", list(read_run("weak.run"))[1:])
     said = ok("consistency best.run some.run").stderr
-    assert "has no document for 1 queries of the reference" in said
+    assert "has no document for 1 query of the reference" in said
     assert "no list for 1 of 40 queries: they count 0" in ok("consistency some.run best.run").stderr
 
 
@@ -157,7 +157,7 @@ def test_reranking_by_depth():
         ("fuse weak.run best.run --weights 1,2", "--weights are for --method linear, not rrf"),
         (f"{TUNE} --step 0.3", "step: 1 must be a multiple of the step, got 0.3; use 1/4"),
         (f"{TUNE} --folds 50", "50 folds of 40 judged queries: too few queries"),
-        (f"{TUNE} --measure 'RR AP'", "tuning takes one measure"),
+        (f"{TUNE} --measures 'RR AP'", "tuning takes one measure"),
         (f"{TUNE} --plot curve.jpeg", "the name of a plot, ending in .png, .svg, .pdf"),
         (f"{TUNE} best.run none.run --plot c.png", "--plot cannot draw the weights of 4 runs on the simplex"),
         ("tune-fusion qrels.txt a.run b.run", "no query of the runs is judged in qrels.txt"),

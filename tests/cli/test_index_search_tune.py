@@ -58,7 +58,7 @@ def test_a_run_can_go_to_standard_output_and_threads_change_nothing():
 
 
 def test_topics_and_documents_can_come_from_standard_input():
-    assert ok("search idx --topics - -k 1", stdin=b"7\tcolds\n").stdout.startswith("7 Q0 d4 1 ")
+    assert ok("search idx --queries - -k 1", stdin=b"7\tcolds\n").stdout.startswith("7 Q0 d4 1 ")
     ok("index - piped", stdin=b'{"docno": "x1", "text": "aspirin"}\n{"docno": "x2", "text": "b"}\n')
     assert [doc.docno for doc in telerank.open("piped").docs.values()] == ["x1", "x2"]
     assert "expected text in utf-8" in refusal("search idx --query -", stdin=b"caf\xe9\n")
@@ -80,10 +80,10 @@ def test_one_query_is_answered_for_machines():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("search idx", "give one of a COLLECTION, --query or --topics"),
+        ("search idx", "give one of a COLLECTION, --query or --queries"),
         ("search idx -q ' '", "search: --query is empty"),
-        (f"search idx --topics {os.devnull}", f"{os.devnull} has no query"),
-        (f"search idx --topics {os.devnull} --format pdf", "unknown format 'pdf' of topics"),
+        (f"search idx --queries {os.devnull}", f"{os.devnull} has no query"),
+        (f"search idx --queries {os.devnull} --format pdf", "unknown format 'pdf' of topics"),
         ("search nowhere -q x", "no index here"),
         ("search idx -q x --model bm26", "bm26"),
         ("search idx -q x --analyzer french", "was built with the analyzer"),
@@ -93,7 +93,7 @@ def test_one_query_is_answered_for_machines():
         ("index nowhere idx2", "nowhere"),
         ("index delete idx d9", "no document 'd9'"),
         ("index add set idx", "is in the index already"),
-        ("tune idx set --measure nonsense", "nonsense"),
+        ("tune idx set --measures nonsense", "nonsense"),
         ("tune idx set --folds 9", "too few queries"),
     ],
 )

@@ -93,7 +93,7 @@ def test_int8_is_not_calibrated_on_what_is_scored(run):
     text = f"{RUN}q3 Q0 a 1 3 t\n"
     Path("first.run").write_text(text)
     Path("some.tsv").write_text("".join(f"{qid}\t{text}\n" for qid, text in QUERIES.items()))
-    said = refusal(f"rerank {run} --model ./mono -c set -q some.tsv {INT8}", stdin=text.encode())
+    said = refusal(f"rerank {run} --model ./mono -c set --queries some.tsv {INT8}", stdin=text.encode())
     assert said == f"telerank: {run}: query q3 is in --dev, too: int8 needs other queries there"
     assert not Path("out.run").exists()
 
@@ -146,11 +146,11 @@ def test_lengths_are_those_of_the_options():
     ("words", "message"),
     [
         ("", "the queries' texts are missing: give --queries or --collection"),
-        ("-q set/queries.jsonl", "the documents' texts are missing: give --index or --collection"),
+        ("--queries set/queries.jsonl", "the documents' texts are missing: give --index or --collection"),
         ("-c set --split test --precision int8 --backend openvino", "int8 goes with --dev"),
         ("-c set --split test --backend tpu", "no back end is called 'tpu'"),
         ("-c set --split test --max-length 67", "pairs of 67 tokens, but the model has 66 positions"),
-        ("-q some.tsv -c set", "first.run: query q1 is none of the 1 queries of some.tsv"),
+        ("--queries some.tsv -c set", "first.run: query q1 is none of the 1 query of some.tsv"),
     ],
 )
 def test_what_is_missing_is_said(words, message):
@@ -163,11 +163,11 @@ def test_what_has_no_text_is_refused_before_anything_is_scored():
     Path("some.tsv").write_text("q0\tq1 d4\n")
     ok("index set idx")
     Path("mono/config.json").write_text("{}")
-    asking = "--model ./mono -q some.tsv -i idx"
+    asking = "--model ./mono --queries some.tsv -i idx"
     said = refusal(f"rerank first.run {asking}")
-    assert said == "telerank: first.run: query q1 is none of the 1 queries of some.tsv"
+    assert said == "telerank: first.run: query q1 is none of the 1 query of some.tsv"
     said = refusal(f"rerank - {asking}", stdin=RUN.replace("q0", "q9").encode())
-    assert said == "telerank: -: query q9 is none of the 1 queries of some.tsv"
+    assert said == "telerank: -: query q9 is none of the 1 query of some.tsv"
     Path("first.run").write_text(f"{RUN}q1 Q0 nope 3 0 t\nq1 Q0 none 4 0 t\n")
     said = refusal(f"{FROM_SET} -o out.run")
     assert said == "telerank: first.run: 'none' (and 1 more) is none of the documents of set"

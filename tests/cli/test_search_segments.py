@@ -49,7 +49,7 @@ def test_a_pipeline_without_segments_has_none_to_show():
 
 
 def test_what_a_run_cut_is_said_once_and_kept_in_its_record():
-    command = "search idx --topics topics.tsv --model \"bm25 % 2 >> firstp(rerank('./mono'))\" -o a.run"
+    command = "search idx --queries topics.tsv --model \"bm25 % 2 >> firstp(rerank('./mono'))\" -o a.run"
     (line,) = (line for line in ok(command).stderr.splitlines() if "cut there" in line)
     assert "documents longer than 1 segment: cut there" in line
     assert json.loads(Path("a.run.json").read_text())["remarks"] == [line]

@@ -38,7 +38,7 @@ WRITING = (
 READING = (
     "index - new --format jsonl",
     "search idx -q -",
-    "search idx --topics -",
+    "search idx --queries -",
     "evaluate set -",
     "evaluate - a.run",
     "fuse a.run -",

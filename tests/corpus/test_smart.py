@@ -126,7 +126,7 @@ def test_the_format_chooses_among_copies(tmp_path):
     said = "ADI 3.ALL and ADI-2.ALL and ADI.ALL have documents; choose one"
     with pytest.raises(CollectionError, match=said) as refused:
         open_collection(folder)
-    assert str(refused.value).endswith('''--format "smart(documents='ADI 3.ALL')"''')
+    assert str(refused.value).endswith('''format="smart(documents='ADI 3.ALL')"''')
     collection = open_collection(folder, format="smart(documents='ADI 3.ALL', judgments=ADI.REL2)")
     assert [doc.docno for doc in collection.docs()] == ["7"]
     assert list(collection.split_qrels()) == [Qrel("1", "1", 1)]
@@ -141,7 +141,7 @@ def test_the_format_chooses_among_copies(tmp_path):
         ("smart(docs=ADI.ALL)", "smart has no parameter 'docs'; did you mean 'documents'"),
         ("smart(documents=", "'smart.documents=': expected a name"),
         ("jsonl(documents=ADI.ALL)", "jsonl has no parameter 'documents'"),
-        ("smarter(documents=ADI.ALL)", "unknown format 'smarter'; did you mean 'smart'?"),
+        ("smarter(documents=ADI.ALL)", "unknown format 'smarter'; did you mean 'smart'"),
     ],
 )
 def test_a_choice_that_cannot_be_made_is_an_error(form, message):

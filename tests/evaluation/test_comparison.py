@@ -155,7 +155,7 @@ SHORT = {**SYSTEMS, "short": evaluation(AP=[1.0])}
     ("systems", "baselines", "measures", "said"),
     [
         ({}, [], None, "no system"),
-        (SYSTEMS, ["none"], None, "the baseline 'none' is not one of the systems: base, better, other"),
+        (SYSTEMS, ["none"], None, "there is no system 'none'; known: base, better, other"),
         (SYSTEMS, ["base", "base"], None, "a baseline is given twice"),
         (SYSTEMS, ["base"], ["P@1"], "'base' was not measured by P@1"),
         (SHORT, ["base"], None, "'short' and 'base' were measured on different"),

@@ -78,7 +78,7 @@ LONG_NAMES = ("a" * 500_000, "P.1" + ",1" * 250_000, "(" * 500_000)
     ("text", "said"),
     [
         ("", "no measure is given"),
-        ("nDGC@10", "there is no measure 'nDGC'; did you mean 'NDCG'?"),
+        ("nDGC@10", "there is no measure 'nDGC'; did you mean 'nDCG'?"),
         ("nDCG(dcg=1)@5", "nDCG does not take dcg=1"),
         ("P()", "'P()': P needs a cutoff, as in P@10"),
         ("P@0", "'P@0': P does not take cutoff=0; it takes: cutoff, rel, judged_only"),

@@ -92,8 +92,8 @@ def test_folds_do_not_depend_on_the_order_of_the_queries(qids, k, seed):
     ("settings", "queries", "held_out", "said"),
     [
         ([], QUERIES, Folds(), "no setting to choose from"),
-        (["a"], [Query("99", "")], Folds(), "none of the 1 queries to tune on is judged"),
-        (["a"], QUERIES, [], "none of the 0 queries of the test part is judged"),
+        (["a"], [Query("99", "")], Folds(), "none of the queries to tune on is judged"),
+        (["a"], QUERIES, [], "none of the queries of the test part is judged"),
         (["a"], QUERIES, QUERIES[:1], "query 0 is both to tune on and in the test part"),
         (["a"], QUERIES[:3], Folds(5), "5 folds of 3 judged queries: too few"),
     ],

@@ -153,5 +153,5 @@ def test_a_text_names_the_stages_above_it():
     result = tr.experiment({"first": Letters(), "cut": "minmax(first) % 1"}, JUDGED, measures="R@1 R@5")
     first, cut = (result.evaluations[name].mean for name in ("first", "cut"))
     assert cut["R@1"] == first["R@1"] == cut["R@5"]
-    with pytest.raises(ExpressionError, match=r"unknown name 'frist'; did you mean 'first'\?"):
+    with pytest.raises(ExpressionError, match=r"unknown name 'frist'; did you mean 'first'"):
         tr.experiment({"first": Letters(), "cut": "frist % 1"}, JUDGED)

@@ -202,9 +202,9 @@ def test_an_index_is_reused_only_for_the_same_documents(marco, tmp_path):
         ({"data": []}, r"no data here for this experiment \(msmarco\)"),
         ({"on": ["trec"]}, "the experiment has no data 'trec'; it has: msmarco"),
         ({"systems": {"BERT": "x.run"}}, "the experiment has no system 'BERT'; it has: BM25"),
-        ({"systems": {"LM": "x.run"}}, r"--system LM=x\.run: no such file or folder"),
-        ({"data": ["nowhere"]}, "--data nowhere: expected NAME=PATH, or a folder"),
-        ({"models": ["nowhere"]}, "--model nowhere: expected NAME=PATH, or a folder"),
+        ({"systems": {"LM": "x.run"}}, r"systems=…: LM=x\.run: no such file or folder"),
+        ({"data": ["nowhere"]}, "data=…: nowhere: expected NAME=PATH, or a folder"),
+        ({"models": ["nowhere"]}, "models=…: nowhere: expected NAME=PATH, or a folder"),
         ({"seeds": [1]}, "no model of this experiment is trained"),
     ],
 )

@@ -144,7 +144,7 @@ def test_scaled_scores_are_equation_20_and_keep_the_order_of_scores(ranking):
     ],
 )
 def test_scores_are_scaled_by_the_least_and_the_greatest(scores, expected):
-    assert scale_scores(Ranking(QUERY, "cba"[: len(scores)], scores)).scores.tolist() == expected
+    assert scale_scores(Ranking(QUERY, tuple("cba")[: len(scores)], scores)).scores.tolist() == expected
 
 
 def test_equations_19_and_20_by_hand_scale_the_sparse_score_alone():
@@ -206,7 +206,7 @@ def test_lists_of_different_queries_are_refused(fuse):
 def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="2 weights for 1 lists"):
         sum_rankings([listed("a")], [1, 2])
-    with pytest.raises(ValueError, match="1 weights for 2 lists"):
+    with pytest.raises(ValueError, match="1 weight for 2 lists"):
         linear(letters, letters, weights=[1])
     with pytest.raises(ValueError, match="k must be a number of at least 0, got -1"):
         rrf(letters, k=-1)

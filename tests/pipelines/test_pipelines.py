@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -110,6 +111,7 @@ def test_a_run_file_is_a_stage(index, tmp_path):
 
 
 def test_a_run_that_has_changed_is_read_again_whatever_the_clock_says(index, tmp_path):
+    (tmp_path / "a.run").touch()
     stage = pipeline(f"run({quote(str(tmp_path / 'a.run'))})", index)
     for docno in ("d1", "d2", "d3"):
         write_run(tmp_path / "a.run", [Ranking.ranked(Query("1", ""), [docno], [1.0])])
@@ -182,7 +184,9 @@ def test_any_text_is_parsed_or_refused_in_a_line_and_any_name_reads_back_from_it
     assert "\n" not in message
 
 
-def test_without_an_index_there_is_nothing_to_search():
+def test_without_an_index_there_is_nothing_to_search(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.run").touch()
     with pytest.raises(ExpressionError, match="bm25 needs an index"):
         pipeline("bm25")
     assert pipeline("run(a.run) % 3") == Chain((RunFile("a.run"),)).stages[0] % 3

@@ -120,7 +120,7 @@ def test_numbers_of_numpy_are_scores_and_the_depth_is_what_the_pipeline_cuts():
             ArgumentError,
             "gave nan for .* expected a finite number",
         ),
-        (lambda: search(lambda q, t: [1], batch=True), ArgumentError, "gave 1 scores for 3 texts"),
+        (lambda: search(lambda q, t: [1], batch=True), ArgumentError, "gave 1 score for 3 texts"),
         (
             lambda: search(lambda q, t: 1, batch=True),
             ArgumentTypeError,

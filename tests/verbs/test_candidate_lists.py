@@ -98,9 +98,9 @@ def test_the_lists_begin_a_pipeline_in_python(data, index):
 
 def test_pipelines_over_the_lists_are_tuned(data, index):
     settings = [f"within(pool(candidates), bm25(k1={k1}))" for k1 in (0.5, 1.5)]
-    by_folds = tr.tune(index, data, settings=settings, split="test", measure="RR", folds=Folds(3))
+    by_folds = tr.tune(index, data, settings=settings, split="test", measures="RR", folds=Folds(3))
     assert by_folds.held_out > 0.7
-    assert tr.tune(index, data, settings=settings, split="dev", test="test", measure="RR").held_out > 0.7
+    assert tr.tune(index, data, settings=settings, split="dev", test="test", measures="RR").held_out > 0.7
 
 
 def test_lists_that_are_not_there_are_named(data, index):

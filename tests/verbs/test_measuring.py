@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import ir_measures
 import pytest
@@ -68,7 +69,7 @@ def test_baselines_are_given_by_name_or_file(folder):
     runs = judge(["first.run", "third.run"], "qrels.txt")
     assert compare(runs).baselines == compare(runs, ["first.run"]).baselines == ("first",)
     assert compare(runs, ["third"], "RR").difference("first", "third", "RR").wins == 10
-    with pytest.raises(CollectionError, match="the baseline second is not one of the runs: first, third"):
+    with pytest.raises(CollectionError, match="there is no run 'second'; known: first, third"):
         compare(runs, ["second"])
 
 
@@ -79,7 +80,7 @@ def test_pairs_of_runs_are_combined_and_weights_are_tuned_on_any_grid():
     assert matrix.level == 0.01
     assert matrix.remarks == [
         "third: has no list for 1 of 10 queries of the qrels",
-        "third: 1 queries are not in the qrels: they do not count",
+        "third: 1 query is not in the qrels: it does not count",
     ]
     tuning = tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid("square", "1"))
     assert (tuning.held_out, len(tuning.result.settings)) == (1.0, 3)
@@ -120,8 +121,12 @@ def test_consistency_and_reranking_by_depth(folder):
     assert by_stage.curves["third"] == pytest.approx([1 / 3])
 
 
-def test_runs_are_named_by_their_files():
+def test_runs_are_named_by_their_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     files = {"bm25": "a/bm25.run", "dfi": "b/dfi.run.gz", "lm.v2": "c/lm.v2.txt", "x": "x"}
+    for file in (*files.values(), "b/bm25.run"):
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).touch()
     assert name_runs(list(files.values())) == files
     alike = ["a/bm25.run", "b/bm25.run"]
     assert name_runs(alike) == dict(zip(alike, alike, strict=True))

@@ -82,7 +82,7 @@ def test_tuning_tries_pipelines_and_prints_itself(index, judged):
         judged,
         settings=["bm25", "bm25(k1=1.2, b=0.75)", "rrf(bm25, dfi)"],
         analyzers=["standard", "none"],
-        measure="RR@5",
+        measures="RR@5",
         folds=Folds(3),
     )
     pipelines = ["bm25(k1=1.2, b=0.75)", "rrf(bm25(k1=1.2, b=0.75), dfi(independence=standardized), k=60)"]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers, merge
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError, count_noun
 from telerank.evaluation.answers.overlap import answer_words
 from telerank.evaluation.tune import Folds
 from telerank.show.report import Report
@@ -187,7 +187,8 @@ class Confidences(Report):
     def tables(self) -> list[Table]:
         """The bins, and the risks at some coverages."""
         rows = [(f"{mean:.3f}", f"{value:.3f}", str(size)) for mean, value, size in self.bins]
-        notes = (f"expected calibration error {self.calibration_error:.4f}, {len(self.values)} questions",)
+        questions = count_noun(len(self.values), "question")
+        notes = (f"expected calibration error {self.calibration_error:.4f}, {questions}",)
         columns = ("confidence", "right", "questions")
         bins = Table.of(columns, rows, caption="Confidence and how often it is right", notes=notes)
         coverages, risks = self.risk_coverage()
@@ -313,7 +314,7 @@ class MuTuning(Report):
         rows = [(f"{mu:g}", f"{mean:.4f}", str(self.choices.count(mu))) for mu, mean in self.means.items()]
         notes = (
             f"best {self.best:g}: {self.means[self.best]:.4f} in sample",
-            f"held out, {len(self.choices)} folds: {self.held_out:.4f}",
+            f"held out, {count_noun(len(self.choices), 'fold')}: {self.held_out:.4f}",
         )
         return [
             Table.of(("mu", "mean", "folds"), rows, caption="mu * span + (1 - mu) * retriever", notes=notes)
@@ -340,7 +341,7 @@ def tune_mu(
         If there are fewer questions than folds, or no weight.
     """
     if not weights:
-        raise ValueError("there is no mu to choose from")
+        raise ArgumentError("there is no mu to choose from")
     worth = measure or (lambda text, answers: is_exact(text, answers, rules.language))
     table: dict[float, dict[str, float]] = {}
     for mu in weights:

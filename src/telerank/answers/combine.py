@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from telerank.answers.spans import AnswerSpan, TextReading
-from telerank.errors import ModelError
+from telerank.errors import ModelError, count_noun
 from telerank.evaluation.answers.overlap import answer_words
 from telerank.fusion.lists import scale
 from telerank.types import Answer, Answers, Explanation, Query, Scores
@@ -223,7 +223,8 @@ def explain_answer(
     group, confidence = next(groups, (None, 0.0))
     if group is None:
         raise KeyError(
-            f"query {query.qid}: no such answer in {len(texts)} texts: {answer.text!r} of {answer.docno}"
+            f"query {query.qid}: no such answer in {count_noun(len(texts), 'text')}: "
+            f"{answer.text!r} of {answer.docno}"
         )
     row = group.members[0]
     text = texts[group.number]
@@ -243,7 +244,7 @@ def explain_answer(
             Explanation(
                 (1 - rules.mu) * retrieved,
                 f"{1 - rules.mu:g} times {retrieved:.6g}, the score of {text.docno}, {text.score:.6g}, "
-                f"scaled over {len(texts)} texts",
+                f"scaled over {count_noun(len(texts), 'text')}",
             ),
         )
     more = _explain_confidence(candidates, texts, rules, group, confidence)

@@ -19,8 +19,9 @@ from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import Logits, TextReading, TokenBounds, best_spans, find_bounds
 from telerank.batches import WindowLimits
 from telerank.computing import SpanComputing
-from telerank.errors import ModelError
+from telerank.errors import ArgumentError, ModelError, count_noun
 from telerank.models.inference import stream_groups
+from telerank.models.loading import locate
 from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.readers import (
     Context,
@@ -71,14 +72,14 @@ class SpanReader(ComputedModel, SpanComputing):
     gets smaller batches (:meth:`describe_memory`). In float32 the score of a span is the same in any batch,
     to 1e-5. ``samples`` are questions with texts, to calibrate int8 on. The lengths, ``threshold`` and
     ``temperature`` are those of :class:`~telerank.models.readers.ReaderSettings`; None leaves them to
-    the reader, and a ``threshold`` of infinity gives always an answer. A named reader is loaded with the
-    first text.
+    the reader, and a ``threshold`` of infinity gives always an answer. A named reader has to exist, or is
+    fetched from the hub, and is loaded with the first text.
 
     Raises
     ------
     ModelError
-        If there is no such back end or precision; with the first text, if there is no such reader, or it
-        cannot read windows of these lengths; if one window does not fit into a GPU's memory.
+        If there is no such reader, back end or precision; with the first text, if it is no reader, or cannot
+        read windows of these lengths; if one window does not fit into a GPU's memory.
     MissingExtra
         With the first text, if the back end's package is not installed.
     """
@@ -88,6 +89,8 @@ class SpanReader(ComputedModel, SpanComputing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.model, Reader):
+            locate(self.model)
         if self.threshold is not None and math.isnan(self.threshold):
             raise ModelError("threshold must be a number, got nan")
 
@@ -124,7 +127,7 @@ class SpanReader(ComputedModel, SpanComputing):
             items = [texts] if isinstance(texts, str | Doc) else texts
             docs = [Doc(str(n), item) if isinstance(item, str) else item for n, item in enumerate(items)]
         if len({doc.docno for doc in docs}) < len(docs):
-            raise ValueError("two documents have the same docno")
+            raise ArgumentError("two documents have the same docno")
         query = as_query(question)
         readings = self.read([(query.text, doc.text) for doc in docs])
         read_texts = [
@@ -220,8 +223,8 @@ class SpanReader(ComputedModel, SpanComputing):
             return ""
         return (
             f"{len(cut):,} question{'s' if len(cut) != 1 else ''} longer than "
-            f"{self.reader.settings.max_question} tokens: cut there, "
-            f"{sum(cut.values()):,} tokens were not read"
+            f"{count_noun(self.reader.settings.max_question, 'token')}: cut there, "
+            f"{count_noun(sum(cut.values()), 'token')} were not read"
         )
 
     def _sample_pairs(self) -> list[Pair]:

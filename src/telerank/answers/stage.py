@@ -25,7 +25,7 @@ from telerank.answers.combine import (
 )
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.docstore import identify_docs, read_candidates
-from telerank.errors import ModelError
+from telerank.errors import ModelError, count_noun
 from telerank.expressions import call_text, quote
 from telerank.models.inference import compute_each
 from telerank.models.readers import Reader
@@ -235,7 +235,9 @@ class AnswerRun:
         for qids, what in ((self.unanswered, "have no answer"), (self.unread, "found no document to read")):
             if qids:
                 more = " …" if len(qids) > 5 else ""
-                remarks.append(f"{len(qids)} of {self.queries} queries {what}: {', '.join(qids[:5])}{more}")
+                remarks.append(
+                    f"{len(qids)} of {count_noun(self.queries, 'query')} {what}: {', '.join(qids[:5])}{more}"
+                )
         return remarks
 
     def save(

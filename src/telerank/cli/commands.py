@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import click
 from annotated_types import Ge, Le
 
+from telerank.errors import TelerankError, known_names, nearest_name
 from telerank.parameters import REQUIRED, Check, Flags, Help, Parameter, parameters_of
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -50,8 +51,20 @@ class CommandGroup(Command, click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self.default and args and args[0] not in (*self.commands, *ctx.help_option_names):
+            from telerank.corpus.reading import locate_data
+
+            near = nearest_name(self.commands, args[0])
+            if near and not locate_data(args[0]).exists():
+                ctx.fail(f"No such command {args[0]!r}{near}")
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}; {known_names(self.commands, args[0])}")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(self.commands)
@@ -190,6 +203,8 @@ def _check(checks: Iterable[Callable[[Any], object]], _: Any, __: Any, value: An
     try:
         for check in checks:
             check(value)
+    except TelerankError:
+        raise
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     return value

@@ -11,8 +11,8 @@ from annotated_types import Ge, Gt, Lt
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
+from telerank.errors import count_noun
 from telerank.parameters import AnalyzerName, CopySetting, Flags, Help
-from telerank.show.tables import count_noun
 
 if TYPE_CHECKING:
     from telerank.retrieval.folder_update import FolderChanges
@@ -198,7 +198,7 @@ def verify(index: options.IndexName) -> None:
     """
     import telerank as tr
 
-    console.say(f"{index}: {tr.open(index).verify()} files are as they were written")
+    console.say(f"{index}: {tr.open(index).verify():,} files are as they were written")
 
 
 @derive

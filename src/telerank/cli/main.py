@@ -58,7 +58,8 @@ def main() -> None:
             status = error.exit_code
         sys.stdout.flush()
         sys.exit(status)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
+        _say_interrupted(error.__cause__ if isinstance(error, click.Abort) else error)
         sys.exit(_ended[-1] if _ended else 130)  # what waits outside Python makes an interrupt of any signal
     except (TelerankError, OSError, UnicodeError) as error:
         _report(error)
@@ -125,6 +126,14 @@ def _report(error: BaseException) -> None:
     console.err().print(f"[bold red]telerank:[/] {console.shown(console.one_line(error))}", soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
         console.say(f"  {shorten_message(note)}")
+
+
+def _say_interrupted(interrupt: BaseException | None) -> None:
+    """A line after Ctrl-C: what is kept, and how to go on, if something was begun."""
+    from telerank.cli import console
+
+    for note in getattr(interrupt, "__notes__", ()):
+        console.say(note.replace("call", "command"))
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *origin: Any) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from errno import ENOENT
 from os import strerror
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
 from telerank.cli import console
 from telerank.errors import CollectionError, MeasureError, ModelError
 from telerank.parameters import Check, Flags, Help, Split
+from telerank.show.report import Form
 
 if TYPE_CHECKING:
     from telerank.corpus.collection import Collection
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
 _DEPTHS, _DIGITS, _SHOWN = 1_000, 9, 60  # depths, their digits, and characters of a text that is refused
 _NAMED = 5  # files beside a collection that are named
-
-
-Form = Literal["text", "markdown", "latex", "html", "csv", "json"]
-"""The format of tables."""
 
 
 def check_output(output: str | None) -> str | None:

@@ -14,8 +14,9 @@ from annotated_types import Ge, Le
 from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.console import say_run
+from telerank.cli.prompt import answer_typed
 from telerank.computing import Computing
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, count_noun
 from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
@@ -48,7 +49,7 @@ def search(
         Flags("-q"),
         Help("Show the first documents for this query; `-`: for the lines of standard input."),
     ] = None,
-    topics: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    queries: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
     model: options.Pipeline = None,
     group: Annotated[
@@ -70,8 +71,9 @@ def search(
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
-    A run keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline,
-    the checksums of what it read, and the versions of the packages.
+    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`. A run
+    keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline, the
+    checksums of what it read, and the versions of the packages.
 
     Example: `telerank search idx scifact --split test --model "bm25(k1=0.9, b=0.4)" -o bm25.run`
 
@@ -83,43 +85,53 @@ def search(
     """
     import telerank as tr
 
-    _check_asked("search", collection, query, topics)
+    is_typed = collection is None and query is None and queries is None and sys.stdin.isatty()
+    if not is_typed:
+        _check_asked("search", collection, query, queries)
     opened = tr.open(index)
     if group is not None:
         model = f"{model or opened.default_pipeline} >> group({group})"
     if analyzer is not None:
         opened.require_analyzer(analyzer)
-    if query is not None:
+    if query is not None or is_typed:
         shown = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
         _answer(opened, model, query, keep or _FIRST, **shown)
         return
-    queries = _open_queries(collection, topics, format, encoding)
-    run = tr.search(opened, queries, model, split=split, k=keep or _ALL, threads=threads)
+    source = _open_queries(collection, queries, format, encoding)
+    run = tr.search(opened, source, model, split=split, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
-    say_run(f"{run.queries:,} queries searched", output)
+    say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
         console.say(remark)
 
 
-def _check_asked(command: str, collection: str | None, query: str | None, topics: str | None) -> None:
-    """Raise CollectionError unless there is either a collection, a query that is not empty, or topics."""
-    if (collection is not None) + (query is not None) + (topics is not None) != 1:
-        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --topics")
+def _check_asked(command: str, collection: str | None, query: str | None, queries: str | None) -> None:
+    """Raise CollectionError unless there is either a collection, a query that is not empty, or a file."""
+    if (collection is not None) + (query is not None) + (queries is not None) != 1:
+        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --queries")
     if query is not None and not query.strip():
         raise CollectionError(f"{command}: --query is empty")
 
 
-def _open_queries(collection: str | None, topics: str | None, form: str | None, encoding: str) -> Any:
+def _open_queries(collection: str | None, queries: str | None, form: str | None, encoding: str) -> Any:
     from telerank.corpus.readers.plain import open_topics
 
-    if topics is not None:
-        return open_topics(topics, format=form, encoding=encoding)
+    if queries is not None:
+        return open_topics(queries, format=form, encoding=encoding)
     return options.open_collection(collection or "", form, encoding)
 
 
 def _answer(
-    index: Index, model: str | None, query: str, k: int, *, explain: bool, show_segment: bool, as_json: bool
+    index: Index,
+    model: str | None,
+    query: str | None,
+    k: int,
+    *,
+    explain: bool,
+    show_segment: bool,
+    as_json: bool,
 ) -> None:
+    """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
     import telerank as tr
 
     stage = tr.pipeline(model or index.default_pipeline, index) % k
@@ -129,7 +141,8 @@ def _answer(
 
         by_segments = find_segments(stage)
     remarks: dict[str, None] = {}
-    for line in _read_lines() if query == "-" else [query]:
+
+    def show(line: str) -> None:
         topic = tr.Query("query", line.strip())
         passages: Passages = {}
         if isinstance(stage, FileGroups):
@@ -139,12 +152,17 @@ def _answer(
             ranking = stage.search(topic)
         if as_json:
             console.print_json(_record(index, stage if explain else None, by_segments, ranking, passages))
-            continue
+            return
         _show(index, ranking, passages)
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
             _show_segments(index, by_segments, ranking)
+
+    if query is None:
+        answer_typed(show, f"{index.folder.name}> ")
+    for line in [] if query is None else _read_lines() if query == "-" else [query]:
+        show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
 
@@ -174,8 +192,8 @@ def _further(passages: Passages, docno: str) -> tuple[str, ...]:
 
 def _describe_further(docnos: Sequence[str]) -> str:
     more = ", …" if len(docnos) > _FURTHER else ""
-    noun = "further passage" if len(docnos) == 1 else "further passages"
-    return f" (+ {len(docnos):,} {noun}: {', '.join(docnos[:_FURTHER])}{more})" if docnos else ""
+    further = count_noun(len(docnos), "further passage")
+    return f" (+ {further}: {', '.join(docnos[:_FURTHER])}{more})" if docnos else ""
 
 
 def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
@@ -183,15 +201,14 @@ def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
         print(f"nothing found for {plain(repr(ranking.query.text))}")
         return
     print(plain(ranking.query.text))
-    rows = [("rank", "score", "docno", "document")]
+    rows = []
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)
         title = f"{doc.title} " if doc.title else ""
         where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
         more = _describe_further(_further(passages, docno))
-        text = f"{where} {title}{_snippet(doc.text)}{more}".lstrip()
-        rows.append((str(rank), f"{score:.4f}", docno, text))
-    console.write_columns(rows)
+        rows.append((str(rank), f"{score:.4f}", docno, f"{where}{more} {title}{_snippet(doc.text)}".lstrip()))
+    console.write_hits(rows)
 
 
 def _record(
@@ -239,7 +256,9 @@ def answer(
     ] = None,
     *,
     query: Annotated[str | None, Flags("-q"), Help("Show the answers to this question.")] = None,
-    topics: Annotated[str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    queries: Annotated[
+        str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")
+    ] = None,
     split: Split = None,
     model: options.Pipeline = None,
     reader: Annotated[
@@ -287,7 +306,7 @@ def answer(
 
     Example: `telerank answer idx scifact --split test --reader my-reader --depth 2 -o predictions.json`
     """
-    _check_asked("answer", collection, query, topics)
+    _check_asked("answer", collection, query, queries)
     files = [name for name in (output, lines, no_answers) if name is not None]
     _check_files(files, one_question=query is not None, shown=explain or as_json)
     import telerank as tr
@@ -307,12 +326,12 @@ def answer(
             as_json=as_json,
         )
         return
-    queries = _open_queries(collection, topics, format, encoding)
-    run = tr.answer(opened, queries, stage, split=split, k=keep)
+    source = _open_queries(collection, queries, format, encoding)
+    run = tr.answer(opened, source, stage, split=split, k=keep)
     run.save("-" if not files else output, lines=lines, no_answers=no_answers)
     for name in files:
         if name != "-":  # which has no record
-            console.say(f"{run.queries:,} questions answered; in {name}, how in {name}.json")
+            console.say(f"{count_noun(run.queries, 'question')} answered; in {name}, how in {name}.json")
     for remark in run.remarks:
         console.say(remark)
 
@@ -320,7 +339,7 @@ def answer(
 def _check_files(files: Sequence[str], *, one_question: bool, shown: bool) -> None:
     """Raise CollectionError for files of one question, a form to show of many, or one file for two things."""
     if one_question and files:
-        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --topics")
+        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --queries")
     if shown and not one_question:
         raise CollectionError("answer: --explain and --json go with --query; --lines has everything")
     if len(set(files)) < len(files):

@@ -49,7 +49,7 @@ from telerank.corpus.reading import (
     read_all,
     read_beginning,
 )
-from telerank.errors import CollectionError, FormatError, FormatWarning
+from telerank.errors import ArgumentError, CollectionError, FormatError, FormatWarning
 from telerank.trec import (
     Conditions,
     Format,
@@ -193,13 +193,13 @@ class Judgment:
 
     def __post_init__(self) -> None:
         if not LEAST_GRADE <= self.grade <= HIGHEST_GRADE:
-            raise ValueError(f"a grade is from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}, got {self.grade}")
+            raise ArgumentError(f"a grade is from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}, got {self.grade}")
         f"{self.query}{self.docno}{self.index}".encode()
         for name in ("qid", "docno"):
             try:
                 check_id(getattr(self, name), name, "judgment")
             except FormatError as error:
-                raise ValueError(str(error)) from error
+                raise ArgumentError(str(error)) from error
 
     def line(self) -> str:
         """The line of a file, with its end."""

@@ -42,9 +42,11 @@ from telerank.corpus.reading import (
     find_backups,
     list_entries,
     list_files,
+    locate_data,
+    nearest_data,
     read_first_line,
 )
-from telerank.errors import CollectionError, MissingExtra, known_names, shorten
+from telerank.errors import CollectionError, MissingExtra, known_names, nearest_name, shorten
 from telerank.expressions import as_call, as_name, bind, parse_expression
 from telerank.trec import QRELS_FORMATS, TOPICS_FORMATS, Format, add_nearest, open_bytes
 from telerank.types import Doc, Qrel, Query, Ranking
@@ -74,7 +76,8 @@ def open_id(name: str, package: ModuleType | None = None) -> Collection:
     try:
         dataset = package.load(name)
     except KeyError as error:
-        raise CollectionError(f"{name}: no such file or folder, and no such ir_datasets id") from error
+        near = nearest_data(name) or nearest_name(package.registry, name)
+        raise CollectionError(f"{name}: no such file or folder, and no such ir_datasets id{near}") from error
     if not dataset.has_docs():
         raise CollectionError(f"{name}: this ir_datasets id has no documents; name the id above it")
     splits = {name.rpartition("/")[2]: dataset} if dataset.has_queries() or dataset.has_qrels() else {}
@@ -205,6 +208,8 @@ _OTHER_FILES = (
 def open_collection(source: str | Path, *, format: str | None = None, encoding: str = "utf-8") -> Collection:  # noqa: A002
     """Open the collection in a folder or a file, or of an ``ir_datasets`` id (``beir/scifact/test``).
 
+    A name is looked for as a path, in the folders of ``TELERANK_DATA``, as ``piaf``, the collection that is
+    installed with telerank, and as an id.
     The format is recognised from layout and content unless ``format`` is given. Where a folder has several
     files of a kind, the format names one: ``smart(documents=MED.ALL, judgments=MED.REL)``. ``-`` reads JSON
     lines from standard input, which is possible once.
@@ -220,17 +225,19 @@ def open_collection(source: str | Path, *, format: str | None = None, encoding: 
     MissingExtra
         If the format is ``ir_datasets``, which is not installed.
     """
-    path = Path(source)
+    path = locate_data(source)
     name, files = _read_format(format) if format is not None else (None, {})
     if str(source) == "-":
         return _standard_input(name or JSONL.name, encoding)
     is_missing = name != IR_DATASETS and not path.exists()
+    if is_missing and name is None and str(source) == PIAF_NAME:
+        return piaf()
     may_be_id = is_missing and name is None and has_form_of_id(str(source))
     if name == IR_DATASETS or (may_be_id and find_spec(IR_DATASETS)):
         return open_id(str(source))
     if is_missing:
         hint = "; if it is an ir_datasets id: pip install 'telerank[ir-datasets]'" if may_be_id else ""
-        raise CollectionError(f"{source}: no such file or folder{hint}")
+        raise CollectionError(f"{source}: no such file or folder{nearest_data(str(source)) or hint}")
     check_encoding(encoding)
     collection = (_FORMATS[name] if name else _recognise(path)).read(path, encoding, **files)
     backups = (file.name for file in find_backups(list_entries(path)))
@@ -270,7 +277,7 @@ def list_collections(folder: str | Path) -> dict[str, str]:
 
     An entry that has several formats lists them as ``beir or jsonl``.
     """
-    path = Path(folder)
+    path = locate_data(folder)
     if not path.is_dir() or recognise_formats(path):
         return {}
     entries = (entry for entry in sorted(path.iterdir()) if not entry.name.startswith("."))
@@ -284,7 +291,7 @@ def _recognise(path: Path) -> Format[Path, Collection]:
         return candidates[0]
     if candidates:
         names = ", ".join(form.name for form in candidates)
-        raise CollectionError(f"{path}: may be {names}: choose one with format= (--format)")
+        raise CollectionError(f"{path}: may be {names}: choose one with format=…")
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
     if path.is_file():
@@ -324,6 +331,7 @@ def _standard_input(form: str, encoding: str) -> Collection:
     return replace(collection, name="standard input", docs=docs)
 
 
+PIAF_NAME = "piaf"
 PIAF = Path(__file__).parent.parent / "data" / "piaf" / "piaf-v1.1.json.gz"
 
 

@@ -131,7 +131,11 @@ def read_run(values: Any) -> list[Ranking]:
     """
     first, rows = _peek(values)
     if isinstance(first, Ranking):
-        return list(rows)
+        rankings = list(rows)
+        for number, ranking in enumerate(rankings, 1):
+            if not isinstance(ranking, Ranking):
+                raise ArgumentTypeError(f"a run, number {number}: expected a ranking, got {ranking!r:.60}")
+        return rankings
     scored: defaultdict[str, dict[str, float]] = defaultdict(dict)
     if isinstance(values, Mapping):  # a query without documents has an empty ranking
         scored.update({_text(qid, "a qid", f"query {qid!r}"): {} for qid in values})
@@ -146,11 +150,6 @@ def read_run(values: Any) -> list[Ranking]:
     return [
         Ranking.ranked(Query(qid, ""), tuple(scores), [*scores.values()]) for qid, scores in scored.items()
     ]
-
-
-def is_frame(values: object) -> bool:
-    """Whether this is a data frame, or what ranx keeps runs and judgments in."""
-    return any(hasattr(values, method) for method in ("to_pylist", "to_dicts", "to_dict"))
 
 
 def _read_triples(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from telerank.drafts import is_device
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, nearest_name
 from telerank.expressions import call_text
 from telerank.trec import BOM, Conditions, decode, numbered_lines, open_bytes, read_topics
 from telerank.types import Qrel, Query
@@ -24,6 +24,8 @@ Stream: TypeAlias = Callable[[], Iterator[Record]]
 # The name of the split of a collection whose files name none.
 WHOLE = "all"
 PACKED = (".gz", ".xz")
+# The environment variable with folders of collections.
+DATA_VARIABLE = "TELERANK_DATA"
 _SUFFIX = re.compile(r"\.(?:txt|tsv|trec|xml|jsonl)$")
 _PREFIX = re.compile(r"^(?:topics|queries|query|qrels?)(?:[._-]|$)")
 _PART = re.compile(r"(?<![a-z])(train|dev|valid|validation|val|test)(?![a-z])")
@@ -31,6 +33,33 @@ _FEW = 100  # files
 _BACKUP = re.compile(r"(.+?)(?:~|\.(?:bak|old|orig))", re.IGNORECASE)
 _NOTES = re.compile(r"readme|licen[sc]e|copying", re.IGNORECASE)
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\\?\Z)|[{}\[\]]', re.DOTALL)  # of JSON
+
+
+def data_folders() -> list[Path]:
+    """The folders of collections that ``TELERANK_DATA`` names, separated as in PATH."""
+    return [Path(folder) for folder in os.environ.get(DATA_VARIABLE, "").split(os.pathsep) if folder]
+
+
+def locate_data(name: str | Path) -> Path:
+    """Where a collection is, or a file of one: at this path, or else below a folder of ``TELERANK_DATA``.
+
+    A path that is absolute or begins with a dot is taken as it is; so is one that is nowhere.
+    """
+    path = Path(name)
+    if path.exists() or path.is_absolute() or str(name).startswith((".", "-", "~")) or not str(name).strip():
+        return path
+    return next((folder / path for folder in data_folders() if (folder / path).exists()), path)
+
+
+def nearest_data(name: str) -> str:
+    """The end of a message about a collection that is nowhere: the nearest one beside it, or in the data."""
+    path = Path(name)
+    folders = [path.parent]
+    if not path.is_absolute():
+        folders += [folder / path.parent for folder in data_folders()]
+    known = [other.name for folder in folders if folder.is_dir() for other in folder.iterdir()]
+    near = nearest_name(known, path.name)
+    return near.replace("'", f"'{path.parent}/", 1) if near and str(path.parent) != "." else near
 
 
 def read_columns(path: Path, encoding: str, names: str) -> Iterator[tuple[int, list[str]]]:
@@ -225,7 +254,7 @@ def choose_file(folder: Path, form: str, kind: str, files: Sequence[Path], name:
     if not name and len(files) > 1:
         example = call_text(form, **{kind: files[0].name})
         raise CollectionError(
-            f'{folder}: {"both " * (len(files) == 2)}{names} have {kind}; choose one: --format "{example}"'
+            f'{folder}: {"both " * (len(files) == 2)}{names} have {kind}; choose one: format="{example}"'
         )
     return next((file for file in files if name in ("", file.name)), None)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
+from telerank.errors import ArgumentError, count_noun
 from telerank.show.plots import COLOURS, STYLE
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -106,10 +107,13 @@ class CollectionStatistics(Report):
             for what, own in known.items()
             if own.total
         ]
-        notes = [f"{self.unique_questions:,} of {self.questions.total:,} questions differ in their words"]
+        questions = count_noun(self.questions.total, "question")
+        notes = [f"{self.unique_questions:,} of {questions} differ in their words"]
         if pairs := self.positives + self.negatives:
             share = f"{self.positives:,} relevant ({100 * self.positives / pairs:.1f} %)"
-            notes.append(f"{pairs:,} pairs of a question and a document: {share}, {self.negatives:,} not")
+            notes.append(
+                f"{count_noun(pairs, 'pair')} of a question and a document: {share}, {self.negatives:,} not"
+            )
         if repaired := [f"{what.replace('_', ' ')} {n:,}" for what, n in self.notes.items() if n]:
             notes.append(f"notes of the reader: {', '.join(repaired)}")
         caption = f"{self.name}  splits: {', '.join(self.splits) or 'none'}"
@@ -205,7 +209,7 @@ def count_question_words(
     """
     texts = list(questions)
     if language is not None and language not in QUESTION_WORDS:
-        raise ValueError(f"question words are known in {', '.join(QUESTION_WORDS)}, not in {language!r}")
+        raise ArgumentError(f"question words are known in {', '.join(QUESTION_WORDS)}, not in {language!r}")
     tables = []
     for name in [language] if language else QUESTION_WORDS:
         forms = {form: word for word, own in QUESTION_WORDS[name].items() for form in own}

@@ -43,7 +43,7 @@ from telerank.corpus.lengths import check_answer
 from telerank.corpus.readers.by_split import LONG_DOCUMENTS
 from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, known_names
 from telerank.trec import open_to_write, write_qrels
 from telerank.types import Answer, Doc, Progress, Query, silent
 
@@ -118,7 +118,7 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
         qrels={split.replace("/", "-"): stream for split, stream in collection.qrels.items()},
     )
     if to not in WRITERS:
-        raise CollectionError(f"cannot write the format {to!r}; known: {', '.join(WRITERS)}")
+        raise CollectionError(f"cannot write the format {to!r}; {known_names(WRITERS, to)}")
     if target.exists():
         raise CollectionError(f"{target}: already exists")
     with draft_folder(target) as folder:
@@ -257,7 +257,7 @@ def check_folder(manifest: str, what: str, folder: str | Path, *, overwrite: boo
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise CollectionError(f"{folder}: already exists; replace it with --overwrite")
+        raise CollectionError(f"{folder}: already exists; replace it with overwrite=True")
     if not (target / manifest).is_file():
         raise CollectionError(f"{folder}: {what}, so it is not overwritten")
 

@@ -52,7 +52,7 @@ class VectorWriter:
                 raise IndexFault(f"{self.folder}: holds other things; vectors need a folder of their own")
             _sweep(self.folder)
             if self.folder.exists() and not overwrite:
-                raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (--overwrite)")
+                raise IndexFault(f"{self.folder}: holds vectors already: overwrite them (overwrite=True)")
             self._draft.mkdir(exist_ok=True)
             self.manifest = self._resume(manifest, overwrite=overwrite)
             shards = self.manifest.shards  # other files are those of a killed writer
@@ -73,7 +73,7 @@ class VectorWriter:
         if len(docs) != entry.rows or compute_texts_checksum(docs) != entry.texts:
             raise IndexFault(
                 f"{self._draft}: its shard {self._number} was made from other documents; "
-                "begin anew (--overwrite)"
+                "begin anew (overwrite=True)"
             )
         self._add(docs)
 
@@ -100,7 +100,7 @@ class VectorWriter:
     def finish(self) -> None:
         """Write the docnos and rename the folder; raises DocumentError if a docno occurs twice."""
         if self.kept:
-            raise IndexFault(f"{self._draft}: was made from more documents; begin anew (--overwrite)")
+            raise IndexFault(f"{self._draft}: was made from more documents; begin anew (overwrite=True)")
         self._docnos.close()
         docnos = {name: StoredFile.record(self._draft / name) for name in FILES}
         self.manifest = replace(self.manifest, docnos=docnos, finished=True)
@@ -140,7 +140,7 @@ class VectorWriter:
             pairs = ((name, getattr(empty, name), getattr(manifest, name)) for name in names)
             differences = (f"with {name} {old!r}, not {new!r}" for name, old, new in pairs if old != new)
             difference = next(differences, "otherwise")
-            raise IndexFault(f"{self._draft}: was begun {difference}; begin anew (--overwrite)")
+            raise IndexFault(f"{self._draft}: was begun {difference}; begin anew (overwrite=True)")
         for entry in unfinished.shards:
             verify_files(self._draft, entry.files, "verifying vectors")
         return replace(unfinished, docnos={}, finished=False)
@@ -292,7 +292,7 @@ def find_vectors(
     if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
         raise IndexFault(
             f"{folder}: holds other vectors already ({manifest.dtype} by {manifest.model}): "
-            "overwrite them (--overwrite)"
+            "overwrite them (overwrite=True)"
         )
     is_same = manifest.source == encoding.source
     if is_same and not encoding.source:
@@ -304,5 +304,5 @@ def find_vectors(
         changed = (
             "index has changed since: encode it" if encoding.source else "documents are others: encode them"
         )
-        raise IndexFault(f"{folder}: the {changed} again (--overwrite)")
+        raise IndexFault(f"{folder}: the {changed} again (overwrite=True)")
     return vectors

@@ -251,7 +251,9 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
     """The report of an approximate index; raises IndexFault if there is none of these vectors."""
     record = _record_file(vectors, kind)
     if not record.is_file():
-        raise IndexFault(f"{vectors.folder}: no approximate index {kind!r} (telerank encode --approximate)")
+        raise IndexFault(
+            f'{vectors.folder}: no approximate index {kind!r}: encode again with approximate="{kind}"'
+        )
     report = read_record(record, RecallReport, IndexDamaged)
     if report.vectors != _identity(vectors):
         raise IndexFault(f"{record}: is of other vectors; build it again")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from telerank.errors import ArgumentError, agree, count_noun, known_names
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.measures import Evaluation, aggregate_name, parse_measures, require_means
 from telerank.evaluation.statistics import (
@@ -131,7 +132,7 @@ def compare_evaluations(
     baseline or measure was not evaluated, or the queries differ; MeasureError if a measure is not averaged.
     """
     if not evaluations:
-        raise ValueError("there is no system to compare")
+        raise ArgumentError("there is no system to compare")
     first, *rest = evaluations.values()
     if not measures:
         names = tuple(name for name in first.measures if all(name in other.values for other in rest))
@@ -170,7 +171,7 @@ def comparison_table(comparison: Comparison) -> Table:
         f"{comparison.mark(baseline)} differs from {baseline} (p < {comparison.level:g})"
         for baseline in comparison.baselines
     )
-    test = f"Paired t-test over {comparison.queries} queries"
+    test = f"Paired t-test over {count_noun(comparison.queries, 'query')}"
     family = "Holm's correction over all systems and measures of a baseline"
     notes = [f"{marks}. {test}, {family}."] * bool(marks)
     evaluations, names = comparison.evaluations, comparison.measures
@@ -216,17 +217,17 @@ def changes_table(comparison: Comparison, baseline: str) -> Table:
 
 def _check(evaluations: Mapping[str, Evaluation], baselines: Sequence[str], measures: Sequence[str]) -> None:
     if len(set(baselines)) < len(baselines):
-        raise ValueError(f"a baseline is given twice: {', '.join(baselines)}")
+        raise ArgumentError(f"a baseline is given twice: {', '.join(baselines)}")
     for baseline in baselines:
         if baseline not in evaluations:
-            raise ValueError(f"the baseline {baseline!r} is not one of the systems: {', '.join(evaluations)}")
+            raise ArgumentError(f"there is no system {baseline!r}; {known_names(evaluations, baseline)}")
     first = next(iter(evaluations))
     for system, evaluation in evaluations.items():
         if evaluation.qids != evaluations[first].qids:
-            raise ValueError(f"{system!r} and {first!r} were measured on different queries")
+            raise ArgumentError(f"{system!r} and {first!r} were measured on different queries")
         missing = [name for name in measures if name not in evaluation.values]
         if missing:
-            raise ValueError(f"{system!r} was not measured by {', '.join(missing)}")
+            raise ArgumentError(f"{system!r} was not measured by {', '.join(missing)}")
 
 
 def _difference(
@@ -348,6 +349,17 @@ def query_table(evaluations: Mapping[str, Evaluation]) -> Table:
     return Table.of_rows(rows, left=2)
 
 
+def _count_zero(count: int, all_queries: str, lacking: str) -> str:
+    have, they = agree(count, "has", "have"), agree(count, "it counts", "they count")
+    return f"{count} of {all_queries} {have} no {lacking}: {they} 0"
+
+
+def describe_unjudged(count: int) -> str:
+    """A line about queries of a run that the qrels lack."""
+    are, they = agree(count, "is", "are"), agree(count, "it does", "they do")
+    return f"{count_noun(count, 'query')} {are} not in the qrels: {they} not count"
+
+
 def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """A line for each kind of query that counts 0 or does not count, by system; which version is computed."""
     first = next(iter(evaluations.values()))
@@ -355,14 +367,16 @@ def describe_gaps(evaluations: Mapping[str, Evaluation]) -> list[str]:
     queries, lines = len(first.qids), []
     if any(name.startswith(_BY_RECALL) and "trec_eval=10" not in name for name in first.measures):
         lines.append("interpolated precision: as trec_eval 9 rounds recall levels; (trec_eval=10) is 10's")
+    all_queries = count_noun(queries, "question" if of_answers else "query")
+    all_queries += "" if of_answers else " of the qrels"
     if count := len(first.unanswerable):
-        lines.append(f"{count} of {queries} queries of the qrels have no relevant document: they count 0")
-    lack = "questions have no prediction" if of_answers else "queries of the qrels have no document"
-    others = "predictions are of other questions" if of_answers else "queries are not in the qrels"
+        lines.append(_count_zero(count, all_queries, "relevant document"))
     for system, evaluation in evaluations.items():
         if count := len(evaluation.missing):
-            lines.append(f"{system}: {count} of {len(evaluation.qids)} {lack}: they count 0")
+            lacking = "prediction" if of_answers else "document"
+            lines.append(f"{system}: {_count_zero(count, all_queries, lacking)}")
         if count := len(evaluation.unjudged):
-            lines.append(f"{system}: {count} {others}: they do not count")
+            others = f"{count_noun(count, 'prediction')} of other questions: not counted"
+            lines.append(f"{system}: {others if of_answers else describe_unjudged(count)}")
         lines += [f"{system}: {line}" for line in evaluation.relevant.describe()]
     return lines

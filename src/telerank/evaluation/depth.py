@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from telerank.errors import ArgumentError
 from telerank.evaluation.measures import Evaluation, MeasureNames, measure
 from telerank.types import Progress, Qrels, Ranking, silent
 
@@ -56,7 +57,9 @@ def measure_reranking(
     scores = []
     for done, (before, after) in enumerate(zip(first, reranker(first), strict=True), 1):
         if before.query.qid != after.query.qid:
-            raise ValueError(f"the re-ranker returned query {after.query.qid} instead of {before.query.qid}")
+            raise ArgumentError(
+                f"the re-ranker returned query {after.query.qid} instead of {before.query.qid}"
+            )
         scores.append(dict(after))
         progress("re-ranking", done, len(first))
     evaluations = tuple(
@@ -137,7 +140,7 @@ def measure_consistency(
         else:
             unknown.append(qid)
     if not answered:
-        raise ValueError("the run has no document")
+        raise ArgumentError("the run has no document")
     return Consistency(
         tuple((sums / len(answered)).tolist()),
         len(answered),
@@ -148,4 +151,4 @@ def measure_consistency(
 
 def _check_depths(depths: Sequence[int]) -> None:
     if not depths or min(depths) < 1:
-        raise ValueError(f"depths must be 1 or more, got {list(depths)}")
+        raise ArgumentError(f"depths must be 1 or more, got {list(depths)}")

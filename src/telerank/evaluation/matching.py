@@ -120,13 +120,14 @@ def describe_unmatched(judged: Iterable[str], docs: KnownDocuments, source: str,
     if lacking:
         some = f"{', '.join(_with_nearest(docno, docs) for docno in lacking[:_NAMED])}"
         more = " …" if len(lacking) > _NAMED else ""
-        count = f"{len(lacking):,} of {len(names):,} documents judged in {source}"
-        lines.append(f"{count} are not in {where}: {some}{more}")
+        count = f"{len(lacking):,} of {count_noun(len(names), 'document')} judged in {source}"
+        lines.append(f"{count} {agree(len(lacking), 'is', 'are')} not in {where}: {some}{more}")
     if judged_files := [docno for docno, passages in files.items() if passages]:
         first = judged_files[0]
-        count = f"{len(judged_files):,} of {len(names):,} documents judged in {source}"
+        count = f"{len(judged_files):,} of {count_noun(len(names), 'document')} judged in {source}"
+        kind = agree(len(judged_files), "is a file", "are files, each")
         example = f"{first} for passages such as {files[first][0]}"
-        lines.append(f"{count} are files, each counted once, at its best passage: {example}")
+        lines.append(f"{count} {kind} counted once, at its best passage: {example}")
     return lines
 
 

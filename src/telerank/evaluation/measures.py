@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from telerank.errors import MeasureError, known_names, shorten
+from telerank.errors import ArgumentError, ByName, MeasureError, known_names, shorten
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.matching import RelevantDocuments, rank_files
 from telerank.evaluation.own_measures import OwnMeasure, adopt, own_values, parse_own_name
@@ -80,7 +80,8 @@ class Evaluation:
 
     def of(self, measure: str) -> dict[str, float]:
         """The values of one measure by qid."""
-        return dict(zip(self.qids, self.values[measure].tolist(), strict=True))
+        values = ByName("measure", self.values)[measure]
+        return dict(zip(self.qids, values.tolist(), strict=True))
 
     def by_query(self) -> dict[str, dict[str, float]]:
         """The values by qid and measure."""
@@ -92,7 +93,7 @@ class Evaluation:
     def select(self, qids: Iterable[str]) -> Evaluation:
         """The evaluation of some of the queries, in the given order."""
         kept = dict.fromkeys(qids)
-        column = {qid: i for i, qid in enumerate(self.qids)}
+        column = ByName("query", {qid: i for i, qid in enumerate(self.qids)})
         columns = [column[qid] for qid in kept]
         return Evaluation(
             tuple(kept),
@@ -127,7 +128,7 @@ def measure(
     ValueError if the qrels are empty, a grade is beyond the limits, or a query occurs twice in the run.
     """
     if not qrels:
-        raise ValueError("the qrels are empty")
+        raise ArgumentError("the qrels are empty")
     names = parse_measures(measures)
     column = {qid: i for i, qid in enumerate(qrels)}
     table = np.zeros((len(names), len(qrels)))
@@ -213,7 +214,7 @@ def expand_measures(
     Raises MeasureError for a name with a cutoff, or of a measure that takes none, ValueError without depths.
     """
     if not depths:
-        raise ValueError("no depth is given")
+        raise ArgumentError("no depth is given")
     text = _join_names(measures)
     if "@" in text:
         raise MeasureError(f"measures by depth take no cutoff: expected names such as R or AP, got {text!r}")
@@ -361,7 +362,7 @@ def _number_by_rank(
     for ranking in batch:
         qid = ranking.query.qid
         if qid in run or qid in answered:
-            raise ValueError(f"query {qid} occurs twice in the run")
+            raise ArgumentError(f"query {qid} occurs twice in the run")
         if qid not in judged:
             unjudged.append(qid)
         elif ranking.docnos:
@@ -387,7 +388,7 @@ def _fill(
     plain = {qid: dict(grades) for qid, grades in qrels.items()}
     for qid, grades in plain.items():
         if grades and not LEAST_GRADE <= min(grades.values()) <= max(grades.values()) <= HIGHEST_GRADE:
-            raise ValueError(f"query {qid}: a grade is not from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}")
+            raise ArgumentError(f"query {qid}: a grade is not from {LEAST_GRADE:,} to {HIGHEST_GRADE:,}")
     for kind, values in _PROGRAMS.items():
         for computed, qid, value in values([each for each in row if isinstance(each, kind)], plain, run):
             table[row[computed], column[qid]] = value

@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from telerank.errors import ArgumentError
 from telerank.evaluation.statistics import bootstrap_intervals
 
 # The first character, and the one after the last.
@@ -71,7 +72,7 @@ def held_by(gold: Sequence[TextSpan], segments: Sequence[TextSpan], rule: HoldRu
     """
     for begin, end in gold:
         if begin >= end:
-            raise ValueError(f"a gold span from {begin} to {end} has no text")
+            raise ArgumentError(f"a gold span from {begin} to {end} has no text")
     parts = 1 if rule == "whole" else 2
     return [
         any(parts * (min(end, last) - max(start, begin)) >= end - start for start, end in gold)
@@ -92,9 +93,11 @@ def choose_segment(
     Raises ValueError if the pair has no gold span, or there is no such segment.
     """
     if not gold:
-        raise ValueError(f"query {pair[0]}, document {pair[1]}: no gold span")
+        raise ArgumentError(f"query {pair[0]}, document {pair[1]}: no gold span")
     if not 0 <= selected < len(segments):
-        raise ValueError(f"query {pair[0]}, document {pair[1]}: no segment {selected} among {len(segments)}")
+        raise ArgumentError(
+            f"query {pair[0]}, document {pair[1]}: no segment {selected} among {len(segments)}"
+        )
     held = held_by(gold, segments, rule)
     return SegmentChoice(*pair, held[selected], sum(held) / len(held), held[0])
 
@@ -111,7 +114,7 @@ def measure_segments(choices: Iterable[SegmentChoice], *, seed: int = 0) -> Segm
     """
     judged = list(choices)
     if not judged:
-        raise ValueError("no pair has known relevant text: segment P@1 has nothing to measure")
+        raise ArgumentError("no pair has known relevant text: segment P@1 has nothing to measure")
     numbers: dict[str, int] = {}
     query = np.array([numbers.setdefault(choice.qid, len(numbers)) for choice in judged])
     right = np.bincount(query, [choice.right for choice in judged])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from telerank.errors import MeasureError
+from telerank.errors import ArgumentError, MeasureError, count_noun
 from telerank.evaluation.measures import Evaluation, Values, aggregate, measure, parse_measures
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -41,7 +41,7 @@ class Folds:
 
     def __post_init__(self) -> None:
         if self.k < 2:
-            raise ValueError(f"folds must be 2 or more, got {self.k}")
+            raise ArgumentError(f"folds must be 2 or more, got {self.k}")
 
     def deal(self, qids: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """Split the queries into folds whose sizes differ by at most one; the order of ``qids`` is ignored.
@@ -50,7 +50,9 @@ class Folds:
         """
         deck = sorted(qids)
         if len(deck) < self.k:
-            raise ValueError(f"{self.k} folds of {len(deck)} judged queries: too few queries")
+            raise ArgumentError(
+                f"{count_noun(self.k, 'fold')} of {count_noun(len(deck), 'judged query')}: too few queries"
+            )
         random.Random(self.seed).shuffle(deck)
         return tuple(tuple(sorted(deck[i :: self.k])) for i in range(self.k))
 
@@ -105,7 +107,10 @@ class TuneResult(Report, Generic[S]):
     @property
     def remarks(self) -> list[str]:
         unjudged = len(self.unjudged)
-        return [*[f"{unjudged} queries have no judgment and were left out"] * bool(unjudged), *self.notes]
+        return [
+            *[f"{count_noun(unjudged, 'query')} without judgment left out"] * bool(unjudged),
+            *self.notes,
+        ]
 
     def tables(self) -> list[Table]:
         """The best settings, and those that a fold chose."""
@@ -120,13 +125,13 @@ class TuneResult(Report, Generic[S]):
             }
             for i in shown
         ]
-        held_out = f"{len(self.folds)} folds" if several else "test split"
+        held_out = f"{count_noun(len(self.folds), 'fold')}" if several else "test split"
         notes = (
             f"tuned: {self.best}",
             f"{self.measure} on the queries that chose it: {self.best_dev:.4f}",
             f"{self.measure} on held-out queries ({held_out}): {self.held_out:.4f}",
         )
-        caption = f"{len(shown)} of {len(self.settings)} settings, the best first"
+        caption = f"{len(shown)} of {count_noun(len(self.settings), 'setting')}, the best first"
         return [Table.of_rows(rows, caption=caption, notes=notes)]
 
     def record(self) -> dict[str, Any]:
@@ -165,7 +170,7 @@ def tune(
     setting or no judged query, a query is in both parts, or there are fewer queries than folds.
     """
     if not settings:
-        raise ValueError("there is no setting to choose from")
+        raise ArgumentError("there is no setting to choose from")
     if len(parse_measures(objective.measure)) > 1:
         raise MeasureError(f"tuning takes one measure, got {objective.measure!r}")
     dev = _judged_qids(objective.queries, objective.qrels, "to tune on")
@@ -175,7 +180,7 @@ def tune(
         queries = (*objective.queries, *held_out)
         folds = (_judged_qids(held_out, objective.qrels, "of the test part"),)
         if shared := sorted(set(dev).intersection(*folds)):
-            raise ValueError(f"query {shared[0]} is both to tune on and in the test part")
+            raise ArgumentError(f"query {shared[0]} is both to tune on and in the test part")
     table = _measure_settings(settings, run, replace(objective, queries=queries), progress)
     choosing = [[qid for qid in dev if qid not in set(fold)] for fold in folds]
     (name,) = parse_measures(objective.measure)
@@ -202,7 +207,7 @@ def _setting_record(setting: object) -> dict[str, Any]:
 def _judged_qids(queries: Sequence[Query], qrels: Qrels, what: str) -> tuple[str, ...]:
     qids = tuple(query.qid for query in queries if query.qid in qrels)
     if not qids:
-        raise ValueError(f"none of the {len(queries)} queries {what} is judged")
+        raise ArgumentError(f"none of the queries {what} is judged")
     return qids
 
 

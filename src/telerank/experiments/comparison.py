@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError, MissingExtra, known_names
+from telerank.errors import CollectionError, MissingExtra, count_noun, known_names
 from telerank.evaluation.compare import Comparison, compare_evaluations, comparison_table
 from telerank.evaluation.measures import Evaluation, MeasureNames, measure, parse_measures
 from telerank.pipelines.run_files import ListedRankings
@@ -60,7 +60,8 @@ class JudgedQueries:
         if dev < 2 or count < 1 or dev + count > len(deck):
             rest = "the others" if measuring is None else measuring
             raise CollectionError(
-                f"{len(deck)} judged queries cannot be dealt into {dev} that choose and {rest} that measure"
+                f"{count_noun(len(deck), 'judged query')} cannot be dealt into {dev} that choose "
+                f"and {rest} that measure"
             )
         random.Random(seed).shuffle(deck)
         return self.select(deck[:dev]), self.select(deck[dev : dev + count])

@@ -32,6 +32,7 @@ from telerank.corpus.derived.ranking_set import (
     write_ranking_set,
 )
 from telerank.corpus.formats import PIAF, open_collection, piaf
+from telerank.corpus.reading import DATA_VARIABLE
 from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, ModelError
 from telerank.experiments.comparison import JudgedQueries, plain_name
@@ -45,7 +46,7 @@ from telerank.stage import Stage
 from telerank.types import Doc, Progress, silent
 
 # The option and the environment variable that say where collections are, and models.
-DATA, MODELS = ("--data", "TELERANK_DATA"), ("--model", model_names.VARIABLE)
+DATA, MODELS = ("data=…", DATA_VARIABLE), ("models=…", model_names.VARIABLE)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Sources:
             elif Path(text).is_dir():
                 folders.append(Path(text))
             else:
-                raise CollectionError(f"{option} {text}: expected NAME=PATH, or a folder of them")
+                raise CollectionError(f"{option}: {text}: expected NAME=PATH, or a folder of them")
         folders += [Path(folder) for folder in os.environ.get(variable, "").split(os.pathsep) if folder]
         return cls(named, tuple(folders))
 

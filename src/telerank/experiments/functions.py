@@ -21,7 +21,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analysis import Unavailable
@@ -145,7 +145,7 @@ class ExperimentFunctions:
             held_out=self._folds(folds),
             progress=self.data.progress,
         )
-        self.notes.append(f"{result.best!r}, the best of {len(settings)} settings by {by}")
+        self.notes.append(f"{result.best!r}, the best of {count_noun(len(settings), 'setting')} by {by}")
         return self._choose_stage(result, lambda setting: replace(setting, batch=1))
 
     def tuned(
@@ -174,7 +174,9 @@ class ExperimentFunctions:
             chosen = ", ".join(
                 f"{_join(choice)} ({times})" for choice, times in Counter(result.choices).most_common()
             )
-            self.notes.append(f"weights by {by} of the other {folds - 1} of {folds} folds: {chosen}")
+            self.notes.append(
+                f"weights by {by} of the other {folds - 1} of {count_noun(folds, 'fold')}: {chosen}"
+            )
 
         def weigh(weights: Iterable[float]) -> Stage:  # w * a + v * b + …
             return reduce(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from telerank.corpus.collection import split_parts
-from telerank.errors import CollectionError, MissingExtra
+from telerank.errors import CollectionError, MissingExtra, count_noun
 from telerank.experiments.analysis import Unavailable
 from telerank.experiments.comparison import JudgedQueries, plain_name
 from telerank.experiments.data import ExperimentData, Sources, open_data, recognise_folder
@@ -197,7 +197,9 @@ class SystemRunner:
             first = first or stage
             remarks += stage.all_remarks if position == 0 else []
         if notes:
-            about += f": {'; '.join(notes)}" + (f" (the first of {count} seeds)" if count > 1 else "")
+            about += f": {'; '.join(notes)}" + (
+                f" (the first of {count_noun(count, 'seed')})" if count > 1 else ""
+            )
         return SystemRuns(name, about, tuple(paths), self._stage(text, models), tuple(remarks), first)
 
     def _train_models(self, models: set[str]) -> str:
@@ -253,7 +255,9 @@ class SystemRunner:
         answered = sum(ranking.query.qid in qids for ranking in read_run(source))
         if not answered:
             raise CollectionError(f"{source}: no query of it is in {self.data.name}, split {self.data.split}")
-        short = "" if answered == len(qids) else f", which answers {answered} of {len(qids)} queries"
+        short = (
+            "" if answered == len(qids) else f", which answers {answered} of {count_noun(len(qids), 'query')}"
+        )
         return SystemRuns(name, f"the run {source.name}{short}", (source,))
 
     def _put_given(self, name: str, text: str) -> tuple[str, Mapping[str, str]] | None:
@@ -269,14 +273,14 @@ class SystemRunner:
         if folder.is_file():
             return None
         if not folder.exists():
-            raise CollectionError(f"--system {name}={folder}: no such file or folder")
+            raise CollectionError(f"systems=…: {name}={folder}: no such file or folder")
         kind, rerankers = recognise_folder(folder), model_words(parse_expression(text), "rerank")
         if kind == "a re-ranker" and len(rerankers) == 1:
             return text, {rerankers.pop(): str(folder)}
         if kind == "a bi-encoder" and not rerankers:
             return f"dense({plain_name(name)})", {plain_name(name): str(folder)}
         needs = "a re-ranker" if rerankers else "a first stage: a run file or a bi-encoder"
-        raise CollectionError(f"--system {name}={folder}: holds {kind}, but the system is {needs}")
+        raise CollectionError(f"systems=…: {name}={folder}: holds {kind}, but the system is {needs}")
 
     def _names(
         self,

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from telerank.corpus.collection import split_parts
 from telerank.drafts import remove_folder
-from telerank.errors import CollectionError, MissingExtra, ModelError
+from telerank.errors import CollectionError, MissingExtra, ModelError, count_noun
 from telerank.experiments.analysis import Unavailable
 from telerank.experiments.comparison import plain_name
 from telerank.experiments.data import MODELS, ExperimentData, Sources
@@ -191,7 +191,7 @@ class ModelTrainer:
             other = "" if start == first else f" ({first} is not here)"
         frozen = ", frozen" if model.get("frozen") else ""
         count = len(self.seeds(name))
-        seeds = "one seed" if count == 1 else f"{count} seeds"
+        seeds = "one seed" if count == 1 else f"{count_noun(count, 'seed')}"
         trained = self.spec.trained[name].train
         kind = model.get("kind", "monobert") if trained == "reranker" else trained
         return f"{kind} from {start}{other}{frozen}, trained with {seeds}"

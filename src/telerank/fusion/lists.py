@@ -9,6 +9,7 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
+from telerank.errors import ArgumentError, count_noun, known_names
 from telerank.types import Query, Ranking, Scores
 
 DEPTH = 1000  # of each list and of the interleaved one (Zhan et al. 2020, RepBERT)
@@ -100,7 +101,7 @@ class AlignedLists:
             for weight, row in zip(weights, self.table, strict=True):  # one after another, like Sum
                 totals += weight * row
         if not np.isfinite(totals).all():
-            raise ValueError(f"query {self.query.qid}: weights of {tuple(weights)} make scores too large")
+            raise ArgumentError(f"query {self.query.qid}: weights of {tuple(weights)} make scores too large")
         order = np.argsort(-totals, kind="stable")[:depth]
         return Ranking.presorted(self.query, tuple(self.docnos[i] for i in order), totals[order])
 
@@ -122,9 +123,9 @@ class Fusion:
 
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
-            raise ValueError(f"there is no fusion {self.method!r}; known: {', '.join(_METHODS)}")
+            raise ArgumentError(f"there is no fusion {self.method!r}; {known_names(_METHODS, self.method)}")
         if self.weights and self.method != "linear":
-            raise ValueError(f"only the fusion linear takes weights, not {self.method}")
+            raise ArgumentError(f"only the fusion linear takes weights, not {self.method}")
 
     def __call__(self, rankings: Sequence[Ranking]) -> Ranking:
         lists = rankings if self.depth is None else [ranking.cut(self.depth) for ranking in rankings]
@@ -159,7 +160,7 @@ def join_runs(runs: Sequence[Iterable[Ranking]]) -> Iterator[tuple[Ranking, ...]
                 continue
             qid = ranking.query.qid
             if qid in seen[i]:
-                raise ValueError(f"query {qid} occurs twice in run {i + 1}")
+                raise ArgumentError(f"query {qid} occurs twice in run {i + 1}")
             seen[i].add(qid)
             lists = waiting.setdefault(qid, {})
             lists[i] = ranking
@@ -179,11 +180,11 @@ def _complete(lists: Mapping[int, Ranking], runs: int) -> tuple[Ranking, ...]:
 def check_query(rankings: Sequence[Ranking]) -> Query:
     """Return the query of the rankings; ValueError if there is none, or there are several."""
     if not rankings:
-        raise ValueError("there is no list to fuse")
+        raise ArgumentError("there is no list to fuse")
     query = rankings[0].query
     for ranking in rankings[1:]:
         if ranking.query != query:
-            raise ValueError(
+            raise ArgumentError(
                 f"lists to fuse are of different queries: {ranking.query.qid!r} and {query.qid!r}"
             )
     return query
@@ -192,15 +193,15 @@ def check_query(rankings: Sequence[Ranking]) -> Query:
 def check_weights(weights: Sequence[float], lists: int) -> None:
     """ValueError unless there is a list, and a weight for each."""
     if not lists:
-        raise ValueError("there is no list to fuse")
+        raise ArgumentError("there is no list to fuse")
     if len(weights) != lists:
-        raise ValueError(f"{len(weights)} weights for {lists} lists")
+        raise ArgumentError(f"{count_noun(len(weights), 'weight')} for {lists} lists")
 
 
 def check_k(k: float) -> None:
     """ValueError unless ``k`` is one of reciprocal ranks."""
     if not 0 <= k < math.inf:
-        raise ValueError(f"k must be a number of at least 0, got {k!r}")
+        raise ArgumentError(f"k must be a number of at least 0, got {k!r}")
 
 
 def sigmoid(logits: Scores) -> Scores:

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from telerank.errors import ArgumentError, count_noun
+from telerank.evaluation.compare import describe_unjudged
 from telerank.evaluation.measures import MeasureNames, Values, measure, parse_measures, require_means
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.fusion.lists import DEPTH, Fusion, join_runs
@@ -65,7 +67,8 @@ class CombinationMatrix(Report):
         """For each measure a row per first run, a column per second run, like tables 3 and 4 of RepBERT."""
         note = (
             "In brackets the change from the row's run alone, which is on the diagonal; "
-            f"{_MARK} p < {self.level:g} (paired t-test over {self.queries} queries, Holm's correction over "
+            f"{_MARK} p < {self.level:g} (paired t-test over {count_noun(self.queries, 'query')}, "
+            f"Holm's correction over "
             "all cells of all measures)."
         )
         columns = ("", *(f"+ {name}" for name in self.runs))
@@ -97,9 +100,11 @@ class CombinationMatrix(Report):
         lines = []
         for name in self.runs:
             if count := self.missing[name]:
-                lines.append(f"{name}: has no list for {count} of {self.queries} queries of the qrels")
+                lines.append(
+                    f"{name}: has no list for {count} of {count_noun(self.queries, 'query')} of the qrels"
+                )
             if unjudged := self.unjudged[name]:
-                lines.append(f"{name}: {len(unjudged)} queries are not in the qrels: they do not count")
+                lines.append(f"{name}: {describe_unjudged(len(unjudged))}")
         return lines
 
     def record(self) -> dict[str, Any]:
@@ -127,9 +132,9 @@ def combine_runs(
     names, measured = tuple(runs), parse_measures(measures)
     require_means(measured)
     if len(names) < 2:
-        raise ValueError(f"a combination needs two runs or more, got {len(names)}")
+        raise ArgumentError(f"a combination needs two runs or more, got {len(names)}")
     if not qrels:
-        raise ValueError("the qrels are empty")
+        raise ArgumentError("the qrels are empty")
     column = {qid: i for i, qid in enumerate(qrels)}
     # (first, second, measure, query); the diagonal of the first two is the runs alone
     table = np.zeros((len(names), len(names), len(measured), len(qrels)))

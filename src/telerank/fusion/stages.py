@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from telerank.errors import ArgumentError
 from telerank.expressions import call_text
 from telerank.fusion.lists import (
     DEPTH,
@@ -61,7 +62,7 @@ class _Fused(_OfStages):
 
     def __post_init__(self) -> None:
         if not self.stages:
-            raise ValueError("there is no stage to fuse")
+            raise ArgumentError("there is no stage to fuse")
 
     @abstractmethod
     def _fuse(self, rankings: Sequence[Ranking]) -> Ranking: ...

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from telerank.evaluation.compare import compare_evaluations
+from telerank.errors import ArgumentError, agree, count_noun, known_names
+from telerank.evaluation.compare import compare_evaluations, describe_unjudged
 from telerank.evaluation.measures import (
     Evaluation,
     MeasureNames,
@@ -82,7 +83,7 @@ class WeightGrid:
 
     def __post_init__(self) -> None:
         if self.name not in GRIDS:
-            raise ValueError(f"there is no grid {self.name!r}; known: {', '.join(GRIDS)}")
+            raise ArgumentError(f"there is no grid {self.name!r}; {known_names(GRIDS, self.name)}")
 
     def points(self, runs: int) -> tuple[Weights, ...]:
         """The weights of a fusion of ``runs`` runs."""
@@ -128,7 +129,7 @@ class FusionTuning(Report):
         weights = Table.of(
             (" + ".join(self.alone), self.measure),
             [[" + ".join(f"{w:.4g}" for w in weights), f"{mean:.4f}"] for weights, mean in best],
-            caption=f"The best {len(best)} of {len(result.settings)} weights, in sample",
+            caption=f"The best {len(best)} of {count_noun(len(result.settings), 'weight')}, in sample",
         )
         systems = {name: alone.select(result.evaluation.qids) for name, alone in self.alone.items()}
         systems[_FUSED] = result.evaluation
@@ -148,15 +149,17 @@ class FusionTuning(Report):
     @property
     def remarks(self) -> list[str]:
         lines = [
-            f"{name}: has no list for {count} queries: fused from the others"
+            f"{name}: has no list for {count_noun(count, 'query')}: fused from the others"
             for name, count in self.lacking.items()
             if count
         ]
         judged = len(self.result.table)
         if missing := judged - self.answered:
-            lines.append(f"{missing} of {judged} queries of the qrels have no list in any run: they count 0")
+            have, they = agree(missing, "has", "have"), agree(missing, "it counts", "they count")
+            judged_queries = f"{missing} of {count_noun(judged, 'query')} of the qrels"
+            lines.append(f"{judged_queries} {have} no list in any run: {they} 0")
         if self.unjudged:
-            lines.append(f"{self.unjudged} queries are not in the qrels: they do not count")
+            lines.append(describe_unjudged(self.unjudged))
         return lines
 
     def record(self) -> dict[str, Any]:
@@ -256,9 +259,11 @@ def choose_weights(
 
 def _check_size(runs: int, points: int, step: Step) -> None:
     if runs < 1:
-        raise ValueError(f"a fusion needs one run or more, got {runs}")
+        raise ArgumentError(f"a fusion needs one run or more, got {runs}")
     if points > _MOST:
-        raise ValueError(f"{points:,} weights of {runs} runs by steps of {step}: take a larger step")
+        raise ArgumentError(
+            f"{points:,} weights of {count_noun(runs, 'run')} by steps of {step}: take a larger step"
+        )
 
 
 def _steps(step: Step) -> int:
@@ -267,8 +272,8 @@ def _steps(step: Step) -> int:
         size = Fraction(str(step))
         n = 1 / size
     except (ValueError, ZeroDivisionError) as error:
-        raise ValueError(f"expected a step such as 0.1 or 1/3, got {step!r}") from error
+        raise ArgumentError(f"expected a step such as 0.1 or 1/3, got {step!r}") from error
     if n < 1 or n.denominator != 1:
         nearest = max(1, math.ceil(n)) if n > 0 else 10
-        raise ValueError(f"1 must be a multiple of the step, got {step}; use 1/{nearest}")
+        raise ArgumentError(f"1 must be a multiple of the step, got {step}; use 1/{nearest}")
     return int(n)

@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from telerank.errors import count_noun
 from telerank.inspect.drawn_pairs import (
     BATCH,
     JudgedPair,
@@ -39,7 +40,7 @@ from telerank.models.pairs.pair import PASSAGE, QUERY, Pair
 from telerank.models.rerankers.reranker import Reranker
 from telerank.show.plots import COLOURS, new_figure, place_in_groups
 from telerank.show.report import Report
-from telerank.show.tables import Table, count_noun
+from telerank.show.tables import Table
 from telerank.types import Progress, silent
 
 KINDS = ("CLS-query", "CLS-passage", "inner-passage")

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError, ModelError
+from telerank.errors import CollectionError, ModelError, count_noun
 from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import (
@@ -32,7 +32,6 @@ from telerank.models.rerankers.reranker import (
     readable_lengths,
 )
 from telerank.reranking.texts import batch_pairs, make_pairs
-from telerank.show.tables import count_noun
 from telerank.training.examples.reading import read_texts
 from telerank.training.task import choose_device
 from telerank.trec import read_run
@@ -88,7 +87,7 @@ def open_candidates(
     pools = collection.pools
     if not candidates and len(pools) != 1:
         known = f"its pools: {', '.join(pools)}" if pools else "it has no pools: a run file"
-        raise CollectionError(f"{collection.name}: say with --candidates which pairs ({known})")
+        raise CollectionError(f"{collection.name}: say with candidates=… which pairs ({known})")
     name = candidates or next(iter(pools))
     if name in pools:
         return CandidateLists(

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from matplotlib.figure import Figure
 
-from telerank.errors import CollectionError, ModelError
+from telerank.errors import CollectionError, ModelError, count_noun
 from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.inspect.drawn_pairs import BATCH, describe_cut, iterate_batches
 from telerank.models.pairs.pair import PASSAGE, QUERY, Pair, PairBatch, PairTexts, Passage, batch_of
@@ -30,7 +30,7 @@ from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.texts import sentences_with_tokens
 from telerank.show.plots import new_figure
 from telerank.show.report import Report
-from telerank.show.tables import Cell, Table, count_noun
+from telerank.show.tables import Cell, Table
 from telerank.text.sentences import split_sentences
 from telerank.types import Progress, silent
 

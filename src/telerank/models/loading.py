@@ -26,7 +26,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.drafts import cached_folder, share_weights
 from telerank.errors import MissingExtra, ModelError
-from telerank.model_names import PACKAGED, find_folder
+from telerank.model_names import PACKAGED, find_folder, nearest_here
 from telerank.stored import file_checksum
 from telerank_e5 import FORMAT, WEIGHTS, WeightsError, convert
 
@@ -145,7 +145,7 @@ def locate(name: str | Path) -> Path:
             raise ModelError(f"{folder}: expected a model, but there is no config.json{hint}")
         return folder
     if isinstance(name, Path) or name.count("/") > 1 or name.startswith((".", "/", "~")):
-        raise ModelError(f"{name}: no such folder")
+        raise ModelError(f"{name}: no such folder{nearest_here(str(name))}")
     return _fetch(name)
 
 
@@ -174,9 +174,9 @@ def _fetch(name: str) -> Path:
     try:
         return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
     except (OSError, ValueError, RuntimeError) as error:
-        raise ModelError(
-            f"{name!r} is neither a folder nor a model on the hub: {' '.join(str(error).split())[:200]}"
-        ) from error
+        fault = ModelError(f"{name!r} is neither a folder nor a model on the hub{nearest_here(name)}")
+        fault.add_note(f"the hub: {' '.join(str(error).split())[:200]}")
+        raise fault from error
 
 
 def read_tokenizer(folder: Path) -> Any:

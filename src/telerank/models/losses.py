@@ -25,6 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from telerank.errors import ArgumentError
+
 
 def multi_label_margin(products: Tensor, relevant: Tensor, margin: float = 1.0) -> Tensor:
     """RepBERT's equation 4: 1/N times the sum of max(0, margin - (product of a relevant - of another)).
@@ -99,7 +101,7 @@ def class_weights(not_relevant: int, relevant: int) -> tuple[float, float]:
         If a class has no sample.
     """
     if not_relevant < 1 or relevant < 1:
-        raise ValueError(
+        raise ArgumentError(
             f"both classes need a sample, got {not_relevant} not relevant and {relevant} relevant"
         )
     samples = not_relevant + relevant
@@ -125,7 +127,7 @@ def max_margin(logits: Tensor, labels: Tensor, margin: float = 0.2, *, of: str =
         If ``of`` is anything else.
     """
     if of not in ("prob", "logit"):
-        raise ValueError(f"the margin is of 'prob' or 'logit', got {of!r}")
+        raise ArgumentError(f"the margin is of 'prob' or 'logit', got {of!r}")
     better, worse = _pairs(logits.sigmoid() if of == "prob" else logits, labels)
     return _mean((margin - better + worse).clamp(min=0))
 

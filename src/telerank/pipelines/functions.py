@@ -129,9 +129,12 @@ def read(names: Names, model: str, mu: float | None = None, **settings: Reading)
 
 def read_last(names: Names, model: str, mu: float | None = None, **settings: Reading) -> ReadAnswers:
     """The function ``read`` at the end: the reader reads documents of the index."""
+    from telerank.answers.combine import check_mu
     from telerank.answers.stage import ReadAnswers
 
     docs = names.models.open_docs(READ)
+    if mu is not None:
+        check_mu(mu)  # before the reader is looked for
     return ReadAnswers(names.models.open_reader(model, **settings), docs, mu, name=model)
 
 

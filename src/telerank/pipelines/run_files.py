@@ -8,13 +8,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from telerank.errors import count_noun
 from telerank.expressions import call_text, quote
+from telerank.parameters import check_methods
 from telerank.stage import Stage
 from telerank.stored import file_checksum, versions
-from telerank.trec import read_run, write_json_lines, write_run
+from telerank.trec import check_exists, read_run, write_json_lines, write_run
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 
+@check_methods("run")
 @dataclass(eq=False)
 class LazyRun:
     """The rankings of queries, computed each time they are read; ``settings`` say how, for the record.
@@ -43,7 +46,7 @@ class LazyRun:
         remarks = [*self.describe()]
         if empty := self.unanswered:
             names = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
-            remarks.append(f"{len(empty)} of {self.queries} queries found nothing: {names}")
+            remarks.append(f"{len(empty)} of {count_noun(self.queries, 'query')} found nothing: {names}")
         return remarks
 
     def save(self, path: str | Path, *, as_json: bool = False) -> None:
@@ -87,9 +90,17 @@ class RunFile(Stage):
     """The rankings of a run file, by qid; a query that the file lacks has no documents.
 
     The file is read into memory when the first query comes.
+
+    Raises
+    ------
+    CollectionError
+        If there is no such file.
     """
 
     file: str
+
+    def __post_init__(self) -> None:
+        check_exists(self.file)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for bare in stream:

@@ -18,12 +18,11 @@ import numpy as np
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter, read_doc
-from telerank.errors import CollectionError, ModelError
+from telerank.errors import CollectionError, ModelError, count_noun
 from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker
 from telerank.show.progress import show_progress
-from telerank.show.tables import count_noun
 from telerank.stage import Stage
 from telerank.trec import read_run
 from telerank.types import Docs, ProgressSetting, Qrels, Query, Ranking
@@ -53,11 +52,11 @@ class RunCandidates:
         for ranking in read_run(self.run) if self.lists is None else self.lists.run(queries):
             qid = ranking.query.qid
             if qid not in self.texts:
-                known = f"{len(self.texts):,} queries of {self.queries.name}"
+                known = f"{count_noun(len(self.texts), 'query')} of {self.queries.name}"
                 raise CollectionError(f"{self.run}: query {qid} is none of the {known}")
             if qid in self.excluded:
                 raise CollectionError(
-                    f"{self.run}: query {qid} is in --dev, too: int8 needs other queries there"
+                    f"{self.run}: query {qid} is in dev=…, too: int8 needs other queries there"
                 )
             candidates = replace(ranking, query=Query(qid, self.texts[qid]))
             yield candidates if self.depth is None else candidates.cut(self.depth)
@@ -99,7 +98,7 @@ class RunScoring:
 
     def __post_init__(self) -> None:
         if (self.scorer.precision == "int8") != (self.dev is not None):
-            raise ModelError("int8 goes with --dev, a run to calibrate it and to measure its loss on")
+            raise ModelError("int8 goes with dev=…, a run to calibrate it and to measure its loss on")
         calibrating = list(self.dev or ())
         self.run.excluded = frozenset(ranking.query.qid for ranking in calibrating)
         docnos = {docno for ranking in calibrating for docno in ranking.docnos}

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from telerank.batches import WindowLimits
 from telerank.computing import Computing, PairComputing
+from telerank.errors import count_noun
 from telerank.models.inference import Batching, Outputs, Room, batch_widths, pin, stream_groups
 from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.precision import resolve_precision
@@ -308,5 +309,6 @@ class Scorer(ComputedModel, PairComputing):
             return ""
         return (
             f"{counts.cut_pairs:,} pair{'s' if counts.cut_pairs != 1 else ''} longer than "
-            f"{self.reranker.shape.max_length} tokens: cut there, {counts.cut:,} tokens were not read"
+            f"{count_noun(self.reranker.shape.max_length, 'token')}: cut there, "
+            f"{count_noun(counts.cut, 'token')} were not read"
         )

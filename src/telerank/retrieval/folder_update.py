@@ -26,7 +26,7 @@ from telerank.corpus.readers.files.folder import (
     warn_unread,
 )
 from telerank.drafts import replace_file
-from telerank.errors import CollectionError, DocumentError, IndexFault
+from telerank.errors import CollectionError, DocumentError, IndexFault, count_noun
 from telerank.sparse.index import FILES, IndexDocs, SparseIndex
 from telerank.sparse.writer import IndexWriter
 from telerank.stored import MANIFEST
@@ -122,7 +122,7 @@ def update_folder(
     with IndexWriter(index, workers=workers) as writer:
         record = read_record(index)
         if record is None:
-            raise IndexFault(f"{index}: was not made from a folder of files: build it again (--overwrite)")
+            raise IndexFault(f"{index}: was not made from a folder of files: build it again (overwrite=True)")
         collection = open_collection(folder, format=record.collection_format, encoding=record.encoding)
         if (files := collection.files) is None:
             raise CollectionError(f"{folder}: not a folder of files")
@@ -133,7 +133,8 @@ def update_folder(
         changes, copies = _compare(record.files, scanned)
         if record.files and len(changes.gone) == len(record.files):
             raise CollectionError(
-                f"{folder}: has none of the {len(record.files):,} files of {index}: another folder?"
+                f"{folder}: has none of the {count_noun(len(record.files), 'file')} of {index}: "
+                f"another folder?"
             )
         if not changes.affected:
             return replace(changes, files=record.files)

@@ -6,15 +6,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import read_candidates, read_doc
-from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError
+from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, count_noun
 from telerank.retrieval.index import Index
 from telerank.stage import PRODUCT, Retriever, Stage, check_depth, depth_text
 from telerank.types import Doc, Docs, Explanation, Phrase, Query, Ranking
@@ -27,7 +28,11 @@ Retrieve: TypeAlias = Callable[[str, int], Iterable[tuple[str, Score]]]
 
 
 def scorer(
-    function: ScoreOne | ScoreMany, texts: Any = None, *, batch: bool = False, name: str | None = None
+    function: ScoreOne | ScoreMany,
+    texts: Index | Collection | Docs | Mapping[str, str] | None = None,
+    *,
+    batch: bool = False,
+    name: str | None = None,
 ) -> Stage:
     """The stage that scores the documents of rankings with a function ``f(query, text) -> score``.
 
@@ -42,13 +47,19 @@ def scorer(
     Raises
     ------
     ArgumentTypeError
-        If that is no function.
+        If that is no function of a query and a text, or texts.
     """
     docs = None if texts is None else open_docs(texts)
-    return FunctionScorer(_check_function("scorer", function), docs, batch=batch, name=_name(function, name))
+    scored = _check_function("scorer", function, "query", "texts" if batch else "text")
+    return FunctionScorer(scored, docs, batch=batch, name=_name(function, name))
 
 
-def retriever(function: Retrieve, *, texts: Any = None, name: str | None = None) -> Stage:
+def retriever(
+    function: Retrieve,
+    *,
+    texts: Index | Collection | Docs | Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> Stage:
     """The first stage that a function ``f(query, k) -> [(docno, score), …]`` is.
 
     ``k`` is how many documents are wanted, 1,000 unless the pipeline cuts (``% k``); what the function gives
@@ -61,10 +72,11 @@ def retriever(function: Retrieve, *, texts: Any = None, name: str | None = None)
     Raises
     ------
     ArgumentTypeError
-        If that is no function.
+        If that is no function of a query and a number.
     """
     docs = None if texts is None else open_docs(texts)
-    return FunctionRetriever(_check_function("retriever", function), docs=docs, name=_name(function, name))
+    find = _check_function("retriever", function, "query", "k")
+    return FunctionRetriever(find, docs=docs, name=_name(function, name))
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +140,10 @@ class FunctionScorer(Stage):
                 expected = "expected a score for each text"
                 raise ArgumentTypeError(f"{self.name} gave {given!r:.80}, {expected}") from None
             if len(values) != len(texts):
-                raise ArgumentError(f"{self.name} gave {len(values)} scores for {len(texts)} texts")
+                raise ArgumentError(
+                    f"{self.name} gave {count_noun(len(values), 'score')} for "
+                    f"{count_noun(len(texts), 'text')}"
+                )
         return [
             _explain_value(self.name, value, query, doc.docno)
             for value, doc in zip(values, docs, strict=True)
@@ -196,9 +211,21 @@ def _explain_value(name: str, value: object, query: Query, docno: str) -> Explan
     return Explanation(float(score), Phrase("given by the function {name}", name=name))
 
 
-def _check_function(call: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _check_function(call: str, function: Callable[..., Any], *parameters: str) -> Callable[..., Any]:
+    """The function, if it can be called with these arguments."""
     if not callable(function) or isinstance(function, Stage):
         raise ArgumentTypeError(f"tr.{call} takes a function, got {function!r:.80}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of one that is written in C, for example
+        return function
+    try:
+        signature.bind(*parameters)
+    except TypeError as error:
+        expected = f"f({', '.join(parameters)})"
+        raise ArgumentTypeError(
+            f"tr.{call} calls {expected}, but {_name(function, None)}{signature} does not take that: {error}"
+        ) from None
     return function
 
 

@@ -9,17 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
-from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
+from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
 from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
-from telerank.show.progress import show_progress
+from telerank.show.progress import continued, show_progress, unchanged
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
@@ -179,7 +180,7 @@ class Index(FolderReader):
         if self._sparse is None:
             return {folder_name(VectorManifest.read(self.folder).model): self.folder}
         folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
-        return {folder.name: folder for folder in folders if is_vectors(folder)}
+        return ByName("vectors", {folder.name: folder for folder in folders if is_vectors(folder)})
 
     def dense(
         self,
@@ -220,7 +221,7 @@ class Index(FolderReader):
         encoder = source if make_encoder is None else make_encoder(source, precision)
         opened = open_retriever(vectors, encoder, name=name)
         if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
-            raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
+            raise IndexFault(f"{folder}: the index has changed since: encode it again (overwrite=True)")
         return opened if approximate is None else opened.approximately(approximate, candidates)
 
     def encode(
@@ -254,7 +255,7 @@ class Index(FolderReader):
         settings = Encoding(
             batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
         )
-        with show_progress(progress, len(self)) as shown:
+        with show_progress(progress, len(self), kept=continued(folder)) as shown:
             return encode_documents(
                 self.docs.values(), folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
             )
@@ -264,7 +265,7 @@ class Index(FolderReader):
         docs: Documents,
         *,
         update: bool = False,
-        workers: int | None = None,
+        workers: Count | None = None,
         progress: ProgressSetting = None,
     ) -> int:
         """Add documents as a new segment, which this index then has, too; the number of documents.
@@ -279,11 +280,14 @@ class Index(FolderReader):
             If there is no document, one cannot be stored, or a docno is there (and ``update`` is not set).
         """
         total, stream = stream_documents(docs)
-        with self._change(workers) as writer, show_progress(progress, total) as shown:
+        with (
+            self._change(workers) as writer,
+            show_progress(progress, total, kept=unchanged(self.folder)) as shown,
+        ):
             return writer.add(stream, update=update, progress=shown)
 
     def update(
-        self, folder: str | Path, *, workers: int | None = None, progress: ProgressSetting = None
+        self, folder: str | Path, *, workers: Count | None = None, progress: ProgressSetting = None
     ) -> FolderChanges:
         """Bring the index up to date with the folder of files that it was made from.
 
@@ -305,7 +309,7 @@ class Index(FolderReader):
         from telerank.corpus.readers.files.folder import warn_unread
         from telerank.retrieval.folder_update import update_folder
 
-        with show_progress(progress) as shown:
+        with show_progress(progress, kept=unchanged(self.folder)) as shown:
             changes = update_folder(folder, self.folder, workers=workers, progress=shown)
         self._reopen()
         warn_unread(changes.files)
@@ -378,7 +382,7 @@ class Index(FolderReader):
 
     def merge(self, *, progress: ProgressSetting = None) -> None:
         """Merge all segments into one, without the deleted documents."""
-        with self._change() as writer, show_progress(progress) as shown:
+        with self._change() as writer, show_progress(progress, kept=unchanged(self.folder)) as shown:
             writer.merge(shown)
 
     def verify(self, *, progress: ProgressSetting = None) -> int:
@@ -400,7 +404,7 @@ class Index(FolderReader):
         return describe_index(self)
 
     @contextmanager
-    def _change(self, workers: int | None = None) -> Iterator[IndexWriter]:
+    def _change(self, workers: Count | None = None) -> Iterator[IndexWriter]:
         """The writer of the index, whose changes this index has afterwards."""
         from telerank.sparse.writer import IndexWriter  # what only searches needs no writer
 
@@ -444,14 +448,14 @@ class Index(FolderReader):
         """
         file = self.folder / PIPELINES
         if not file.is_file():
-            return {}
+            return ByName("pipeline", {})
         try:
             saved = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, OSError, RecursionError) as error:
             raise IndexDamaged(f"{file}: damaged ({error})") from error
         if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
             raise IndexDamaged(f"{file}: expected names with texts of pipelines")
-        return saved
+        return ByName("pipeline", saved)
 
     def __len__(self) -> int:
         return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from telerank.errors import ModelError, known_names
+from telerank.errors import ArgumentError, ModelError, known_names
 from telerank.fusion.lists import sigmoid
 from telerank.records import Section, describe_error
 from telerank.types import Scores
@@ -54,11 +54,13 @@ class SegmentSettings(Section):
     @model_validator(mode="after")
     def _check(self) -> SegmentSettings:
         if self.stride is not None and self.sentences:
-            raise ValueError("segments that end with sentences do not overlap: no stride")
+            raise ArgumentError("segments that end with sentences do not overlap: no stride")
         if self.stride is not None and self.seed is not None:
-            raise ValueError("segments of random lengths do not overlap: no stride")
+            raise ArgumentError("segments of random lengths do not overlap: no stride")
         if self.stride is not None and self.length is not None and self.stride > self.length:
-            raise ValueError(f"a stride of {self.stride} leaves out text between segments of {self.length}")
+            raise ArgumentError(
+                f"a stride of {self.stride} leaves out text between segments of {self.length}"
+            )
         return self
 
 
@@ -126,11 +128,11 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         if self.kind not in _AGGREGATES:
-            raise ValueError(f"no aggregate is called {self.kind!r}; there are: {', '.join(_AGGREGATES)}")
+            raise ArgumentError(f"no aggregate is called {self.kind!r}; there are: {', '.join(_AGGREGATES)}")
         if self.k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, got {self.k!r}")
+            raise ArgumentError(f"k must be a whole number of at least 1, got {self.k!r}")
         if (self.kind == "best") != bool(self.weights) or not all(map(math.isfinite, self.weights)):
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.kind!r}: expected a finite weight for each of the best, got {self.weights}"
             )
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from telerank.corpus.docstore import read_candidates, read_doc
-from telerank.errors import ExpressionError, ModelError
+from telerank.errors import ArgumentError, ArgumentTypeError, ExpressionError, ModelError, count_noun
 from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
@@ -123,9 +123,9 @@ class SegmentReranker(Stage):
 
     def __post_init__(self) -> None:
         if not isinstance(self.reranker, CrossReranker):
-            raise TypeError(f"expected a re-ranker, rerank(MODEL), got {self.reranker!r}")
+            raise ArgumentTypeError(f"expected a re-ranker, rerank(MODEL), got {self.reranker!r}")
         if self.reranker.k is not None:
-            raise ValueError(f"{self.reranker!r} must not be cut: cut the ranking by segments")
+            raise ArgumentError(f"{self.reranker!r} must not be cut: cut the ranking by segments")
         if (first := self.aggregate.reads) is not None:
             object.__setattr__(self, "settings", self.settings.model_copy(update={"first": first}))
 
@@ -191,8 +191,9 @@ class SegmentReranker(Stage):
         if counts.left_out:
             kept = f"{self.settings.first} segment{'s' if self.settings.first != 1 else ''}"
             lines.append(
-                f"{self.text}: {counts.left_out:,} of {counts.documents:,} documents longer than {kept}: "
-                f"cut there, {counts.left_out_tokens:,} tokens were not read"
+                f"{self.text}: {counts.left_out:,} of {count_noun(counts.documents, 'document')} "
+                f"longer than {kept}: "
+                f"cut there, {count_noun(counts.left_out_tokens, 'token')} were not read"
             )
         return lines
 
@@ -224,7 +225,7 @@ class SegmentSum(Stage):
     def __post_init__(self) -> None:
         for weight in (self.alpha, self.beta):
             if not math.isfinite(weight):
-                raise ValueError(f"a weight must be a finite number, got {weight!r}")
+                raise ArgumentError(f"a weight must be a finite number, got {weight!r}")
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         candidates, copies = tee(self.first(stream))
@@ -272,7 +273,7 @@ class SegmentSum(Stage):
 
 def _check_uncut(stage: Stage) -> None:
     if not isinstance(stage, CrossReranker) or stage.k is not None:
-        raise ValueError(f"expected rerank(MODEL), uncut, got {stage!r}")
+        raise ArgumentError(f"expected rerank(MODEL), uncut, got {stage!r}")
 
 
 Reranking = Annotated[CrossReranker, Check(_check_uncut)]

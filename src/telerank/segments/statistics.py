@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.lengths import Lengths, check_answer
+from telerank.errors import count_noun
 from telerank.segments.split import Segmenter, Segments
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -99,7 +100,9 @@ class SegmentStatistics(Report):
             f"Tokens of {self.model}, without titles. A segment and its title have at most {self.room:,}."
         ]
         if self.cut_titles:
-            notes.append(f"{self.cut_titles:,} documents have a title that is longer than half of a segment.")
+            notes.append(
+                f"{count_noun(self.cut_titles, 'document')} with a title longer than half of a segment."
+            )
         columns = ("lengths in tokens", "count", "mean", "median", "90 %", "max")
         return [Table.of(columns, rows, caption=self.name, notes=notes), self._beyond_table()]
 
@@ -123,9 +126,9 @@ class SegmentStatistics(Report):
     def beyond(self) -> list[Beyond]:
         """The shares beyond each limit, the first segment, and the four that BeST learns from."""
         return [
-            *(self._beyond(f"{limit:,} tokens", limit) for limit in self.limits),
+            *(self._beyond(f"{count_noun(limit, 'token')}", limit) for limit in self.limits),
             self._beyond("the first segment", 1, of_segments=True),
-            self._beyond(f"the first {_LEADING} segments", _LEADING, of_segments=True),
+            self._beyond(f"the first {count_noun(_LEADING, 'segment')}", _LEADING, of_segments=True),
         ]
 
     def _beyond(self, name: str, limit: int, *, of_segments: bool = False) -> Beyond:

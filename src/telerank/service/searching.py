@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from telerank.errors import ArgumentError, TelerankError
 from telerank.retrieval.group import FileGroups, Grouping
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
@@ -172,6 +173,8 @@ def refuse_values(run: Callable[[], Result]) -> Result:
     try:
         return run()
     except ValueError as error:
+        if isinstance(error, TelerankError) and not isinstance(error, ArgumentError):
+            raise
         raise Unprocessable(str(error)) from error
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.drafts import replace_file
-from telerank.errors import FormatError
+from telerank.errors import ArgumentError, FormatError
 from telerank.types import Scores
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def line_plot(
         panel.set_xscale("log" if logarithmic else "linear")
         for name, values in lines.items():
             if len(values) != len(x):
-                raise ValueError(f"the line {name!r} has {len(values)} values for {len(x)} x")
+                raise ArgumentError(f"the line {name!r} has {len(values)} values for {len(x)} x")
             i = names.index(name)
             dashes = _DASHES[i // len(COLOURS) % len(_DASHES)]
             panel.plot(x, values, label=name, linestyle=dashes, **_point_style(i))
@@ -101,7 +101,7 @@ def bar_plot(panels: Panels, groups: Sequence[str], *, colours: Sequence[str] = 
         for i, name in enumerate(names):
             values = bars.get(name, ())
             if len(values) != len(groups):
-                raise ValueError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
+                raise ArgumentError(f"the bars {name!r} have {len(values)} values for {len(groups)} groups")
             left, width = place_in_groups(panel, groups, i, len(names))
             colour = colours[i % len(colours)]
             drawn = panel.bar(left, values, width=0.92 * width, label=name, color=colour)
@@ -146,7 +146,7 @@ def mixture_plot(
         )
     if len(runs) != (3 if mixed else 2):
         kind = "" if mixed else " that do not sum to 1"
-        raise ValueError(f"the weights of two or three runs can be drawn, not of {len(runs)}{kind}")
+        raise ArgumentError(f"the weights of two or three runs can be drawn, not of {len(runs)}{kind}")
     if mixed:
         side = (math.isqrt(8 * len(points) + 1) - 1) // 2
         positions = [_project(point) for point in points]
@@ -192,7 +192,7 @@ def _draw_panels(
 ) -> Figure:
     """A figure of panels in rows of ``columns``, with one legend of all names if there are several."""
     if not panels:
-        raise ValueError("a plot needs a panel")
+        raise ArgumentError("a plot needs a panel")
     names = list(dict.fromkeys(name for values in panels.values() for name in values))
     rows, entries = -(-len(panels) // columns), legend_columns or 2 * columns
     legend_rows = -(-len(names) // entries) if len(names) > 1 else 0

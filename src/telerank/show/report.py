@@ -9,9 +9,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from telerank.drafts import replace_file
+from telerank.parameters import check_methods
 from telerank.show.tables import (
     Table,
     escape_controls,
@@ -23,7 +24,9 @@ from telerank.show.tables import (
 )
 
 _WIDE = 400  # columns of a plain text: nothing is wrapped
-_SUFFIXES = {
+Form = Literal["text", "markdown", "latex", "html", "csv", "json"]
+"""The format of tables."""
+_SUFFIXES: Mapping[str, Form] = {
     ".md": "markdown",
     ".tex": "latex",
     ".htm": "html",
@@ -33,6 +36,7 @@ _SUFFIXES = {
 }
 
 
+@check_methods("report")
 class Report(ABC):
     """A result that is shown as tables: printed, in a notebook, or saved to a file."""
 
@@ -53,7 +57,7 @@ class Report(ABC):
         """The values as JSON has them: mappings, lists, texts and numbers."""
         return {"tables": [table_record(table) for table in self.tables()]}
 
-    def render(self, form: str = "text") -> str:
+    def render(self, form: Form = "text") -> str:
         """The report as text; ``form`` is a format of :data:`FORMS`."""
         return to_json(self.record()) if form == "json" else render_tables(self.tables(), form, self.title)
 
@@ -68,12 +72,12 @@ class Report(ABC):
         return "".join(map(render_html, self.tables()))
 
 
-def form_of(path: str | Path) -> str:
+def form_of(path: str | Path) -> Form:
     """The format of a file by its suffix; ``text`` if the suffix is none of the others."""
     return _SUFFIXES.get(Path(path).suffix.lower(), "text")
 
 
-def render_tables(tables: Sequence[Table], form: str = "text", title: str = "") -> str:
+def render_tables(tables: Sequence[Table], form: Form = "text", title: str = "") -> str:
     """The tables as one text; ``form`` is a format of :data:`FORMS`."""
     return FORMS[form](tables, title)
 
@@ -118,7 +122,7 @@ def to_json(value: object) -> str:
 
 
 # The formats of tables, by name.
-FORMS: Mapping[str, Callable[[Sequence[Table], str], str]] = {
+FORMS: Mapping[Form, Callable[[Sequence[Table], str], str]] = {
     "text": lambda tables, _: render_text(tables),
     "markdown": lambda tables, _: "\n".join(map(render_markdown, tables)),
     "latex": lambda tables, _: "\n".join(map(render_latex, tables)),

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
+from telerank.errors import ArgumentError
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table as RichTable
@@ -41,7 +43,7 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(f"a row of {len(row)} cells in a table of {len(self.columns)} columns")
+                raise ArgumentError(f"a row of {len(row)} cells in a table of {len(self.columns)} columns")
 
     @classmethod
     def of(
@@ -116,11 +118,6 @@ def show_change(value: float, base: float) -> str:
 def show_interval(low: float, high: float, form: str = ".3f") -> str:
     """``0.100 to 0.200``."""
     return f"{low:{form}} to {high:{form}}"
-
-
-def count_noun(number: int, noun: str) -> str:
-    """``1 pair``, ``2,000 pairs``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def render_terminal(table: Table) -> RenderableType:

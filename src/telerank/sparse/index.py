@@ -16,7 +16,14 @@ from typing import NamedTuple, Self
 
 from telerank import drafts
 from telerank.corpus.docnos import with_files
-from telerank.errors import AnalyzerError, ArgumentTypeError, IndexDamaged, IndexFault, UnknownDocument
+from telerank.errors import (
+    AnalyzerError,
+    ArgumentTypeError,
+    IndexDamaged,
+    IndexFault,
+    UnknownDocument,
+    nearest_beside,
+)
 from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import (
@@ -86,7 +93,7 @@ class IndexManifest(Manifest):
     @classmethod
     def read(cls, folder: Path) -> Self:
         if not has_index(folder):
-            raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing)")
+            raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing){nearest_beside(folder)}")
         return super().read(folder)
 
 

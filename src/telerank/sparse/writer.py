@@ -67,9 +67,7 @@ def build_index(
     """
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     if not overwrite and has_index(Path(folder)):
-        raise IndexFault(
-            f"{folder}: holds an index already: overwrite it (--overwrite), or add to it (index add)"
-        )
+        raise IndexFault(f"{folder}: holds an index already: overwrite it (overwrite=True), or add to it")
     with IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer:
         writer.add(docs, progress=progress)
     return SparseIndex(folder)

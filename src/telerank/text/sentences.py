@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from telerank.errors import ArgumentError
+
 
 @dataclass(frozen=True, slots=True)
 class Abbreviations:
@@ -280,7 +282,7 @@ def split_sentences(text: str, language: str = "en", *, wrapped: bool | None = N
     Raises ValueError if the language is neither ``en`` nor ``fr``.
     """
     if language not in LANGUAGES:
-        raise ValueError(f"sentences are split in {', '.join(LANGUAGES)}, got language {language!r}")
+        raise ArgumentError(f"sentences are split in {', '.join(LANGUAGES)}, got language {language!r}")
     words = LANGUAGES[language]
     return [span for block in _blocks(text, wrapped) for span in _split_block(text, block, words)]
 

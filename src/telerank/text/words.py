@@ -26,11 +26,13 @@ def read_lines(file: Path, step: str) -> list[str]:
         If there is no such file, or it is no text in UTF-8, or too large, or has no line.
     """
     try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise AnalyzerError(f"{step}: {file} is larger than {LARGEST_FILE >> 20} MiB")
-        lines = [line.rstrip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
+        is_large = file.stat().st_size > LARGEST_FILE
+        text = "" if is_large else file.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise AnalyzerError(f"{step}: cannot read the file {file} ({error})") from error
+    if is_large:
+        raise AnalyzerError(f"{step}: {file} is larger than {LARGEST_FILE >> 20} MiB")
+    lines = [line.rstrip() for line in text.splitlines()]
     if not any(lines):
         raise AnalyzerError(f"{step}: the file {file} has no line")
     return lines

@@ -130,7 +130,7 @@ def check_output(config: Training, output: Path, *, resume: bool) -> None:
     """Refuse a folder with a training that is not resumed, or has other settings. Raises ModelError."""
     if (output / CONFIG).exists():
         if not resume:
-            raise ModelError(f"{output} holds a training: resume it (--resume), or name another folder")
+            raise ModelError(f"{output} holds a training: resume it (resume=True), or name another folder")
         check_same(config, output)
 
 

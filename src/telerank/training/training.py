@@ -159,6 +159,8 @@ def _open_loop(
     if state is not None:
         try:
             loop.restore(state)
+        except ModelError:
+            raise
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ModelError(f"{state.folder}: no checkpoint of this training ({error})") from error
 

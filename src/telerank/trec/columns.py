@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from telerank.errors import FormatError
+from telerank.errors import ArgumentError, FormatError
 from telerank.trec.files import (
     Conditions,
     Deviations,
@@ -147,7 +147,7 @@ def _is_zscore(columns: list[bytes]) -> bool:
 def _name_other(columns: list[bytes]) -> str:
     """What a line has that is not qrels: another format of trec_eval, or a comment."""
     if columns[0].startswith(b"#"):
-        return "; comments are refused by --strict"
+        return "; comments are refused by strict=True"
     if _is_zscore(columns):
         return "; z-scores (qid measure mean deviation) are not read"
     if len(columns) == 5 and all(map(_WHOLE.fullmatch, (columns[1], columns[2], columns[4]))):
@@ -255,7 +255,7 @@ def write_run(
         for ranking in rankings:
             qid = check_id(ranking.query.qid, "qid", path)
             if qid in written:
-                raise ValueError(f"{path}: query {qid} comes twice")
+                raise ArgumentError(f"{path}: query {qid} comes twice")
             written.add(qid)
             file.writelines(
                 f"{qid} Q0 {check_id(docno, 'docno', path)} {rank} {score!r} {tag}\n"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, TextIO, TypeAlias, TypeVar, cast
 
 from telerank.drafts import is_device, open_draft, replace_file
-from telerank.errors import FormatError, FormatWarning, TelerankError
+from telerank.errors import CollectionError, FormatError, FormatWarning, TelerankError, nearest_beside
 
 # Whether each condition of a format holds (a truth value), and what to say if not.
 #
@@ -148,6 +148,13 @@ def _write_text(file: BinaryIO) -> Iterator[TextIO]:
             text.detach()  # its owner closes it
 
 
+def check_exists(path: str | Path) -> None:
+    """Raise CollectionError if there is no such file; it names the nearest one of the folder."""
+    if str(path) == "-" or Path(path).exists():
+        return
+    raise CollectionError(f"{path}: no such file{nearest_beside(path)}")
+
+
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes, decompressed as its name says; ``-`` is standard input.
@@ -216,7 +223,7 @@ def decode(content: bytes, path: str | Path, encoding: str, line: int = 1) -> st
         before = content[: error.start]
         position = error.start - before.rfind(b"\n")
         byte = f"byte 0x{content[error.start]:02x} at position {position} of the line"
-        hint = f"{encoding} text (for another encoding: --encoding latin-1)"
+        hint = f'{encoding} text (for another encoding: encoding="latin-1")'
         raise FormatError(path, line + before.count(b"\n"), hint, byte) from error
 
 

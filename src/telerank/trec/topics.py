@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from telerank.errors import FormatError
+from telerank.errors import ArgumentError, FormatError
 from telerank.trec.files import Format, check_id, first_value, numbered_lines, parse_object, recognise_line
 from telerank.types import Query
 
@@ -83,9 +83,9 @@ def read_topics(
     elif format in TOPICS_FORMATS:
         form = TOPICS_FORMATS[format]
     else:
-        raise ValueError(f"a topics format is one of {', '.join(TOPICS_FORMATS)}, got {format!r}")
+        raise ArgumentError(f"a topics format is one of {', '.join(TOPICS_FORMATS)}, got {format!r}")
     if field is not None and form.name in {"docs", "tsv", "car", "smart"}:
-        raise ValueError(f"{path}: topics in the format {form.name} have no fields, got field={field!r}")
+        raise ArgumentError(f"{path}: topics in the format {form.name} have no fields, got field={field!r}")
     begun: dict[str, int] = {}
     for number, query in form.read(path, chain([first], lines), field):
         check_id(query.qid, "qid", path, number)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, ExpressionError
-from telerank.pipelines.functions import answer_pipeline, ends_in_read, pipeline
+from telerank.pipelines.functions import Reading, answer_pipeline, ends_in_read, pipeline
 from telerank.retrieval.index import Index, locate_model
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages
 from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answer, Answers, ProgressSetting, Query
-from telerank.verbs.search import open_queries, read_queries
+from telerank.types import Answer, Answers, ProgressSetting
+from telerank.verbs.search import Queries, open_queries, read_queries
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
@@ -30,7 +31,7 @@ DEPTH = 20
 _BATCH = 64  # queries answered at a time
 
 
-def reader(model: str | Path | Reader, **settings: Any) -> SpanReader:
+def reader(model: str | Path | Reader, **settings: Reading) -> SpanReader:
     """A reader of texts, by its name (a folder, a name on the hub), or a loaded one.
 
     ``settings`` are those of :class:`~telerank.answers.scorer.SpanReader`: ``backend``, ``precision``,
@@ -41,7 +42,7 @@ def reader(model: str | Path | Reader, **settings: Any) -> SpanReader:
     Raises
     ------
     ModelError
-        If there is no such back end or precision; with the first text, if there is no such reader.
+        If there is no such reader, back end or precision.
     MissingExtra
         If torch or the package of the back end is not installed.
     """
@@ -55,7 +56,7 @@ def read(
     texts: Index | Collection | Docs | Mapping[str, str],
     *,
     mu: float | None = None,
-    **settings: Any,
+    **settings: Reading,
 ) -> ReadAnswers:
     """The stage that reads the documents of rankings, and ends a pipeline: it gives answers, not rankings.
 
@@ -71,7 +72,7 @@ def read(
     Raises
     ------
     ModelError
-        If there is no such back end or precision; with the first ranking, if there is no such reader.
+        If there is no such reader, back end or precision.
     MissingExtra
         If torch or the package of the back end is not installed.
     """
@@ -89,20 +90,21 @@ def read(
 
 def answer(
     index: Index | str | Path,
-    queries: Collection | str | Path | Iterable[Query],
+    queries: Queries,
     model: ReadAnswers | Stage | str | None = None,
     *,
     reader: str | Path | Reader | SpanReader | None = None,
     split: str | None = None,
-    k: int | None = None,
-    depth: int | None = None,
+    k: Count | None = None,
+    depth: Count | None = None,
     mu: float | None = None,
-    threads: int = 1,
+    threads: Count = 1,
     progress: ProgressSetting = None,
-    **settings: Any,
+    **settings: Reading,
 ) -> AnswerRun:
     """Answer questions from the documents of an index: those of a collection's split, or in memory.
 
+    ``queries`` are of any shape that :func:`telerank.search` takes.
     ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth`` (20)
     documents are read by ``reader``, with ``mu`` and ``settings`` as :func:`read` takes them. ``k`` answers
     are kept for each question. ``threads`` answer the queries of first stages. The answers are computed when

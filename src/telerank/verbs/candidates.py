@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from telerank.errors import CollectionError, MeasureError
+from telerank.errors import ArgumentError, CollectionError, MeasureError, agree, count_noun
 from telerank.evaluation.compare import columns_table, depth_table
 from telerank.evaluation.depth import (
     Consistency,
@@ -26,7 +26,7 @@ from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
-from telerank.trec import read_run
+from telerank.trec import check_exists, read_run
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
 
@@ -58,7 +58,8 @@ class RerankingCurves(Report):
     @property
     def remarks(self) -> list[str]:
         return [
-            f"{name}: {curve.unscored:,} of {curve.candidates:,} candidates have no score in "
+            f"{name}: {curve.unscored:,} of {count_noun(curve.candidates, 'candidate')} "
+            f"{agree(curve.unscored, 'has', 'have')} no score in "
             f"{self.reranker}: they stay below the others"
             for name, curve in self.runs.items()
             if curve.unscored
@@ -80,7 +81,7 @@ class RerankingCurves(Report):
 def depth(
     runs: JudgedRuns,
     reranker: str | Path | Reranker,
-    measure: MeasureNames = "RR@10",
+    measures: MeasureNames = "RR@10",
     depths: Sequence[int] = DEPTHS,
     *,
     progress: ProgressSetting = None,
@@ -94,10 +95,11 @@ def depth(
     MeasureError
         If the measure's name is invalid, or there are several measures.
     """
-    (name, *more) = parse_measures(measure)
+    (name, *more) = parse_measures(measures)
     if more:
-        raise MeasureError(f"the re-ranked lists are measured by one measure, got {measure!r}")
+        raise MeasureError(f"the re-ranked lists are measured by one measure, got {measures!r}")
     if isinstance(reranker, str | Path):
+        check_exists(reranker)
         label, rescore = str(reranker), rerank_by_run(read_run(reranker))
     else:
         label, rescore = "the re-ranker", reranker
@@ -129,10 +131,10 @@ class ConsistencyCurves(Report):
         lines = []
         for name, factor in self.runs.items():
             if count := len(factor.unknown):
-                unknown = f"{count} of {factor.queries} queries"
+                unknown = f"{count} of {count_noun(factor.queries, 'query')}"
                 lines.append(f"{name}: the reference has no list for {unknown}: they count 0")
             if count := len(factor.unanswered):
-                unanswered = f"{count} queries of the reference"
+                unanswered = f"{count_noun(count, 'query')} of the reference"
                 lines.append(f"{name}: has no document for {unanswered}: they do not count")
         return lines
 
@@ -160,13 +162,15 @@ def consistency(
     CollectionError
         If a run has no document, or no query of it is in the reference.
     """
+    check_exists(reference)
+    by_name = name_runs(runs)
     candidates = read_candidates(read_rankings(reference), reference_depth)
     curves = {}
-    for name, run in name_runs(runs).items():
+    for name, run in by_name.items():
         label = run if isinstance(run, str | Path) else name
         try:
             curves[name] = measure_consistency(read_rankings(run), candidates, depths)
-        except ValueError as error:
+        except ArgumentError as error:
             raise CollectionError(f"{label}: {error}") from error
         if len(curves[name].unknown) == curves[name].queries:
             raise CollectionError(f"{label}: none of its queries is in {reference}")

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Device, Flags, Help
 from telerank.retrieval.index import Index, locate_model, stream_documents
-from telerank.show.progress import show_progress
-from telerank.show.tables import count_noun
+from telerank.show.progress import continued, show_progress
 from telerank.training import launched
 from telerank.types import ProgressSetting, silent
 from telerank.verbs.index import open_source
@@ -146,7 +145,7 @@ def encode(
     size, stream = launched.each(lambda: stream_documents(source))
     is_new = overwrite or not is_vectors(target)
     began = time.perf_counter()
-    with show_progress(progress, size) as shown:
+    with show_progress(progress, size, kept=continued(target)) as shown:
         vectors = make(stream, target, encoder, encoding=how, overwrite=overwrite, progress=shown)
     seconds = time.perf_counter() - began if is_new else None
     encoder.room.take_least(launched.gather(encoder.room.tokens))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 from telerank.corpus.answers import is_predictions_file, read_no_answer, read_predictions
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError
+from telerank.errors import ByName, CollectionError, agree, count_noun, known_names
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES, parse_answer_measures
 from telerank.evaluation.answers.report import AnswerEvaluations
@@ -36,6 +36,7 @@ from telerank.show.plots import line_plot
 from telerank.show.progress import show_progress
 from telerank.show.report import Report
 from telerank.show.tables import Table
+from telerank.trec import check_exists
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, JudgmentSource, Runs, judge_runs, name_files
 
@@ -60,8 +61,8 @@ __all__ = [
 
 MEASURES = "RR@10 R@1000 AP nDCG@10 P@1"
 MEASURES_BY_DEPTH = "R AP"
-Baselines = Annotated[
-    Sequence[str | Path],
+Baseline = Annotated[
+    Sequence[str | Path] | str | Path,
     Flags("--baseline", "-b"),
     Help("One of the runs, by file or name; repeat for several. Default: the first."),
 ]
@@ -91,7 +92,7 @@ class RunEvaluations(Report):
         }
 
     def tables(self) -> list[Table]:
-        caption = f"Means over {len(next(iter(self.evaluations.values())).qids)} queries"
+        caption = f"Means over {count_noun(len(next(iter(self.evaluations.values())).qids), 'query')}"
         means = means_table(self.evaluations, caption=caption)
         if self.depths:
             means = depth_table(self.curves, self.depths, caption=caption)
@@ -160,7 +161,7 @@ def evaluate(
 
 def compare(
     runs: JudgedRuns | Runs,
-    baselines: Baselines = (),
+    baseline: Baseline = (),
     measures: Measures = MEASURES,
     *,
     qrels: JudgmentSource | None = None,
@@ -186,9 +187,13 @@ def compare(
     runs.require_two("compare")
     return compare_evaluations(
         measure_runs(runs, names, progress=progress),
-        _find_baselines([str(baseline) for baseline in baselines], runs),
+        _find_baselines([str(each) for each in _as_list(baseline)], runs),
         level=level,
     )
+
+
+def _as_list(values: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    return [values] if isinstance(values, str | Path) else values
 
 
 def _find_baselines(baselines: Sequence[str], runs: JudgedRuns) -> list[str]:
@@ -198,8 +203,7 @@ def _find_baselines(baselines: Sequence[str], runs: JudgedRuns) -> list[str]:
     names = files | {name: name for name in runs.runs}
     for baseline in baselines:
         if baseline not in names:
-            known = ", ".join(runs.runs)
-            raise CollectionError(f"the baseline {baseline} is not one of the runs: {known}")
+            raise CollectionError(f"there is no run {baseline!r}; {known_names(runs.runs, baseline)}")
     return list(dict.fromkeys(names[baseline] for baseline in baselines))
 
 
@@ -217,7 +221,7 @@ def measure_runs(
             first=next(iter(evaluation.unjudged), None),
         )
         evaluations[name] = evaluation
-    return evaluations
+    return ByName("run", evaluations)
 
 
 # Files of predictions, named by their files, or by name; or texts by qid.
@@ -255,6 +259,8 @@ def evaluate_answers(
     gold = data if isinstance(data, GoldAnswers) else read_gold(data, split)
     if not isinstance(predictions, Mapping):
         predictions = name_files(predictions, _stem, "a file of predictions")
+        for file in predictions.values():
+            check_exists(file)
     texts = {
         name: source if isinstance(source, Mapping) else read_predictions(source)
         for name, source in predictions.items()
@@ -269,7 +275,7 @@ def evaluate_answers(
 
 
 def compare_answers(
-    evaluations: AnswerEvaluations, baselines: Sequence[str] = (), *, level: float = 0.05
+    evaluations: AnswerEvaluations, baseline: Baseline = (), *, level: float = 0.05
 ) -> Comparison:
     """The differences of the systems from baselines (default: the first), with their significance.
 
@@ -278,10 +284,11 @@ def compare_answers(
     known = list(evaluations.evaluations)
     if len(known) < 2:
         raise CollectionError("there is nothing to compare: give two files of predictions or more")
-    for baseline in baselines:
-        if _stem(baseline) not in known and baseline not in known:
-            raise CollectionError(f"the baseline {baseline} is none of the systems: {', '.join(known)}")
-    chosen = dict.fromkeys(baseline if baseline in known else _stem(baseline) for baseline in baselines)
+    chosen = {}
+    for name in map(str, _as_list(baseline)):
+        if _stem(name) not in known and name not in known:
+            raise CollectionError(f"there is no system {name!r}; {known_names(known, name)}")
+        chosen[name if name in known else _stem(name)] = True
     return compare_evaluations(evaluations.final, list(chosen) or known[:1], level=level)
 
 
@@ -328,5 +335,8 @@ def _read_values(
         raise CollectionError("values of no-answer are of one system: measure the systems one by one")
     values = no_answer if isinstance(no_answer, Mapping) else read_no_answer(no_answer)
     if lacking := [qid for qid in gold.questions if qid not in values]:
-        raise CollectionError(f"{len(lacking)} questions, as {lacking[0]!r}, have no value of no-answer")
+        raise CollectionError(
+            f"{count_noun(len(lacking), 'question')}, as {lacking[0]!r}, "
+            f"{agree(len(lacking), 'has', 'have')} no value of no-answer"
+        )
     return {next(iter(texts)): values}

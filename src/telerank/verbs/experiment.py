@@ -20,15 +20,16 @@ from telerank.experiments.report import ExperimentOutcome, PooledOutcome
 from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
 from telerank.experiments.schema import has_small, read_experiment
+from telerank.parameters import FirstStage
 from telerank.pipelines.functions import FUNCTIONS, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
-from telerank.show.progress import show_progress
+from telerank.show.progress import NOTHING, continued, show_progress
 from telerank.sparse.retriever import SparseRetriever
 from telerank.stage import Stage, walk_stages
 from telerank.types import ProgressSetting
-from telerank.verbs.judge import JudgmentSource
+from telerank.verbs.judge import JudgmentSource, open_run
 
 __all__ = [
     "ExperimentOutcome",
@@ -77,9 +78,12 @@ def experiment(
     baselines = (baseline,) if isinstance(baseline, str) else tuple(baseline)
     opened: dict[str, System] = {}
     for name, system in systems.items():
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"tr.experiment: the name of a system must be a text, got {name!r:.60}")
         opened[name] = _open(name, system, index, opened)
     notes = _describe_judged(opened, judged, index)
-    with show_progress(progress) as shown:
+    kept = NOTHING if folder is None else continued(folder, "each complete run")
+    with show_progress(progress, kept=kept) as shown:
         result = compare_systems(opened, judged, measures, baselines=baselines, folder=folder, progress=shown)
     return replace(result, title=title, notes=notes)
 
@@ -161,7 +165,8 @@ def run_experiment(
         tuple(skip),
         SMALL_COPY if small else FULL_SIZE if has_small(path) else "",
     )
-    with show_progress(progress) as shown:
+    kept = continued(output, "what is complete, indexes, runs and models,")
+    with show_progress(progress, kept=kept) as shown:
         return run_file(spec.with_seeds(tuple(seeds)) if seeds else spec, name, options, progress=shown)
 
 
@@ -180,8 +185,17 @@ def show_experiment(file: str | Path, *, small: bool = False, on: Sequence[str] 
 
 
 def _open(name: str, system: System | str | Path, index: Index | None, above: Mapping[str, System]) -> System:
-    if not isinstance(system, str | Path):
+    if isinstance(system, Stage):
         return system
+    if not isinstance(system, str | Path):
+        if isinstance(system, FirstStage):
+            system.refuse()
+        try:
+            return open_run(system)  # type: ignore[return-value]
+        except ArgumentTypeError as error:
+            wrong = f"system {name!r}: expected a stage, a run or a file, got {system!r:.60}"
+            hint = ": a function becomes a stage by tr.scorer(f) or tr.retriever(f)"
+            raise ArgumentTypeError(f"{wrong}{hint if callable(system) else ''}") from error
     if Path(system).is_file():
         return RunFile(str(system))
     stages = {other: stage for other, stage in above.items() if isinstance(stage, Stage)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError, count_noun
 from telerank.evaluation.measures import MeasureNames
 from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
@@ -47,7 +47,9 @@ def fuse(
     if fusion.method == "linear" and not fusion.weights:
         fusion = replace(fusion, weights=(1.0 / len(by_name),) * len(by_name))
     if len(fusion.weights) not in (0, len(by_name)):
-        raise CollectionError(f"{len(fusion.weights)} weights for {len(by_name)} runs")
+        raise CollectionError(
+            f"{count_noun(len(fusion.weights), 'weight')} for {count_noun(len(by_name), 'run')}"
+        )
     lacking, queries = dict.fromkeys(by_name, 0), 0
 
     def compute() -> Iterator[Ranking]:
@@ -76,13 +78,13 @@ def fuse(
 
 def tune_fusion(
     runs: JudgedRuns,
-    measure: MeasureNames = "nDCG@10",
+    measures: MeasureNames = "nDCG@10",
     *,
     grid: WeightGrid = WeightGrid(),  # noqa: B008 — frozen
     folds: Folds = Folds(),  # noqa: B008 — frozen
     progress: ProgressSetting = None,
 ) -> FusionTuning:
-    """Tune the weights of the sum of the runs' min-max scaled scores over a grid.
+    """Tune the weights of the sum of the runs' min-max scaled scores over a grid, for one of ``measures``.
 
     Raises
     ------
@@ -95,13 +97,13 @@ def tune_fusion(
     runs.require_two("fuse")
     try:
         grid.points(len(runs.runs))
-    except ValueError as error:
+    except ArgumentError as error:
         raise CollectionError(f"step: {error}") from error
     rankings = {name: runs.read(name) for name in runs.runs}
     try:
         with show_progress(progress) as shown:
-            tuning = tune_weights(rankings, runs.qrels, measure, grid=grid, folds=folds, progress=shown)
-    except ValueError as error:  # too few queries for the folds, and similar
+            tuning = tune_weights(rankings, runs.qrels, measures, grid=grid, folds=folds, progress=shown)
+    except ArgumentError as error:  # too few queries for the folds, and similar
         raise CollectionError(str(error)) from error
     if not tuning.answered:
         raise CollectionError(f"no query of the runs is judged in {runs.source}")

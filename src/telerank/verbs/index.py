@@ -6,14 +6,16 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
+from telerank.corpus.reading import locate_data
 from telerank.errors import IndexFault
 from telerank.parameters import CopySetting
 from telerank.retrieval.backup import restore_index
 from telerank.retrieval.folder_update import replacing_record
 from telerank.retrieval.index import Documents, Index, stream_documents
-from telerank.show.progress import show_progress
+from telerank.show.progress import show_progress, unchanged
 from telerank.sparse.index import has_index
 from telerank.text import Analyzer
 from telerank.types import ProgressSetting
@@ -31,7 +33,7 @@ def index(
     analyzer: Analyzer | str = "standard",
     copies: CopySetting = "count",
     overwrite: bool = False,
-    workers: int | None = None,
+    workers: Count | None = None,
     progress: ProgressSetting = None,
 ) -> Index:
     """Index a collection (or the path of one), documents, or a mapping of texts by docno into a folder.
@@ -70,7 +72,7 @@ def index(
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     total, stream = stream_documents(opened, files)
     with (
-        show_progress(progress, total) as shown,
+        show_progress(progress, total, kept=unchanged(folder)) as shown,
         replacing_record(Path(folder), opened, files),
         IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer,
     ):
@@ -87,17 +89,17 @@ def _require_same(
     chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     if index.analyzer != chain:
         built = f"holds an index already, built with the analyzer {index.analyzer}, not {chain}"
-        raise IndexFault(f"{index.folder}: {built}: overwrite it (--overwrite)")
+        raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
     if copies != (before := index.sparse.manifest.copies or "count"):
         built = f"holds an index already, built with the copies {before}, not {copies}"
-        raise IndexFault(f"{index.folder}: {built}: overwrite it (--overwrite)")
+        raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
         for number, (present, doc) in enumerate(zip_longest(index.sparse.stored_docs.values(), stream)):
             if present != doc:
                 raise IndexFault(
                     f"{index.folder}: holds an index of other documents already: "
-                    "overwrite it (--overwrite), or add to it (index add)"
+                    "overwrite it (overwrite=True), or add to it"
                 )
             if number % _COMPARED == 0:
                 shown("comparing documents", number, None)
@@ -135,6 +137,6 @@ def open_source(
     encoding: str = "utf-8",
 ) -> Index | Collection:
     """The index in a folder, or else the collection at a path or of an id, as ``telerank.collection``."""
-    if format is None and (Path(path) / "segments").is_dir():
-        return Index(path)
+    if format is None and (locate_data(path) / "segments").is_dir():
+        return Index(locate_data(path))
     return open_collection(path, format=format, encoding=encoding)

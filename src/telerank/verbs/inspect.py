@@ -22,7 +22,7 @@ from telerank.parameters import (
     check_finite,
 )
 from telerank.retrieval.index import Index
-from telerank.show.progress import show_progress
+from telerank.show.progress import NOTHING, show_progress
 from telerank.types import ProgressSetting
 from telerank.verbs.index import open_source
 
@@ -70,7 +70,7 @@ def diffusion(
     from telerank.inspect.drawn_pairs import draw_pairs, open_candidates
 
     source = open_candidates(data, candidates, split)
-    with show_progress(progress) as shown:
+    with show_progress(progress, kept=NOTHING) as shown:
         drawn = draw_pairs(source, pairs, seed=seed, progress=shown)
         checkpoints = compare_diffusion(
             models, drawn, batch_tokens=batch_tokens, device=device, progress=shown
@@ -110,7 +110,7 @@ def tsne(
 
     source = open_candidates(data, candidates, split)
     settings = MapSettings(perplexity, neighbours, seed)
-    with show_progress(progress) as shown:
+    with show_progress(progress, kept=NOTHING) as shown:
         drawn = draw_by_class(source, relevant=each, others=each, seed=seed, progress=shown)
         embeddings = compare_embeddings(
             models, drawn, settings, batch_tokens=batch_tokens, device=device, progress=shown
@@ -147,7 +147,7 @@ def faithfulness(
     source = open_candidates(data, candidates, split)
     reranker = move(load_reranker(model), device)
     find_gates(reranker)  # an error before the work, not after it
-    with show_progress(progress) as shown:
+    with show_progress(progress, kept=NOTHING) as shown:
         drawn = (
             draw_by_class(source, relevant=pairs, others=0, seed=seed, progress=shown)
             if relevant
@@ -183,7 +183,7 @@ def gates(
     from telerank.models.rerankers.reranker import load_reranker
 
     if (text is None) == (docno is None) or (docno is None) != (docs is None):
-        raise CollectionError("gates: give --text, or --docno with --docs")
+        raise CollectionError("gates: give text=…, or docno=… with docs=…")
     if docno is not None and docs is not None:
         source = open_source(docs)
         if not isinstance(source, Index):

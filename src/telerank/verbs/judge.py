@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from telerank.corpus import in_memory
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
-from telerank.errors import ArgumentTypeError, CollectionError, FormatError, TelerankError
+from telerank.corpus.reading import locate_data
+from telerank.errors import ArgumentTypeError, ByName, CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.pipelines.run_files import LazyRun
 from telerank.sparse.index import SparseIndex
-from telerank.trec import load_qrels, read_qrels, read_run
+from telerank.trec import check_exists, load_qrels, read_qrels, read_run
 from telerank.types import Qrels, Ranking
 
 if TYPE_CHECKING:
@@ -51,8 +52,11 @@ class JudgedRuns:
     strict: bool = False
 
     def read(self, name: str) -> Iterator[Ranking]:
-        """The rankings of a run."""
-        for ranking in read_rankings(self.runs[name], strict=self.strict):
+        """The rankings of a run; raises KeyError if there is none of this name."""
+        return self._cut(self.runs[name])
+
+    def _cut(self, run: RunSource) -> Iterator[Ranking]:
+        for ranking in read_rankings(run, strict=self.strict):
             yield ranking if self.depth is None else ranking.cut(self.depth)
 
     def require_two(self, action: str) -> None:
@@ -99,16 +103,13 @@ def judge(
         If the qrels are malformed.
     """
     by_name = name_runs(runs)
-    for run in by_name.values():
-        if isinstance(run, str | Path) and str(run) != "-" and not Path(run).exists():
-            raise CollectionError(f"{run}: No such file or directory")
     remarks: list[str] = []
     if not isinstance(data, str | Path | Collection):
         qrels, source = in_memory.read_qrels(data), "the qrels"
-    elif isinstance(data, str | Path) and _is_qrels_file(str(data), strict):
+    elif isinstance(data, str | Path) and _is_qrels_file(file := str(locate_data(data)), strict):
         if split is not None:
             raise CollectionError(f"{data} is a qrels file: it has no split {split!r}")
-        qrels, source = load_qrels(read_qrels(data, strict=strict)), str(data)
+        qrels, source = load_qrels(read_qrels(file, strict=strict)), str(data)
     else:
         collection = _open(data) if isinstance(data, str | Path) else data
         chosen = split or _find_split(collection, by_name, strict)
@@ -120,7 +121,7 @@ def judge(
             grades = f"grades from {least} up are relevant; lower grades count as 0"
             remarks.append(f"{collection.name}: {grades}")
     if not qrels:
-        raise CollectionError(f"{source} holds no qrels")
+        raise CollectionError(f"{source}: there is no judgment")
     remarks += _describe_indexes(by_name, qrels, source)
     return JudgedRuns(by_name, qrels, source, tuple(remarks), depth, strict)
 
@@ -186,15 +187,23 @@ def name_runs(runs: Runs) -> dict[str, RunSource]:
     Raises
     ------
     CollectionError
-        If a file is given twice.
+        If there is no run, a file does not exist, or one is given twice.
     ArgumentTypeError
         If what is given is no run.
     """
+    if isinstance(runs, JudgedRuns):
+        return dict(runs.runs)
+    if isinstance(runs, Mapping | list | tuple) and not runs:
+        raise CollectionError("there is no run")
     if isinstance(runs, Mapping) and not _is_scored(runs):
-        return {name: _open_run(run) for name, run in runs.items()}
-    if isinstance(runs, list | tuple) and runs and all(isinstance(run, str | Path) for run in runs):
-        return {name: _open_run(run) for name, run in name_files(runs, _name, "a run").items()}
-    return {"run": _open_run(runs)}
+        by_name = dict(runs)
+    elif isinstance(runs, list | tuple) and all(isinstance(run, str | Path) for run in runs):
+        by_name = name_files(runs, _name, "a run")
+    elif isinstance(runs, str | Path):
+        by_name = {_name(str(runs)): runs}
+    else:
+        by_name = {"run": runs}
+    return ByName("run", {name: open_run(run) for name, run in by_name.items()})
 
 
 def _is_scored(run: Mapping[Any, Any]) -> bool:
@@ -203,15 +212,15 @@ def _is_scored(run: Mapping[Any, Any]) -> bool:
     return isinstance(first, Mapping) and isinstance(next(iter(first.values()), 0.0), Real)
 
 
-def _open_run(run: Any) -> RunSource:
-    """A run file, rankings as they are, or those of a dict or a data frame."""
+def open_run(run: Any) -> RunSource:
+    """A run file, rankings as they are, or those of a dict, a data frame, or an iterator.
+
+    An iterator is read into memory, since it could be read only once.
+    """
     if isinstance(run, str | Path):
+        check_exists(run)
         return run
-    is_rankings = isinstance(run, list | tuple) and all(isinstance(each, Ranking) for each in run[:1])
-    is_stream = isinstance(run, Iterable) and not isinstance(run, Mapping | list | tuple)
-    if is_rankings or (is_stream and not in_memory.is_frame(run)):
-        return run  # type: ignore[no-any-return]
-    return in_memory.read_run(run)
+    return run if isinstance(run, LazyRun) else in_memory.read_run(run)
 
 
 def name_files(files: Sequence[str | Path], name_of: Callable[[str], str], what: str) -> dict[str, Any]:
@@ -254,8 +263,10 @@ def _open(path: str | Path) -> Collection:
     try:
         return open_collection(path)
     except CollectionError:
-        if Path(path).is_file():
-            next(read_qrels(path, strict=False), None)  # raises FormatError, which says what qrels are
+        if locate_data(path).is_file():
+            next(
+                read_qrels(locate_data(path), strict=False), None
+            )  # raises FormatError, which says what qrels are
         raise
 
 

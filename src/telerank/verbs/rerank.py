@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from telerank.computing import PairComputing
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
+from telerank.parameters import FieldsOf
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.functions import open_docs
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 def rerank(
     model: str | Path | Reranker | Scorer,
     texts: Index | Collection | Docs | Mapping[str, str],
-    **settings: Any,
+    **settings: Annotated[Any, FieldsOf(PairComputing)],
 ) -> CrossReranker:
     """The stage that scores the documents of rankings again with a re-ranker.
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from telerank.computing import Count
+from telerank.corpus import in_memory
 from telerank.corpus.collection import CandidatePool, Collection
 from telerank.errors import CollectionError
 from telerank.pipelines.functions import pipeline
@@ -17,21 +20,25 @@ from telerank.stage import Stage, change_stages, walk_stages
 from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
 
+# A collection or its path, a query, or queries of any shape (:mod:`telerank.corpus.in_memory`).
+Queries: TypeAlias = Collection | str | Path | Query | Mapping[str, str] | Iterable[Any] | Any
 _BATCH = 64  # queries answered at a time
 
 
 def search(
     index: Index | str | Path,
-    queries: Collection | str | Path | Iterable[Query],
+    queries: Queries,
     model: Stage | str | None = None,
     *,
     split: str | None = None,
-    k: int = 1000,
-    threads: int = 1,
+    k: Count = 1000,
+    threads: Count = 1,
     progress: ProgressSetting = None,
 ) -> LazyRun:
     """Rank the documents of an index for queries: those of a collection's split, or in memory.
 
+    ``queries`` are a collection or its path, one query as a text, or several as
+    :func:`telerank.corpus.in_memory.read_queries` reads them: a list, a dict of texts by qid, a data frame.
     ``model`` is a pipeline or its text, by default ``bm25``, or ``dense`` of a folder of vectors;
     ``pool(NAME)`` in it are candidate lists of the collection. ``k`` documents are kept for each query.
     ``threads`` answer the queries of first stages. The rankings are computed when they are read or saved.
@@ -79,30 +86,50 @@ def search(
     return LazyRun(compute, settings, describe)
 
 
-def open_queries(queries: Collection | str | Path | Iterable[Query]) -> Collection | Iterable[Query]:
-    """The collection of a path; other queries as they are."""
-    if not isinstance(queries, str | Path):
+def open_queries(queries: Queries) -> Collection | list[Query]:
+    """The collection of a path, or the queries of any shape; a text that names no collection is a query.
+
+    Raises
+    ------
+    CollectionError
+        If a text is a path, or a single word, and there is no such collection.
+    ArgumentTypeError
+        If they are of another shape.
+    """
+    if isinstance(queries, Collection):
         return queries
+    if not isinstance(queries, str | Path):
+        return in_memory.read_queries([queries] if isinstance(queries, Query) else queries)
     from telerank.corpus.formats import open_collection
 
-    return open_collection(queries)
+    try:
+        return open_collection(queries)
+    except CollectionError as error:
+        if isinstance(queries, Path) or not queries.strip() or Path(queries).exists():
+            raise
+        if len(queries.split()) == 1:
+            error.add_note(f"a query of one word is given in a list: [{queries!r}]")
+            raise
+        return in_memory.read_queries([queries])
 
 
-def read_queries(queries: Collection | Iterable[Query], split: str | None) -> tuple[str, list[Query]]:
+def read_queries(queries: Collection | list[Query], split: str | None) -> tuple[str, list[Query]]:
     """The name of what has the queries, and the queries.
 
     Raises
     ------
     CollectionError
-        If there is no such collection or split, it has no query (a list in memory may be empty), or a qid
-        comes twice.
+        If there is no such split, the collection has no query (a list in memory may be empty), a split is
+        named of a list, or a qid comes twice.
     """
     if isinstance(queries, Collection):
         name, query_list = queries.name, list(queries.split_queries(split))
         if not query_list:
             raise CollectionError(f"{name} has no query")
+    elif split is not None:
+        raise CollectionError(f"queries in memory have no split {split!r}")
     else:
-        name, query_list = "in memory", list(queries)
+        name, query_list = "in memory", queries
     qid, count = next(iter(Counter(query.qid for query in query_list).most_common(1)), ("", 0))
     if count > 1:
         raise CollectionError(f"queries {name}: query {qid} comes twice")

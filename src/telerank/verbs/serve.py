@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.errors import MissingExtra
+from telerank.parameters import FieldsOf
 from telerank.service.settings import ServiceSettings, make_settings, name_folders
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def check_indexes(settings: ServiceSettings) -> None:
         Index(folder)
 
 
-def serve(index: Index | str | Path | ServiceSettings, **settings: Any) -> None:
+def serve(
+    index: Index | str | Path | ServiceSettings, **settings: Annotated[Any, FieldsOf(ServiceSettings)]
+) -> None:
     """Serve an index over HTTP until the process is ended (Ctrl-C, SIGTERM).
 
     ``settings`` are those of :class:`~telerank.service.settings.ServiceSettings`, such as ``model``, ``port``
@@ -49,8 +52,8 @@ def serve(index: Index | str | Path | ServiceSettings, **settings: Any) -> None:
             raise MissingExtra(module, "serve")
     from telerank.service.workers import run_service
 
-    if isinstance(index, ServiceSettings):
-        run_service(index)
-        return
-    folder = index if isinstance(index, str | Path) else index.folder
-    run_service(make_settings({"indexes": name_folders([str(folder)]), **settings}))
+    if not isinstance(index, ServiceSettings):
+        folder = index if isinstance(index, str | Path) else index.folder
+        index = make_settings({"indexes": name_folders([str(folder)]), **settings})
+    check_indexes(index)
+    run_service(index)

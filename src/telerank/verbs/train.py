@@ -56,5 +56,6 @@ def train(
     changes = {name: tuple(values) for name, values in (("seeds", seeds), ("sizes", sizes)) if values}
     settings = training.read(find_training(config) if isinstance(config, str | Path) else config, changes)
     options = {"resume": resume, "report": report or silent_report}
-    with show_progress(progress) as shown:
+    kept = f"the checkpoints are kept in {output}: the same call with resume=True goes on after the last one"
+    with show_progress(progress, kept=kept) as shown:
         return training.train_all(settings, output, **options, progress=shown)

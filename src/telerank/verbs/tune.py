@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.tune import Folds, Objective, TuneResult
 from telerank.evaluation.tune import tune as tune_settings
 from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
-from telerank.show.progress import show_progress
+from telerank.show.progress import NOTHING, show_progress
 from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.sparse.writer import build_index
 from telerank.stage import change_stages
@@ -48,11 +49,11 @@ def tune(
     *,
     settings: Sequence[str] = (),
     analyzers: Sequence[str] = (),
-    measure: MeasureNames = "nDCG@10",
+    measures: MeasureNames = "nDCG@10",
     split: str | None = None,
     test: str | None = None,
     folds: Folds = Folds(),  # noqa: B008 — frozen
-    k: int = 1000,
+    k: Count = 1000,
     progress: ProgressSetting = None,
 ) -> TuneResult[TuneSetting]:
     """Choose the best of several pipelines for the judged queries of a split, by cross-validation.
@@ -62,7 +63,7 @@ def tune(
     by default the index's own; for others the texts are indexed again, temporarily. With ``test``, another
     split measures the choice instead of folds. ``k`` documents are kept for each query.
 
-    >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measure="nDCG@10"))
+    >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measures="nDCG@10"))
 
     Raises
     ------
@@ -90,17 +91,20 @@ def tune(
     if test is not None:
         held_out, qrels = list(source.split_queries(test)), {**qrels, **source.judged(test)}
     notes = _check_documents(opened, source, qrels)
-    with show_progress(progress) as shown, _open_indexes(opened, analyzers, shown) as indexes:
+    with (
+        show_progress(progress, kept=NOTHING) as shown,
+        _open_indexes(opened, analyzers, shown) as indexes,
+    ):
         choices = [TuneSetting(text, name) for name in indexes for text in texts]
 
         def run(setting: TuneSetting, queries: Sequence[Query]) -> Iterator[Ranking]:
             stage = read(setting.pipeline, indexes[setting.analyzer]) % k
             return change_stages(stage, lambda part: part.in_batches(_BATCH)).run(queries)
 
-        objective = Objective(dev, qrels, " ".join(parse_measures(measure)))
+        objective = Objective(dev, qrels, " ".join(parse_measures(measures)))
         try:
             result = tune_settings(choices, run, objective, held_out=held_out, progress=shown)
-        except ValueError as error:  # too few queries for the folds, and similar
+        except ArgumentError as error:  # too few queries for the folds, and similar
             raise CollectionError(f"{source.name}: {error}") from error
     return replace(result, notes=notes)
 

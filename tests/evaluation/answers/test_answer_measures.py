@@ -142,8 +142,8 @@ def test_questions_without_prediction_count_0_and_are_named():
     assert evaluation.mean["EM"] == 0.5
     assert (evaluation.missing, evaluation.unjudged) == (("q2",), ("q9",))
     assert AnswerEvaluations(gold, {"s": evaluation}, {"s": {"q1": "x"}}).remarks == [
-        "s: 1 of 2 questions have no prediction: they count 0",
-        "s: 1 predictions are of other questions: they do not count",
+        "s: 1 of 2 questions has no prediction: it counts 0",
+        "s: 1 prediction of other questions: not counted",
     ]
 
 

@@ -21,7 +21,7 @@ from telerank.cli.data.made_sets import (
     make_ranking_set,
 )
 from telerank.cli.options import CollectionOptions, Format, PrintJson, ReportOptions, Texts
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Flags, Help, Split
 from telerank.show.progress import show_progress
 from telerank.types import name_pages
@@ -101,16 +101,14 @@ def show(
     data: CollectionOptions,
     docnos: Annotated[list[str] | None, Flags("DOCNO"), Help("Documents to show.")] = None,
     *,
-    query: Annotated[
-        str | None, Flags("--query", "-q", "QID"), Help("Show a query and its judgments.")
-    ] = None,
+    qid: Annotated[str | None, Help("Show the query of this qid, and its judgments.")] = None,
     head: Annotated[int | None, Ge(1), Flags("-n"), Help("Show the first N documents and queries.")] = None,
     split: Split = None,
     as_json: PrintJson = False,
 ) -> None:
     """Show documents, a query with its judgments, or the first documents and queries (default: 3 of each).
 
-    Example: `telerank data show scifact 4983 --query 1`
+    Example: `telerank data show scifact 4983 --qid 1`
     """
     from telerank.corpus.collection import find_docs, find_query
 
@@ -118,9 +116,9 @@ def show(
     records: list[dict[str, Any]] = []
     if docnos:
         records += ({"kind": "document", **doc.record} for doc in find_docs(opened, docnos))
-    if query is not None:
-        records.append({"kind": "query", **find_query(opened, query, split)})
-    if head is not None or not (docnos or query is not None):
+    if qid is not None:
+        records.append({"kind": "query", **find_query(opened, qid, split)})
+    if head is not None or not (docnos or qid is not None):
         records += _first(opened, head or 3, split)
     if not records:
         raise CollectionError(f"{data.collection}: no documents and no queries, read as {opened.format}")
@@ -191,7 +189,10 @@ def convert(
     if as_json:
         console.print_json(asdict(written))
     else:
-        counts = f"{written.docs:,} documents, {written.queries:,} queries, {written.qrels:,} qrels"
+        counts = (
+            f"{count_noun(written.docs, 'document')}, {count_noun(written.queries, 'query')}, "
+            f"{written.qrels:,} qrels"
+        )
         console.out().print(f"{console.shown(str(out))}: {counts}", soft_wrap=True)
     for note in written.notes:
         console.say(f"note: {note}")

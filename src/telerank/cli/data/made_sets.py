@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.options import Format, PrintJson, Texts
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Flags, Help
 from telerank.show.progress import show_progress
 
@@ -71,11 +71,12 @@ def make_ranking_set(
 def _show_ranking_set(ranking_set: RankingSet) -> None:
     tally, leaks = ranking_set.merged.tally, ranking_set.leaks
     console.out().print(
-        f"{tally.questions:,} questions; left out: {tally.duplicate_questions:,} duplicates, "
+        f"{count_noun(tally.questions, 'question')}; left out: "
+        f"{count_noun(tally.duplicate_questions, 'duplicate')}, "
         f"{tally.without_positive:,} without a relevant document"
     )
     console.out().print(
-        f"{tally.documents:,} documents; merged: {tally.duplicate_documents:,} of the same text; "
+        f"{count_noun(tally.documents, 'document')}; merged: {tally.duplicate_documents:,} of the same text; "
         f"refused as negatives for holding the answer: {ranking_set.refused.get('holds the answer', 0):,}"
     )
     short = f"< {ranking_set.settings.depth} negatives"

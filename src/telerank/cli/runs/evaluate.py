@@ -86,7 +86,7 @@ def compare(
     runs: options.JudgedOptions,
     *,
     measures: Measures = _RUN_MEASURES,
-    queries: Annotated[int, Ge(0), Le(10), Help("Show only N of the queries that changed most.")] = 10,
+    changes: Annotated[int, Ge(0), Le(10), Help("Show only N of the queries that changed most.")] = 10,
     report: options.ReportOptions,
     **settings: Annotated[Any, FieldsOf(verbs.compare, ("qrels",))],
 ) -> None:
@@ -103,10 +103,10 @@ def compare(
     if are_predictions(runs.run):
         refuse_of_runs(strict=runs.strict)
         answers = measure_predictions(runs, None if measures == _RUN_MEASURES else measures)
-        compared = compare_answers(answers, settings["baselines"] or (), level=settings["level"])
+        compared = compare_answers(answers, settings["baseline"] or (), level=settings["level"])
     else:
         compared = verbs.compare(runs.open(), measures=measures, **settings)
-    report.write(compared.with_changes(queries))
+    report.write(compared.with_changes(changes))
 
 
 @derive
@@ -118,7 +118,7 @@ def depth(
         Flags("--reranker", "-r"),
         Help("A run with a re-ranker's scores for the candidates of all runs."),
     ],
-    measure: Annotated[
+    measures: Annotated[
         str, Flags("-m"), Help("Measure of the re-ranked lists, as ir_measures names it.")
     ] = "RR@10",
     depths: Annotated[str, Help("Depths n of the first stage.")] = "5,10,50,500,1000",
@@ -133,7 +133,7 @@ def depth(
     from telerank.verbs.candidates import depth
 
     cuts = options.parse_depths(depths)
-    report.write(depth(runs.open(reranker), reranker, measure, cuts))
+    report.write(depth(runs.open(reranker), reranker, measures, cuts))
 
 
 @derive

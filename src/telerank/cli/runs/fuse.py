@@ -12,7 +12,7 @@ from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.computing import PairComputing
-from telerank.errors import CollectionError, ModelError
+from telerank.errors import CollectionError, ModelError, count_noun
 from telerank.parameters import (
     Check,
     FieldsOf,
@@ -66,7 +66,7 @@ def fuse(
     fused.save(output)
     for remark in fused.remarks:
         console.say(remark)
-    say_run(f"{fused.queries:,} queries fused", output)
+    say_run(f"{count_noun(fused.queries, 'query')} fused", output)
 
 
 def _parse_weights(text: str, count: int) -> tuple[float, ...]:
@@ -83,7 +83,7 @@ def _parse_weights(text: str, count: int) -> tuple[float, ...]:
 def tune_fusion(
     runs: options.JudgedOptions,
     *,
-    measure: MeasureToMaximise = "nDCG@10",
+    measures: MeasureToMaximise = "nDCG@10",
     grid: Annotated[
         Literal["simplex", "square"],
         Help("Weights to try: `simplex`: they sum to 1; `square`: each from 0 to 1."),
@@ -98,14 +98,16 @@ def tune_fusion(
 
     A plot can be drawn for two runs, and for three on the simplex.
 
-    Example: `telerank tune-fusion scifact bm25.run dfr.run --split test --measure nDCG@10 --plot weights.png`
+    Example: `telerank tune-fusion scifact bm25.run dfr.run --split test --measures AP --plot weights.png`
     """
     from telerank.verbs.fuse import Folds, WeightGrid, tune_fusion
 
     if report.plot is not None and len(runs.run) > _DRAWN[grid]:
-        raise CollectionError(f"--plot cannot draw the weights of {len(runs.run)} runs on the {grid}")
+        raise CollectionError(
+            f"--plot cannot draw the weights of {count_noun(len(runs.run), 'run')} on the {grid}"
+        )
     judged = replace(runs.open(), depth=depth)
-    report.write(tune_fusion(judged, measure, grid=WeightGrid(grid, step), folds=Folds(folds, seed)))
+    report.write(tune_fusion(judged, measures, grid=WeightGrid(grid, step), folds=Folds(folds, seed)))
 
 
 @derive
@@ -150,7 +152,7 @@ def tune(
             "again."
         ),
     ] = None,
-    measure: MeasureToMaximise = "nDCG@10",
+    measures: MeasureToMaximise = "nDCG@10",
     split: Split = None,
     test: Annotated[str | None, Help("Test split, used instead of cross-validation.")] = None,
     folds: FoldCount = 5,
@@ -160,7 +162,7 @@ def tune(
 ) -> None:
     """Tune pipelines and analyzers, by cross-validation or on one split for another.
 
-    Example: `telerank tune idx-fr dila --model dfi --measure "R@5" --folds 5`
+    Example: `telerank tune idx-fr dila --model dfi --measures "R@5" --folds 5`
     """
     import telerank as tr
     from telerank.verbs.tune import Folds
@@ -171,7 +173,7 @@ def tune(
         model or (),
         settings=setting or (),
         analyzers=analyzers.split(",") if analyzers else (),
-        measure=measure,
+        measures=measures,
         split=split,
         test=test,
         folds=Folds(folds, seed),
@@ -201,7 +203,6 @@ def rerank(
     ] = None,
     queries: Annotated[
         str | None,
-        Flags("-q"),
         Help("File of queries: TREC, TSV or JSONL, instead of the collection's."),
     ] = None,
     split: Split = None,
@@ -229,7 +230,7 @@ def rerank(
 
     Example: `telerank rerank bm25.run --model my-reranker -c scifact --split test --depth 2 -o reranked.run`
 
-    Example: `telerank rerank bm25.run --model my-reranker -i idx -q scifact/queries.jsonl --depth 2 -k 1`
+    Example: `telerank rerank bm25.run --model my-reranker -i idx --queries scifact/queries.jsonl -k 1`
     """
     if queries is None and collection is None:
         raise CollectionError("rerank: the queries' texts are missing: give --queries or --collection")

@@ -44,7 +44,7 @@ from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.reading import Stream
 from telerank.corpus.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.drafts import draft_folder
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
 
 # What stands between two paragraphs of a document.
@@ -66,7 +66,7 @@ class ArticleSettings:
 
     def __post_init__(self) -> None:
         if self.least_words < 0 or self.folds < 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"least_words from 0 on and folds from 1 on, got {self.least_words}, {self.folds}"
             )
 
@@ -223,7 +223,9 @@ class ArticleParts:
 
     def __post_init__(self) -> None:
         if min(self.test, self.dev) < 0 or self.test + self.dev >= 1:
-            raise ValueError(f"shares of articles leave none for training: test {self.test}, dev {self.dev}")
+            raise ArgumentError(
+                f"shares of articles leave none for training: test {self.test}, dev {self.dev}"
+            )
 
     def part_of(self, article: str) -> ArticlePart:
         """The part of an article, by its :func:`article_name`."""

@@ -36,7 +36,7 @@ from telerank.corpus.derived.questions import Question, deal_questions, digest, 
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.corpus.lengths import TokenSpans, word_spans
 from telerank.corpus.writing import LongDocument, LongDocuments
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.types import Answer, Doc, Progress, Query, silent
 
 PREFIX = "far-"
@@ -66,15 +66,15 @@ class FarSettings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.beyond < self.length:
-            raise ValueError(f"beyond from 0 to below the length, got {self.beyond} and {self.length}")
+            raise ArgumentError(f"beyond from 0 to below the length, got {self.beyond} and {self.length}")
         if not 0 <= self.filler < 1 or self.folds < 0 or self.folds == 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"filler is a share below 1, folds 0 or 2 and more: got {self.filler}, {self.folds}"
             )
         if self.queries is not None and self.queries < 1:
-            raise ValueError(f"queries must be positive, got {self.queries}")
+            raise ArgumentError(f"queries must be positive, got {self.queries}")
         if self.halved is not None and self.folds:
-            raise ValueError(f"folds deal all splits: {self.halved!r} cannot be halved besides")
+            raise ArgumentError(f"folds deal all splits: {self.halved!r} cannot be halved besides")
 
 
 def make_far_relevant(
@@ -117,7 +117,7 @@ def make_far_relevant(
     if not rows:
         raise CollectionError(
             f"{collection.name}: every passage is relevant to a query, so that none can be filler; "
-            "give up a share of the articles (--filler 0.5)"
+            "give up a share of the articles (filler=…)"
         )
     maker = _Maker(passages, rows, settings, spans, _find_refusals(collection, kept))
     record = {

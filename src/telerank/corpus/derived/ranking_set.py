@@ -66,7 +66,7 @@ from telerank.corpus.readers.by_split import BEIR
 from telerank.corpus.reading import has_file
 from telerank.corpus.writing import check_folder, write_beir, write_manifest
 from telerank.drafts import draft_folder
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.stage import Stage
 from telerank.trec import Format, read_run, write_run
 from telerank.types import Doc, Progress, Ranking, silent
@@ -96,11 +96,11 @@ class RankingSetSettings:
 
     def __post_init__(self) -> None:
         if self.negatives not in STRATEGIES:
-            raise ValueError(f"negatives must be one of {', '.join(STRATEGIES)}, got {self.negatives!r}")
+            raise ArgumentError(f"negatives must be one of {', '.join(STRATEGIES)}, got {self.negatives!r}")
         if self.split_by not in SPLITTERS:
-            raise ValueError(f"split_by must be one of {', '.join(SPLITTERS)}, got {self.split_by!r}")
+            raise ArgumentError(f"split_by must be one of {', '.join(SPLITTERS)}, got {self.split_by!r}")
         if self.depth < 1:
-            raise ValueError(f"depth must be positive, got {self.depth}")
+            raise ArgumentError(f"depth must be positive, got {self.depth}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def make_ranking_set(
         find: Callable[[tuple[Question, ...], Screen], Iterator[Ranking]]
         if settings.negatives == "bm25":
             if first_stage is None:
-                raise ValueError("negatives 'bm25' need a first stage")
+                raise ArgumentError("negatives 'bm25' need a first stage")
             find = partial(
                 search_negatives,
                 stage=resources.enter_context(first_stage(merged.docs.values())),

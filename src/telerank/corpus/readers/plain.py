@@ -52,6 +52,7 @@ from telerank.corpus.reading import (
     is_note,
     judged_queries,
     list_files,
+    locate_data,
     plain_name,
     read_all,
     read_beginning,
@@ -62,12 +63,13 @@ from telerank.corpus.reading import (
     require_file,
     unread_files,
 )
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FormatError, known_names
 from telerank.trec import (
     LONGEST,
     TOPICS_FORMATS,
     Conditions,
     Format,
+    check_exists,
     decode,
     describe_json,
     first_value,
@@ -337,7 +339,10 @@ def open_topics(
     if format is None and str(path) != "-" and JUDGED.recognises(Path(path)):
         return JUDGED.read(Path(path), encoding)
     if format is not None and format not in TOPICS_FORMATS:
-        raise CollectionError(f"unknown format {format!r} of topics; known: {', '.join(TOPICS_FORMATS)}")
+        raise CollectionError(f"unknown format {format!r} of topics; {known_names(TOPICS_FORMATS, format)}")
+    if str(path) != "-":
+        path = locate_data(path)
+        check_exists(path)
     return Collection(
         str(path),
         TOPICS.name,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from telerank.errors import ArgumentError
 from telerank.evaluation.answers.overlap import (
     ANSWER_MEASURES,
     Normalisation,
@@ -37,7 +38,7 @@ class GoldAnswers:
     def __post_init__(self) -> None:
         for qid in self.answers:
             if qid not in self.questions:
-                raise ValueError(f"answers of {qid}, which is no question")
+                raise ArgumentError(f"answers of {qid}, which is no question")
 
     @classmethod
     def of(cls, queries: Iterable[Query], answers: Iterable[Answer]) -> GoldAnswers:
@@ -48,7 +49,7 @@ class GoldAnswers:
         """
         questions = {query.qid: query.text for query in queries}
         if not questions:
-            raise ValueError("there is no question")
+            raise ArgumentError("there is no question")
         texts: dict[str, list[str]] = {qid: [] for qid in questions}
         paragraphs: dict[str, set[str]] = {}
         for answer in answers:
@@ -148,7 +149,7 @@ def measure_system(
     """
     evaluation = measure_answers(gold, predictions, measures)
     if not gold.paragraphs:
-        raise ValueError("the gold answers name no paragraph, so nothing can be found to be retrieved")
+        raise ArgumentError("the gold answers name no paragraph, so nothing can be found to be retrieved")
     given = {ranking.query.qid: set(ranking.docnos) for ranking in rankings}
     none: frozenset[str] = frozenset()
     return SystemAnswers(
@@ -175,7 +176,7 @@ def answer_recall(
     Raises ValueError if no depth is given, or one is less than 1.
     """
     if not depths or min(depths) < 1:
-        raise ValueError(f"expected depths from 1 up, got {list(depths)}")
+        raise ArgumentError(f"expected depths from 1 up, got {list(depths)}")
     answers = {
         qid: [text for answer in gold.answers[qid] if (text := normalise(answer))] for qid in gold.answerable
     }

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from telerank.errors import ArgumentError, count_noun
 from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.compare import describe_gaps, means_table, query_table
@@ -145,7 +146,7 @@ def apply_threshold(
     lacking = [qid for qid in evaluation.qids if qid not in no_answer]
     if lacking:
         more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
-        raise ValueError(f"question {lacking[0]!r}{more} has no value of no-answer")
+        raise ArgumentError(f"question {lacking[0]!r}{more} has no value of no-answer")
     above = np.array([no_answer[qid] > threshold for qid in evaluation.qids])
     empty = np.array([float(not gold.answers.get(qid)) for qid in evaluation.qids])
     return Evaluation(
@@ -248,7 +249,7 @@ class AnswerEvaluations(Report):
         tables = [
             means_table(
                 final,
-                caption=f"Means over {len(first.qids):,} questions",
+                caption=f"Means over {count_noun(len(first.qids), 'question')}",
                 notes=[f"{name}: {ANSWER_MEASURES[name].meaning}." for name in first.measures],
             )
         ]

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from telerank.dense.retriever import DenseRetriever
-from telerank.errors import MissingExtra, ModelError
+from telerank.errors import MissingExtra, ModelError, count_noun
 from telerank.evaluation.depth import (
     Reranker,
     RerankingByDepth,
@@ -93,7 +93,7 @@ class RerankingAnalysis(Analysis):
         notes = [f"Not measured: {reason}." for reason in failures]
         notes += [] if name == first else [f"Re-ranked by {name}; the paper's values are of {first}."]
         notes += [
-            f"{system}: {count:,} candidates have no score from {name}: they stay below the others."
+            f"{system}: {count_noun(count, 'candidate')} without a score from {name}, below the others."
             for system, count in unscored.items()
             if count
         ]
@@ -161,9 +161,12 @@ class ConsistencyAnalysis(Analysis):
         }
         curves = {system: [one.values for one in by_seed] for system, by_seed in measured.items()}
         about = bench.systems[name].about
-        notes = [f"The reference, {name} ({about}), has at most {largest:,} candidates per query."]
+        notes = [
+            f"The reference, {name} ({about}), has at most {count_noun(largest, 'candidate')} per query."
+        ]
         notes += [
-            f"{system}: the reference lacks {len(first.unknown)} of {first.queries} queries: they count 0."
+            f"{system}: the reference lacks {len(first.unknown)} of "
+            f"{count_noun(first.queries, 'query')}, counted as 0."
             for system, (first, *_) in measured.items()
             if first.unknown
         ]
@@ -284,7 +287,7 @@ def _mean_table(by_seed: Sequence[Mapping[str, Mapping[str, float]]], measure: s
         change = "" if first == second else f" {show_change(fmean(cells), alone)}"
         spread = f" ± {stdev(cells):.3f}" if len(set(cells)) > 1 else ""
         rows[first][f"+ {second}"] = f"{fmean(cells):.3f}{spread}{change}"
-    spread = f"± is the standard deviation over {len(by_seed)} seeds"
+    spread = f"± is the standard deviation over {count_noun(len(by_seed), 'seed')}"
     return Table.pivot(
         rows,
         corner="",

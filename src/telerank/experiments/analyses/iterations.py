@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import correlation
 from typing import TYPE_CHECKING, Any, Literal
 
+from telerank.errors import count_noun
 from telerank.evaluation.segments import measure_segments
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analyses.segments import (
@@ -111,7 +112,7 @@ class IterationsAnalysis(SegmentPrecisionAnalysis):
         record |= {"pairs": counts, "means": mean_items(items)}
         best = max(trained.results, key=lambda result: (result.dev, -result.iteration)).iteration
         over = "; ".join(
-            f"{column}: {count:,} pairs of a query and a relevant document"
+            f"{column}: {count_noun(count, 'pair')} of a query and a relevant document"
             for column, count in counts.items()
         )
         said = f"{self.model}: iteration {best} has the highest {dev} and is its model. {over}."
@@ -280,7 +281,7 @@ def correlate(items: Items) -> tuple[str, ...]:
     if len(pairs) < 3 or any(len(set(values)) == 1 for values in zip(*pairs, strict=True)):
         return ()
     value = correlation(*zip(*pairs, strict=True))
-    return (f"{DEV} and {dev} over {len(pairs)} models: correlation {value:.2f}.",)
+    return (f"{DEV} and {dev} over {count_noun(len(pairs), 'model')}: correlation {value:.2f}.",)
 
 
 def _dev_points(means: Mapping[str, Mapping[str, float]]) -> tuple[str, dict[str, tuple[float, float]]]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from telerank.errors import count_noun
 from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import Evaluation, average_evaluations
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
@@ -79,7 +80,8 @@ def describe_marks(comparison: Comparison, baseline: str) -> str:
     queries = len(comparison.evaluations[name].qids)
     return (
         f"{comparison.mark(name)} differs from {baseline}: p < {comparison.level:g} in a paired t-test over "
-        f"{queries:,} queries, with Holm's correction over the {len(comparison.differences)} tests of this "
+        f"{count_noun(queries, 'query')}, with Holm's correction over the "
+        f"{count_noun(len(comparison.differences), 'test')} of this "
         "table. Bold: the best."
     )
 
@@ -127,7 +129,8 @@ class TestedPairs:
         how = "with Holm's correction" if self.settings.corrected else "not corrected"
         return (
             f"Superscripts are the systems that differ, p < {self.settings.level:g} in a paired t-test over "
-            f"{self.queries:,} queries, {how} for {len(self.tests)} tests: {names}. Bold: the best."
+            f"{count_noun(self.queries, 'query')}, {how} for {count_noun(len(self.tests), 'test')}: "
+            f"{names}. Bold: the best."
         )
 
     def table(self) -> Table:
@@ -202,7 +205,7 @@ class QualityAnalysis(Analysis):
         if self.queries_of is not None and self.queries_of in bench.systems:
             answered = {ranking.query.qid for ranking in bench.rankings(self.queries_of)}
             qrels = {qid: grades for qid, grades in qrels.items() if qid in answered}
-            said.append(f"Measured on the {len(qrels):,} queries that {self.queries_of} answers.")
+            said.append(f"Measured on the {count_noun(len(qrels), 'query')} that {self.queries_of} answers.")
         runs = {name: bench.measure(name, names, qrels) for name in bench.systems}
         by_seed = {name: [run.mean for run in own] for name, own in runs.items()}
         latencies = {

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from pydantic import Field
 
 from telerank.corpus.collection import split_parts
+from telerank.errors import count_noun
 from telerank.evaluation.segments import (
     SegmentChoice,
     TextSpan,
@@ -179,7 +180,8 @@ class SegmentsAnalysis(SegmentPrecisionAnalysis):
             caption=self.title,
             notes=[
                 (
-                    f"P@1 over {base.pairs:,} pairs of a query and a relevant document: the best-scored "
+                    f"P@1 over {count_noun(base.pairs, 'pair')} of a query and a relevant document: "
+                    f"the best-scored "
                     f"segment holds {needs} a known relevant text. In {100 * base.reachable:.1f} % of the "
                     "pairs a segment does. Intervals are bootstrapped over the queries. A random choice, "
                     "the first segment and BM25 are among the segments of the system that has most of them."

@@ -12,6 +12,7 @@ from pydantic import Field
 from telerank.corpus.derived.questions import PARTS, normalise
 from telerank.corpus.lengths import SPECIALS, Lengths, bin_inputs, token_counter
 from telerank.corpus.statistics import OTHERS, REACH, CollectionStatistics, describe, draw_plots, read_pairs
+from telerank.errors import agree, count_noun
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Published, Unavailable
 from telerank.experiments.published import PAPER, paper_table
@@ -153,12 +154,15 @@ class RankingSetAnalysis(Analysis):
             notes = [f"Lengths are in {tokens}; an input has {SPECIALS} more than its question and document."]
         if "question-words" in self.parts:
             notes.append(
-                f"A question is of the first row whose word is among its first {REACH} words (que, quel and "
+                f"A question is of the first row whose word is among its first "
+                f"{count_noun(REACH, 'word')} (que, quel and "
                 f"lequel with their forms, also elided, are one row), or else of {OTHERS}."
             )
         if "splits" in self.parts:
             twice = sum(row["unique questions"] for row in splits.values()) - statistics.unique_questions
-            several = f"{twice:,} questions stand in more than one split."
+            several = (
+                f"{count_noun(twice, 'question')} {agree(twice, 'stands', 'stand')} in more than one split."
+            )
             notes.append(several if twice else "No question is in two splits.")
         return AnalysisResult(
             tuple(self._table(part, statistics, splits, bench.published) for part in self.parts),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.evaluation.measures import measure
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Measure, Measures, Unavailable
@@ -230,7 +230,7 @@ class ThroughputAnalysis(Analysis):
         columns = ("training", PACE, "rounds", PAPER, f"times {base}", PAPER)
         rounds = f"means of {self.rounds} rounds by the clock, after one that does not count"
         groups = f"a batch has {self.batch} groups, each a query with a relevant passage and others"
-        notes = [f"{rounds}; {groups}; {self.queries:,} queries a round"]
+        notes = [f"{rounds}; {groups}; {count_noun(self.queries, 'query')} a round"]
         table = Table.of(columns, rows, caption=self.title, notes=notes, form=".2f")
         return AnalysisResult((table,), {"batches_per_second": dict(paces), "published": bench.published})
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from telerank.errors import MeasureError
+from telerank.errors import MeasureError, count_noun
 from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import Evaluation, expand_measures, find_cutoff, measure
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
@@ -363,11 +363,12 @@ def _tunings_table(study: SparseStudy) -> Table:
         rows.append([repr(result.best), system.analyzer, str(len(result.settings)), *folds, *values])
     folds = ["folds"] if study.folds else []
     heads = ("tuned setting", "analyzer", "tried", *folds, *means)
-    chosen = f"dev: the best setting's mean over all {study.queries:,} queries, which chose it"
+    chosen = f"dev: the best setting's mean over all {count_noun(study.queries, 'query')}, which chose it"
     note = f"{chosen}; default: the model's defaults."
     if study.dev is not None:
         note = (
-            f"dev: mean over the {study.dev:,} queries that chose the setting; held out: mean over the "
+            f"dev: mean over the {count_noun(study.dev, 'query')} that chose the setting; held out: "
+            f"mean over the "
             f"{study.queries:,} others; default: the model's defaults on those."
         )
     elif study.folds:

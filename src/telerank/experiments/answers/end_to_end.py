@@ -13,6 +13,7 @@ from telerank.answers.calibration import DevQuestion, MuTuning, tune_mu
 from telerank.answers.combine import MU, AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.collection import split_parts
+from telerank.errors import count_noun
 from telerank.evaluation.answers.measures import (
     GoldAnswers,
     SystemAnswers,
@@ -53,10 +54,9 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     reader = SpanReader(trainer.folders(spec.reader)[0])
     streams = (bench.data.collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
     gold = GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
-    if gold.answerable and len(gold.answerable) < spec.folds:
-        raise Unavailable(
-            f"{len(gold.answerable)} questions with an answer are fewer than {spec.folds} folds"
-        )
+    if 0 < len(gold.answerable) < spec.folds:
+        few = count_noun(len(gold.answerable), "question")
+        raise Unavailable(f"{few} with an answer, fewer than {spec.folds} folds")
     readings = _read(bench, spec, reader, gold)
     rules = reader.rules(MU)
     always = replace(rules, threshold=None)
@@ -84,7 +84,9 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     sources = {name: _measure_sources(bench, own, rules) for name, own in readings.items()}
     tables.append(_sources_table(sources, spec))
     tables += _example_tables(bench, next(iter(readings.values())), rules, spec)
-    notes = [f"The reader is {spec.reader}, of the first seed; it reads {spec.documents} documents."]
+    notes = [
+        f"The reader is {spec.reader}, of the first seed; it reads {count_noun(spec.documents, 'document')}."
+    ]
     if lacking := trainer.lacking(spec.reader):
         notes.append(f"It was trained without {', '.join(lacking)}, which are not here.")
     return AnalysisResult(tuple(tables), {**record, "sources": sources}, notes=tuple(notes))
@@ -183,7 +185,7 @@ def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndAnalysis) -> Table:
         rows.append((name, *values, f"{own.best:g}", choices))
     note = (
         f"{spec.measure} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
-        f"that the other {spec.folds - 1} folds choose."
+        f"that the other {count_noun(spec.folds - 1, 'fold')} choose."
     )
     columns = ("system", "reader alone", "best, in sample", "held out", "best mu", "mu of folds")
     return Table.of(columns, rows, caption="The reader's weight", notes=[note], form=".1f")
@@ -232,5 +234,5 @@ def _example_tables(
         title = docs[best.docno].title or best.docno
         rows.append([answers.query.text, text, title, f"{100 * best.confidence:.0f} %"])
     columns = ("question", "answer", "document", "confidence")
-    caption = f"The first {len(rows)} questions, with the first system"
+    caption = f"The first {count_noun(len(rows), 'question')}, with the first system"
     return [Table.of(columns, rows, caption=caption, left=3)]

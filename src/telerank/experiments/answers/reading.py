@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from telerank.answers.calibration import Confidences, measure_confidences
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.formats import PIAF
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, count_noun
 from telerank.evaluation.answers.measures import measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.answers.report import (
@@ -352,9 +352,11 @@ def analyse_answer_sizes(bench: Bench, spec: AnswerSizesAnalysis) -> AnalysisRes
         answers[size] = answer_sets(trainer.folders(spec.reader, size), sets, bench.data.progress)
     answers[whole] = answer_sets(trainer.folders(spec.reader), sets, bench.data.progress)
     if larger := [f"{each:,}" for each in spec.questions if each >= whole]:
-        notes.append(f"{spec.reader} has {whole:,} questions to learn from: {', '.join(larger)} left out.")
+        notes.append(
+            f"{spec.reader} has {count_noun(whole, 'question')} to learn from: {', '.join(larger)} left out."
+        )
     notes.append(f"{spec.reader}, trained on parts of its questions with the same settings, as many epochs.")
-    named = {f"{size:,} questions": own for size, own in answers.items()}
+    named = {f"{count_noun(size, 'question')}": own for size, own in answers.items()}
     table = means_table(named, spec.title or "Questions learned from against quality")
     panels = {
         measure: {title: [own[title].evaluation.mean[measure] for own in answers.values()] for title in sets}

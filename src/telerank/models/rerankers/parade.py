@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from telerank.errors import ModelError
+from telerank.errors import ArgumentError, ModelError
 from telerank.models.encoders.bi_encoder import width
 from telerank.models.loading import read_encoder
 from telerank.models.pairs.pair import PASSAGE, PairBatch, PairTexts
@@ -55,11 +55,11 @@ class ParadeHead(nn.Module):
     ) -> None:
         super().__init__()
         if aggregate not in AGGREGATES:
-            raise ValueError(f"no aggregate is called {aggregate!r}; there are: {', '.join(AGGREGATES)}")
+            raise ArgumentError(f"no aggregate is called {aggregate!r}; there are: {', '.join(AGGREGATES)}")
         if more and aggregate != "transformer":
-            raise ValueError(f"{', '.join(more)}: settings of the transformer, not of {aggregate!r}")
+            raise ArgumentError(f"{', '.join(more)}: settings of the transformer, not of {aggregate!r}")
         if not 1 <= stride <= length or passages < 1:
-            raise ValueError(f"passages of {length} tokens, every {stride}, at most {passages}")
+            raise ArgumentError(f"passages of {length} tokens, every {stride}, at most {passages}")
         self.aggregate, self.length, self.stride, self.passages = aggregate, length, stride, passages
         self.answer = nn.Linear(width, 1)
         if aggregate == "attn":

@@ -80,6 +80,8 @@ class WordKind(RerankerKind):
             weights = load_file(folder / WEIGHTS)
             model = build(self.model, torch.zeros_like(weights[_TABLE]), shape)
             model.load_state_dict(weights)
+        except ModelError:
+            raise
         except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
             raise ModelError(
                 f"{folder / WEIGHTS}: these are no weights of a {shape.kind}, or damaged ones"

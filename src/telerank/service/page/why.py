@@ -218,7 +218,7 @@ _FRENCH = (
     (r"query.docno: Field required", "docno~: il manque le numéro du document"),
     (r"grade: expected a whole number, got .*", "grade~: un nombre entier est attendu"),
     (r"query: expected a text that is not empty", "la recherche est vide"),
-    (r".*: no vectors of (.*) \(none is known\).*", "cet index n’a pas de vecteurs de {0}"),
+    (r".*: no vectors of (\S*) \(.*\).*", "cet index n’a pas de vecteurs de {0}"),
     (r"no pipeline of that name is saved with the index (.*)", "l’index {0} n’a pas de méthode de ce nom"),
     (
         r"the pipeline (.*) ends in read: its answers are no ranking",

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import Field
 
-from telerank.errors import shorten
+from telerank.errors import ArgumentError, shorten
 from telerank.retrieval.group import Column
 from telerank.service.errors import BadRequest, Forbidden, NotServed, Unprocessable, describe_errors
 from telerank.service.judgments import JudgmentFile
@@ -125,7 +125,7 @@ async def _save(served: Served, snapshot: Snapshot, judgment: JudgmentRequest) -
     add, query = JudgmentFile(settings.judgments).add, " ".join(judgment.query.split())
     try:
         saved = await served.search(add, query, judgment.docno, judgment.grade, opened.name)
-    except ValueError as error:
+    except ArgumentError as error:
         raise Unprocessable(str(error)) from error
     return JudgmentReply(**asdict(saved))
 

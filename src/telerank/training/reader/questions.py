@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.derived.articles import ArticleParts, article_name
 from telerank.corpus.derived.questions import digest, shuffle
-from telerank.corpus.formats import open_collection, piaf
+from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluation.answers.measures import GoldAnswers
 from telerank.training.reader.config import ArticleShares, QuestionSource
@@ -61,7 +60,7 @@ def read_questions(
 
     Raises CollectionError if the collection has no answers, or no question is left.
     """
-    collection = open_source(source.collection, source.format, source.encoding)
+    collection = open_collection(source.collection, format=source.format, encoding=source.encoding)
     progress("reading questions", 0, None)
     counts: dict[str, int] = {}
     selected, left_out = (
@@ -174,7 +173,7 @@ def _unrelated_texts(
         docs = list({question.doc.docno: question.doc for question in selected}.values())
     else:
         parts = ArticleParts(articles.test, articles.dev, articles.seed)
-        other = open_source(source.unrelated_from)
+        other = open_collection(source.unrelated_from)
         docs = [
             doc for doc in other.docs() if source.part in (None, parts.part_of(article_name(doc, other.name)))
         ]
@@ -185,13 +184,6 @@ def _unrelated_texts(
         where = source.unrelated_from or source.collection
         raise CollectionError(f"{where}: unrelated texts need a second article, and it has {len(texts)}")
     return texts
-
-
-def open_source(collection: str, form: str | None = None, encoding: str = "utf-8") -> Collection:
-    """A collection; `piaf` is the one that is installed with telerank unless something else has that name."""
-    if collection == "piaf" and form is None and not Path(collection).exists():
-        return piaf()
-    return open_collection(collection, format=form, encoding=encoding)
 
 
 def describe_left_out(sets: Iterable[QuestionSet]) -> list[str]:

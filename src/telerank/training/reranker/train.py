@@ -126,7 +126,7 @@ def train_rerankers(
         train_reranker(variants[0].apply(plan), folder, **options)
         return _describe(folder, variants)
     if not plan.grid and not plan.is_tested:
-        raise ModelError("--seeds, --sizes and folds compare trainings by their test: add the section test")
+        raise ModelError("seeds=…, sizes=… and folds compare trainings by their test: add the section test")
     with explaining(plan), join_processes(choose_device(plan.device)) as processes:
         if not processes.leads:
             options["progress"] = silent

@@ -34,6 +34,7 @@ from telerank.corpus.readers.files.text import (
     UnreadableFile,
     read_file,
 )
+from telerank.errors import ArgumentError
 from telerank.text.sentences import split_sentences
 from telerank.text.steps import stop_words
 from telerank.types import Mark
@@ -129,7 +130,7 @@ def _end(process: _FileProcess) -> int:
 def _exchange(process: _FileProcess, request: bytes) -> bytes:
     """The line that answers a request; no whole line if the process ended before."""
     if process.stdin is None or process.stdout is None:
-        raise ValueError("a process without pipes")
+        raise ArgumentError("a process without pipes")
     try:
         process.stdin.write(request)
         process.stdin.flush()

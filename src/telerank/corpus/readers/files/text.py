@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from telerank.corpus.reading import plain_name
-from telerank.errors import FormatError, MissingExtra, TelerankError
+from telerank.errors import ArgumentError, FormatError, MissingExtra, TelerankError
 from telerank.trec import BOM, open_bytes
 
 
@@ -42,7 +42,7 @@ class FileLimits:
 
     def __post_init__(self) -> None:
         if min(self.bytes, self.seconds, self.memory, self.characters) <= 0:
-            raise ValueError(f"limits of a file must be positive, got {self}")
+            raise ArgumentError(f"limits of a file must be positive, got {self}")
 
 
 _BETWEEN = "\n\n"
@@ -323,5 +323,5 @@ def _decode(path: Path, encoding: str, limits: FileLimits) -> str:
     try:
         return content.removeprefix(BOM).decode(encoding)
     except UnicodeDecodeError as error:
-        hint = "for another encoding: --encoding latin-1"
+        hint = 'for another encoding: encoding="latin-1"'
         raise UnreadableFile(Problem.broken, f"not text in {encoding} ({hint})") from error
