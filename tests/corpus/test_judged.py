@@ -227,8 +227,8 @@ def test_a_table_of_judged_questions_is_a_collection_for_every_command(tmp_path,
     ok("search idx --topics questions.csv -o topics.run")
     assert Path("topics.run").read_text().split()[0].startswith("ou-jeter-l-amiante-")
     errors = ok("search idx questions.csv -o some.run").stderr
-    assert "1 of 3 documents judged in questions.csv are not in" in errors
-    assert "1 of 3 documents judged in questions.csv are files" in errors
+    assert "1 of 3 documents judged in questions.csv is not in" in errors
+    assert "1 of 3 documents judged in questions.csv is a file" in errors
     printed = ok("evaluate questions.csv some.run -m RR")
     assert "1.0000" in printed.stdout
     assert "1 judgment is of a file" in printed.stderr

@@ -195,9 +195,7 @@ def test_files_are_judged_alike_by_every_verb(tmp_path):
     index = tr.index(texts, tmp_path / "idx", workers=1)
     queries = {f"q{n}": f"mot{n}" for n in range(6)}
     qrels = {f"q{n}": {f"f{n}.pdf": 1} for n in range(5)} | {"q5": {"f55.pdf": 1}}
-    lacking = (
-        f"1 of 6 documents judged in the qrels are not in {index.folder}: f55.pdf (did you mean f5.pdf?)"
-    )
+    lacking = f"1 of 6 documents judged in the qrels is not in {index.folder}: f55.pdf (did you mean f5.pdf?)"
     counted = (
         "5 of 6 documents judged in the qrels are files, each counted once, at its best passage: f0.pdf "
     )

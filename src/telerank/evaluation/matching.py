@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from telerank.errors import nearest_docno
+from telerank.errors import agree, count_noun, nearest_docno
 from telerank.types import PASSAGE, Ranking, whole_docno
 
 _NAMED = 3
