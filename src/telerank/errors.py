@@ -53,6 +53,10 @@ class UnreadFiles(UserWarning):
     """Files of a folder are not read, or not whole."""
 
 
+class MissingVectors(UserWarning):
+    """Documents of an index have no vector, so that a search of vectors does not find them."""
+
+
 class UnlikelySetting(UserWarning):
     """A setting that is possible, but seldom wanted."""
 

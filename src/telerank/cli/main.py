@@ -15,7 +15,14 @@ from typing import Any
 import click
 
 from telerank.cli.commands import Commands
-from telerank.errors import FormatWarning, TelerankError, UnlikelySetting, UnreadFiles, shorten_message
+from telerank.errors import (
+    FormatWarning,
+    MissingVectors,
+    TelerankError,
+    UnlikelySetting,
+    UnreadFiles,
+    shorten_message,
+)
 
 _OBJECTS = 100_000
 """Objects between two garbage collections, which took a tenth of a short command's time: imports make many
@@ -121,7 +128,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *origin: Any)
     """Our own warnings (a deviation of a file, a setting, …) in one line; others as Python shows them."""
     from telerank.cli import console
 
-    own = issubclass(category, FormatWarning | UnlikelySetting | UnreadFiles)
+    own = issubclass(category, FormatWarning | MissingVectors | UnlikelySetting | UnreadFiles)
     text = str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip()
     console.say(shorten_message(text))
 

@@ -154,6 +154,10 @@ class Docnos(FolderReader):
             raise KeyError(docno)
         return int(row)
 
+    def ranks(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The positions (n,) of rows (n,) in the order of all docnos."""
+        return self.rank[rows].astype(np.int64)
+
     def take(self, rows: npt.ArrayLike) -> list[str]:
         """The docnos of rows, in the order of the rows; IndexError if a row does not exist."""
         numbers = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel

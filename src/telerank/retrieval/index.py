@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
-from telerank.dense.manifest import VectorManifest, describe_vectors, folder_name, is_vectors
+from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT, replace_file
 from telerank.errors import CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
+from telerank.retrieval.index_vectors import complete_vectors, copy_vectors, finish_vectors, open_vectors
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
@@ -33,7 +31,7 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, Mark, ProgressSetting
+from telerank.types import Doc, Location, ProgressSetting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
     from telerank.retrieval.folder_update import FolderChanges
-    from telerank.sparse.writer import IndexWriter
+    from telerank.sparse.writer import BeforeCommit, IndexWriter
 
 
 @check_methods("index")
@@ -68,6 +66,7 @@ class Index(FolderReader):
         self.folder = Path(folder).resolve()
         self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
         self._contents = self._sparse
+        self._encoders: dict[str, Encoder] = {}  # those that were given, by the names of their vectors
         self.has_texts = self._sparse is not None
         self.default_pipeline = "bm25" if self.has_texts else "dense"
 
@@ -116,32 +115,9 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        if not self.has_texts:
-            return None
-        index, doc = self.sparse, self.doc(docno)
-        whole = doc.locate()
-        if whole is None or len(doc.marks) < 2:
-            return whole
-        # a term counts the more, the rarer it is in the index
-        weights = {
-            term: math.log(1 + len(index) / (1 + index.term(term).df)) for term in index.analyzer(query)
-        }
+        from telerank.retrieval.location import locate_best
 
-        def weigh(terms: set[str]) -> float:
-            return sum(weights[term] for term in terms)
-
-        by_mark: dict[Mark, set[str]] = {}
-        by_page: dict[int, set[str]] = defaultdict(set)
-        starts = [*(mark.start for mark in doc.marks), len(doc.text)]
-        for mark, (start, end) in zip(doc.marks, pairwise(starts), strict=True):
-            by_mark[mark] = weights.keys() & index.analyzer(f"{mark.heading}\n{doc.text[start:end]}")
-            by_page[mark.page] |= by_mark[mark]
-        page = max(by_page, key=lambda number: weigh(by_page[number]))  # of equal pages the first
-        if not by_page[page]:
-            return whole
-        on_page = [mark for mark in doc.marks if mark.page == page]
-        best = max(on_page, key=lambda mark: weigh(by_mark[mark]))
-        return Location(doc.file, page, page, best.heading)
+        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:
@@ -196,14 +172,15 @@ class Index(FolderReader):
         """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
 
         ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
-        ``candidates``, which are scored exactly. The model is looked for among ``models``, those kept with
-        the index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub. ``make_encoder``
-        makes the encoder of a model and a precision, for example one that is loaded already.
+        ``candidates``, which are scored exactly. A warning (:class:`~telerank.errors.MissingVectors`) counts
+        the documents that have no vector, and are not found. The model is looked for among ``models``, those
+        kept with the index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub.
+        ``make_encoder`` makes the encoder of a model and a precision, for example one that is loaded already.
 
         Raises
         ------
         IndexFault
-            If there are no such vectors or no such approximate index, or the index has changed since.
+            If there are no such vectors or no such approximate index, or no document has a vector.
         ModelError
             If the model of that name is not the one that made the vectors.
         MissingExtra
@@ -213,17 +190,15 @@ class Index(FolderReader):
         from telerank.dense.vectors import Vectors
 
         name, folder = self._named_vectors(model)
-        vectors = Vectors(folder)
-        # the model that encodes queries is the one of that name, or else the one that the vectors name
-        source = locate_model(model or name, models=models, index=self.folder)
-        made_by = vectors.manifest.model
-        if source == (model or name) and not Path(source).is_dir() and folder_name(made_by) == name:
-            source = made_by
-        precision = vectors.manifest.settings.get("precision", "float32")
-        encoder = source if make_encoder is None else make_encoder(source, precision)
+        vectors = Vectors(folder) if self._sparse is None else open_vectors(folder, self._sparse)
+        source = self._locate_model(name, vectors.manifest, model, models)
+        if make_encoder is not None:
+            encoder: Encoder | str = make_encoder(
+                source, vectors.manifest.settings.get("precision", "float32")
+            )
+        else:
+            encoder = source if models else self._encoders.get(name, source)
         opened = open_retriever(vectors, encoder, name=name)
-        if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
-            raise IndexFault(f"{folder}: the index has changed since: encode it again (--overwrite)")
         return opened if approximate is None else opened.approximately(approximate, candidates)
 
     def encode(
@@ -237,13 +212,13 @@ class Index(FolderReader):
         """Encode the documents with a bi-encoder and keep the vectors with the index, for :meth:`dense`.
 
         ``model`` is a name, or an encoder with a device and a precision of its own. ``name`` is the name that
-        :meth:`dense` takes, by default the model's. An interrupted call resumes after the last shard that was
-        written. Vectors of the same model and settings that are there are returned as they are.
+        :meth:`dense` takes, by default the model's. An interrupted call goes on where it was, half a minute
+        before at most. If vectors of the same model are there, only documents that have none are encoded.
 
         Raises
         ------
         IndexFault
-            If other vectors of that name are there, or the index has changed since they were made.
+            If other vectors of that name are there.
         ModelError
             If there is no such model.
         MissingExtra
@@ -258,21 +233,29 @@ class Index(FolderReader):
             batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
         )
         with show_progress(progress, len(self)) as shown:
-            return encode_documents(
-                self.docs.values(), folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
-            )
+            if overwrite or not is_vectors(folder):
+                docs = self.docs.values()
+                encode_documents(
+                    docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
+                )
+            vectors = finish_vectors(self.folder, folder, encoder, settings, shown)
+        self._encoders[folder.name] = encoder
+        self._reopen()
+        return vectors
 
     def add(
         self,
         docs: Documents,
         *,
         update: bool = False,
+        vectors: bool = True,
         workers: int | None = None,
         progress: ProgressSetting = None,
     ) -> int:
         """Add documents as a new segment, which this index then has, too; the number of documents.
 
-        With ``update`` they replace documents of the same docno.
+        With ``update`` they replace documents of the same docno. If the index has ``vectors``, texts that it
+        did not have are encoded once the documents are added; without, :meth:`encode` does it later.
 
         Raises
         ------
@@ -282,16 +265,23 @@ class Index(FolderReader):
             If there is no document, one cannot be stored, or a docno is there (and ``update`` is not set).
         """
         total, stream = stream_documents(docs)
-        with self._change(workers) as writer, show_progress(progress, total) as shown:
+        changing = self._change(workers, vectors=vectors, progress=progress)
+        with changing as writer, show_progress(progress, total) as shown:
             return writer.add(stream, update=update, progress=shown)
 
     def update(
-        self, folder: str | Path, *, workers: int | None = None, progress: ProgressSetting = None
+        self,
+        folder: str | Path,
+        *,
+        vectors: bool = True,
+        workers: int | None = None,
+        progress: ProgressSetting = None,
     ) -> FolderChanges:
         """Bring the index up to date with the folder of files that it was made from.
 
         Files are compared by the hashes of their contents, so only those that are new or have changed are
         read; of a file with another name the documents are kept under it. One commit makes all changes.
+        ``vectors`` are as for :meth:`add`.
         Warnings (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
         Raises
@@ -308,9 +298,10 @@ class Index(FolderReader):
         from telerank.corpus.readers.files.folder import warn_unread
         from telerank.retrieval.folder_update import update_folder
 
-        with show_progress(progress) as shown:
-            changes = update_folder(folder, self.folder, workers=workers, progress=shown)
-        self._reopen()
+        with self._following(progress, vectors=vectors) as before, show_progress(progress) as shown:
+            changes = update_folder(
+                folder, self.folder, workers=workers, before_commit=before, progress=shown
+            )
         warn_unread(changes.files)
         return changes
 
@@ -322,12 +313,12 @@ class Index(FolderReader):
         DocumentError
             If a docno is not in the index; then none is deleted.
         """
-        with self._change() as writer:
+        with self._change(vectors=False) as writer:
             return writer.delete(docnos)
 
-    def merge(self, *, progress: ProgressSetting = None) -> None:
-        """Merge all segments into one, without the deleted documents."""
-        with self._change() as writer, show_progress(progress) as shown:
+    def merge(self, *, vectors: bool = True, progress: ProgressSetting = None) -> None:
+        """Merge all segments into one, without the deleted documents; with ``vectors``, theirs, too."""
+        with self._change(vectors=vectors, progress=progress) as writer, show_progress(progress) as shown:
             writer.merge(shown)
 
     def verify(self, *, progress: ProgressSetting = None) -> int:
@@ -344,42 +335,52 @@ class Index(FolderReader):
 
     def info(self) -> dict[str, int | float | str | dict[str, str]]:
         """Analyzer, counts and sizes, by name; the vectors and the saved pipelines."""
-        from telerank.retrieval.folder_update import read_record
+        from telerank.retrieval.description import describe_index
 
-        facts: dict[str, Any] = {}
-        if self.has_texts:
-            sparse = self.sparse
-            entries = sparse.manifest.segments
-            files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
-            facts = {
-                "analyzer": sparse.manifest.analyzer,
-                "documents": len(sparse),
-                "deleted, not yet merged": sum(entry.deletions for entry in entries),
-                "documents with a term": sparse.statistics.documents,
-                "terms in all": sparse.statistics.tokens,
-                "average length": round(sparse.statistics.average_length, 2),
-                "segments": len(entries),
-                "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
-                "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
-            }
-        if (record := read_record(self.folder)) is not None:
-            unread = {
-                name: f"{file.problem} ({file.reason})" if file.reason else file.problem
-                for name, file in record.files.items()
-                if file.problem
-            }
-            facts |= {"files": len(record.files), "files not read": unread}
-        vectors = {name: describe_vectors(folder) for name, folder in self.vectors.items()}
-        return {**facts, "vectors": vectors, "pipelines": self.pipelines}
+        return describe_index(self)
 
     @contextmanager
-    def _change(self, workers: int | None = None) -> Iterator[IndexWriter]:
-        """The writer of the index, whose changes this index has afterwards."""
+    def _change(
+        self, workers: int | None = None, *, vectors: bool, progress: ProgressSetting = None
+    ) -> Iterator[IndexWriter]:
+        """The writer of the index, whose changes this index has afterwards; ``vectors`` follow them."""
         from telerank.sparse.writer import IndexWriter  # what only searches needs no writer
 
-        with IndexWriter(self.folder, workers=workers) as writer:
+        following = self._following(progress, vectors=vectors)
+        with following as before_commit, IndexWriter(self.folder, workers=workers) as writer:
+            writer.before_commit = before_commit
             yield writer
+
+    @contextmanager
+    def _following(self, progress: ProgressSetting, *, vectors: bool) -> Iterator[BeforeCommit | None]:
+        """Let the vectors follow a change of the index, which this index has afterwards."""
+        folders = self.vectors if vectors else {}
+        yield copy_vectors(self.folder, folders.values()) if folders else None
         self._reopen()
+        if folders:
+            with show_progress(progress) as shown:
+                complete_vectors(self.sparse, folders, self._open_encoder, shown)
+
+    def _open_encoder(self, name: str, manifest: VectorManifest) -> Encoder:
+        """The encoder of vectors, by their name."""
+        from telerank.dense.encoder import TorchEncoder
+
+        if name in self._encoders:
+            return self._encoders[name]
+        precision = manifest.settings.get("precision", "float32")
+        return TorchEncoder(self._locate_model(name, manifest), precision=precision)
+
+    def _locate_model(
+        self,
+        name: str,
+        manifest: VectorManifest,
+        model: str | None = None,
+        models: Mapping[str, str | Path] | None = None,
+    ) -> str:
+        """The model that encodes: the one of that name, or else the one that the vectors name."""
+        source = locate_model(model or name, models=models, index=self.folder)
+        is_named = source != (model or name) or Path(source).is_dir()
+        return source if is_named or folder_name(manifest.model) != name else manifest.model
 
     def _reopen(self) -> None:
         self._sparse = SparseIndex(self.folder)
@@ -399,7 +400,8 @@ class Index(FolderReader):
         """
         from telerank.dense.vectors import Vectors
 
-        return Vectors(self._named_vectors(model)[1]).arrays()
+        folder = self._named_vectors(model)[1]
+        return (Vectors(folder) if self._sparse is None else open_vectors(folder, self._sparse)).arrays()
 
     def vectors_folder(self, model: str) -> Path:
         """The folder in the index for the vectors of a model."""

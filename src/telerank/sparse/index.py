@@ -70,6 +70,11 @@ class IndexManifest(Manifest):
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     format: int = 1
 
+    @property
+    def state(self) -> str:
+        """The names of the segments and of their marks of deletion: they decide which documents there are."""
+        return " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in self.segments)
+
     def open_analyzer(self) -> Analyzer:
         """The analyzer; raises AnalyzerError if it names a tokenizer that is not here."""
         return Analyzer.parse(self.analyzer, self.words)
@@ -150,7 +155,7 @@ class SparseIndex(FolderReader):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self.manifest, self.segments = IndexManifest.open(self.folder, partial(_open_segments, self.folder))
+        self.manifest, self.segments = IndexManifest.open(self.folder, partial(open_segments, self.folder))
         self._contents = self.manifest
         if has_tokenizer(self.manifest.analyzer):
             self.analyzer  # noqa: B018 — of another analyzer it is told when the index is opened
@@ -158,8 +163,7 @@ class SparseIndex(FolderReader):
         # a deleted document counts until segments are merged
         counts = sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries)
         self.statistics = Statistics(*counts)
-        # the names of the segments and of their marks of deletion decide which documents there are
-        self.state = " ".join(f"{entry.name}/{entry.deleted or ''}" for entry in entries)
+        self.state = self.manifest.state
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 
@@ -297,7 +301,8 @@ class IndexTexts:
         return len(self.docs)
 
 
-def _open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
+def open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
+    """The segments of an index; raises IndexDamaged naming a missing or damaged file."""
     try:
         for entry in manifest.segments:
             check_files(folder / SEGMENTS / entry.name, entry.files)

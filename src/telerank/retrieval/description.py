@@ -1,0 +1,41 @@
+"""An index described: what it was made with, its counts and sizes, its vectors and pipelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from telerank.retrieval.folder_update import read_record
+from telerank.retrieval.index_vectors import describe_vectors
+
+if TYPE_CHECKING:
+    from telerank.retrieval.index import Index
+
+
+def describe_index(index: Index) -> dict[str, Any]:
+    """The facts about an index, by name."""
+    facts: dict[str, Any] = {}
+    if index.has_texts:
+        sparse = index.sparse
+        entries = sparse.manifest.segments
+        files = [(name, file.bytes) for entry in entries for name, file in entry.files.items()]
+        facts = {
+            "analyzer": sparse.manifest.analyzer,
+            "documents": len(sparse),
+            "deleted, not yet merged": sum(entry.deletions for entry in entries),
+            "documents with a term": sparse.statistics.documents,
+            "terms in all": sparse.statistics.tokens,
+            "average length": round(sparse.statistics.average_length, 2),
+            "segments": len(entries),
+            "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
+            "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),
+        }
+    if (record := read_record(index.folder)) is not None:
+        unread = {
+            name: f"{file.problem} ({file.reason})" if file.reason else file.problem
+            for name, file in record.files.items()
+            if file.problem
+        }
+        facts |= {"files": len(record.files), "files not read": unread}
+    docs = index.sparse if index.has_texts else None
+    vectors = {name: describe_vectors(folder, docs) for name, folder in index.vectors.items()}
+    return {**facts, "vectors": vectors, "pipelines": index.pipelines}
