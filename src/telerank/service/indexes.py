@@ -111,6 +111,12 @@ class ServedIndex:
         return list(self._retrievers)
 
     @property
+    def lacking(self) -> dict[str, int]:
+        """How many documents have no vector, by the names of the vectors; without those that lack none."""
+        counts = {name: retriever.vectors.lacking for name, retriever in self._retrievers.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    @property
     def default(self) -> str:
         """The name or the text of the pipeline that is searched if none is named."""
         if self.model is not None and self.model not in self.unavailable:

@@ -89,6 +89,7 @@ EXAMPLES: dict[str, JsonValue] = {
         "answering": {},
         "unavailable": {},
         "vectors": [],
+        "lacking": {},
     },
     "IndexesReply": {
         "indexes": [
@@ -103,6 +104,7 @@ EXAMPLES: dict[str, JsonValue] = {
                 "answering": {},
                 "unavailable": {},
                 "vectors": [],
+                "lacking": {},
             }
         ],
         "rerankers": ["my-reranker"],
