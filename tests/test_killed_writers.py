@@ -103,7 +103,7 @@ READERS = {
     ),
     "run": read_run_file,
     "results": read_results,
-    "update_files": lambda folder: {doc.docno: doc.text for doc in tr.open(folder / "idx").docs},
+    "update_files": lambda folder: {doc.docno: doc.text for doc in tr.open(folder / "idx").docs.values()},
 }
 
 

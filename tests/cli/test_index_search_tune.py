@@ -60,7 +60,7 @@ def test_a_run_can_go_to_standard_output_and_threads_change_nothing():
 def test_topics_and_documents_can_come_from_standard_input():
     assert ok("search idx --topics - -k 1", stdin=b"7\tcolds\n").stdout.startswith("7 Q0 d4 1 ")
     ok("index - piped", stdin=b'{"docno": "x1", "text": "aspirin"}\n{"docno": "x2", "text": "b"}\n')
-    assert [doc.docno for doc in telerank.open("piped").docs] == ["x1", "x2"]
+    assert [doc.docno for doc in telerank.open("piped").docs.values()] == ["x1", "x2"]
     assert "expected text in utf-8" in refusal("search idx --query -", stdin=b"caf\xe9\n")
 
 

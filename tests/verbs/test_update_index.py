@@ -53,7 +53,7 @@ def update(folder: Path, index: Path):
 
 
 def texts(index: Path) -> dict[str, str]:
-    return {doc.docno: doc.text for doc in tr.open(index).docs}
+    return {doc.docno: doc.text for doc in tr.open(index).docs.values()}
 
 
 def rebuilt(folder: Path, index: Path) -> dict[str, str]:

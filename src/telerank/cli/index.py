@@ -89,7 +89,8 @@ def update(
     """Bring an index up to date with the folder of files that it was built from.
 
     Files are compared by their contents: only new and changed ones are read, and those that are gone are
-    deleted. If the index has vectors, only passages with a new text are encoded. What cannot be read is counted and named; `info` has all of it.
+    deleted. If the index has vectors, only passages with a new text are encoded. What cannot be read is
+    counted and named; `info` has all of it.
 
     Example: `telerank index update documents idx`
     """

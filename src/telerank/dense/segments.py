@@ -54,7 +54,7 @@ class IndexDocuments:
 
 
 @dataclass(frozen=True)
-class Location:
+class RowLocation:
     """For each vector the number of its segment among those of the index, -1 for none, and its row there."""
 
     segments: npt.NDArray[np.int32]
@@ -70,14 +70,14 @@ class Location:
         return live
 
 
-def locate_in_order(index: IndexDocuments) -> Location:
+def locate_in_order(index: IndexDocuments) -> RowLocation:
     """Of vectors of all documents of the index, in their order."""
     kept = [np.flatnonzero(segment.kept).astype(np.int32) for segment in index.segments]
     owners = np.repeat(np.arange(len(kept), dtype=np.int32), [len(rows) for rows in kept])
-    return Location(owners, np.concatenate([np.empty(0, np.int32), *kept]))
+    return RowLocation(owners, np.concatenate([np.empty(0, np.int32), *kept]))
 
 
-def locate_by_docno(docnos: Docnos, index: IndexDocuments, source: str) -> Location:
+def locate_by_docno(docnos: Docnos, index: IndexDocuments, source: str) -> RowLocation:
     """Of vectors of these docnos, made when the state of the index was ``source``.
 
     Segments do not change: a document of a segment that the state names has the text that was encoded.
@@ -85,7 +85,7 @@ def locate_by_docno(docnos: Docnos, index: IndexDocuments, source: str) -> Locat
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    location = Location(np.full(len(docnos), -1, np.int32), np.zeros(len(docnos), np.int32))
+    location = RowLocation(np.full(len(docnos), -1, np.int32), np.zeros(len(docnos), np.int32))
     encoded = pa.array(docnos.take(np.arange(len(docnos))), pa.string())
     named = {item.partition("/")[0] for item in source.split()}
     for number, segment in enumerate(index.segments):
@@ -99,9 +99,9 @@ def locate_by_docno(docnos: Docnos, index: IndexDocuments, source: str) -> Locat
 
 
 class SegmentDocnos:
-    """The docnos of the vectors of an index, whose rows are those of :class:`Location`; as ``Docnos``."""
+    """The docnos of the vectors of an index, whose rows are those of :class:`RowLocation`; as ``Docnos``."""
 
-    def __init__(self, index: IndexDocuments, location: Location, live: Rows) -> None:
+    def __init__(self, index: IndexDocuments, location: RowLocation, live: Rows) -> None:
         self._index, self._location, self._live = index, location, live
 
     def take(self, rows: npt.ArrayLike) -> list[str]:

@@ -28,7 +28,7 @@ from telerank.dense.kinds import KINDS, Floats, check_vectors, pad_width, widen
 from telerank.dense.manifest import VectorManifest, VectorShardEntry
 from telerank.dense.segments import (
     IndexDocuments,
-    Location,
+    RowLocation,
     SegmentDocnos,
     locate_by_docno,
     locate_in_order,
@@ -71,7 +71,7 @@ class Vectors(FolderReader):
     """The vectors of a folder as they were when it was opened.
 
     With the documents of an ``index`` only those of documents that it has are searched: their ``rows`` (n,),
-    ascending, which are not all that are stored. :attr:`lacking` counts the documents without a vector.
+    ascending, which are not all that are stored; ``lacking`` is the number of documents without a vector.
 
     Raises IndexFault if there are none or they are not finished, or they follow an index that is not given,
     IndexDamaged naming a damaged file.
@@ -201,7 +201,7 @@ def shard_files(number: int, dtype: str) -> tuple[str, ...]:
     return tuple(f"{kind}.{number:04d}.npy" for kind in kinds)
 
 
-def locate_rows(folder: Path, manifest: VectorManifest, index: IndexDocuments) -> Location:
+def locate_rows(folder: Path, manifest: VectorManifest, index: IndexDocuments) -> RowLocation:
     """The documents of an index that vectors belong to, deleted ones, too."""
     if not manifest.follows:
         if manifest.source == index.state:
@@ -217,7 +217,7 @@ def locate_rows(folder: Path, manifest: VectorManifest, index: IndexDocuments) -
             raise IndexDamaged(f"{folder / entry.file_names['rows']}: damaged (there is no such segment)")
         owners.append(by_entry[stored[:, 0]])
         rows.append(np.array(stored[:, 1]))
-    location = Location(np.concatenate(owners), np.concatenate(rows))
+    location = RowLocation(np.concatenate(owners), np.concatenate(rows))
     sizes = np.array([*(len(segment.docs) for segment in index.segments), 2**31 - 1])
     if (location.rows < 0).any() or (location.rows >= sizes[location.segments]).any():
         raise IndexDamaged(f"{folder}: rows of vectors are not those of the segments")

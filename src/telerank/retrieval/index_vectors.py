@@ -45,7 +45,7 @@ def describe_lacking(vectors: Vectors) -> str:
     if not vectors.lacking:
         return ""
     documents = f"{vectors.lacking:,} of {count_noun(len(vectors) + vectors.lacking, 'document')}"
-    return f"{vectors.folder}: the vectors of {vectors.manifest.model} lack {documents}"
+    return f"{vectors.folder.parents[1]}: the vectors of {vectors.folder.name} lack {documents}"
 
 
 def count_lacking(folder: Path, index: SparseIndex) -> int:

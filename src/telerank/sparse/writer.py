@@ -80,7 +80,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     analyzer, IndexFault if there is none or the folder cannot be written to, IndexLocked if another process
     writes to it.
 
-    :attr:`before_commit` lets something follow the documents; if it raises, a change is not made.
+    ``before_commit`` lets something follow the documents; if it raises, a change is not made.
 
     Memory is bounded by ``stretch``, the number of characters that a process analyses at a time; beyond
     ``most_segments`` the smaller ones are merged.
