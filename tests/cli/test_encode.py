@@ -62,9 +62,7 @@ def test_an_index_is_encoded_and_shows_texts():
         "".join(f"{json.dumps(each)}\n" for each in (added, {**added, "_id": "other"}))
     )
     ok("index add new.jsonl idx --no-vectors")
-    lacking = (
-        "idx: the vectors of small-bert lack 2 of 14 documents (encode the index to add them)"
-    )
+    lacking = "idx: the vectors of small-bert lack 2 of 14 documents (encode the index to add them)"
     assert lacking in ok(search).stderr
     vectors = json.loads(ok("index info idx --json").stdout)["vectors"]
     assert vectors["small-bert"].endswith("small-bert; 2 documents without")

@@ -265,14 +265,23 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
     return report if report.rows else replace(report, rows=vectors.manifest.rows)
 
 
+def list_reports(folder: Path, manifest: VectorManifest) -> dict[str, RecallReport]:
+    """The reports of the approximate indexes of vectors, by the texts of their kinds and parameters."""
+    reports = (read_record(file, RecallReport, IndexDamaged) for file in folder.glob("approximate.*.json"))
+    return {
+        call_text(report.kind, **report.parameters): report
+        for report in reports
+        if report.vectors == _identity(manifest, report.rows)
+    }
+
+
 def renew_reports(folder: Path, manifest: VectorManifest) -> None:
     """Let approximate indexes of these vectors stay valid when shards are added to the vectors."""
-    for record in folder.glob("approximate.*.json"):
-        report = read_record(record, RecallReport, IndexDamaged)
-        if not report.rows and report.vectors == _identity(manifest, 0):
-            rows = manifest.rows
-            renewed = replace(report, vectors=_identity(manifest, rows), rows=rows)
-            replace_file(record, f"{json.dumps(renewed.__dict__, indent=1)}\n".encode())
+    rows = manifest.rows
+    for report in list_reports(folder, manifest).values():
+        renewed = replace(report, vectors=_identity(manifest, rows), rows=rows)
+        record = f"{json.dumps(renewed.__dict__, indent=1)}\n"
+        replace_file(folder / f"approximate.{report.kind}.json", record.encode())
 
 
 @lru_cache(maxsize=4)

@@ -99,9 +99,10 @@ def complete_vectors(
 ) -> None:
     """Encode the documents that have no vector in these folders, by their names.
 
-    If a model cannot be opened a warning (MissingVectors) says which documents lack.
+    Approximate indexes of vectors that were merged are built again. If a model cannot be opened a warning (MissingVectors) says which documents lack.
     """
     from telerank.dense.follow import FollowingVectors
+    from telerank.dense.retriever import build_approximate, list_reports
     from telerank.dense.vectors import Vectors
 
     docs = documents_of(index)
@@ -114,7 +115,11 @@ def complete_vectors(
                     writer.encode(docs, open_encoder(name, writer.manifest), progress)
             except (ModelError, MissingExtra) as error:
                 warnings.warn(f"{describe_lacking(vectors)}: {error}", MissingVectors, stacklevel=4)
+            approximate = list_reports(folder, writer.manifest)
             writer.drop(docs)
+            lost = approximate.keys() - list_reports(folder, writer.manifest).keys()
+        for kind in lost:  # of shards that a merge has replaced
+            build_approximate(Vectors(folder, docs), kind, progress=progress)
 
 
 def finish_vectors(
@@ -133,6 +138,6 @@ def finish_vectors(
     current = SparseIndex(index)
     vectors = Vectors(folder, documents_of(current))
     check_same(vectors, encoder, encoding)
-    if vectors.lacking:
+    if vectors.lacking or not vectors.manifest.follows:
         complete_vectors(current, {folder.name: folder}, lambda *_: encoder, progress)
     return Vectors(folder, documents_of(current))
