@@ -56,21 +56,23 @@ def build(folder: Path, name: str = "idx") -> tr.Index:
     return index
 
 
+def open_index(folder: Path) -> tr.Index:
+    """An index whose model is known: none of the hub has its name."""
+    index = tr.open(folder)
+    index._encoders["letters"] = Letters()
+    return index
+
+
 def update(folder: Path) -> None:
-    index = tr.open(folder / "idx")
-    index.encode(Letters(), name="letters", progress=False)
-    index.update(folder / "docs", workers=1, progress=False)
+    open_index(folder / "idx").update(folder / "docs", workers=1, progress=False)
 
 
 def merge(folder: Path) -> None:
-    index = tr.open(folder / "idx")
-    index.encode(Letters(), name="letters", progress=False)
-    index.merge(progress=False)
+    open_index(folder / "idx").merge(progress=False)
 
 
 def read_rankings(index: tr.Index, pipelines: tuple[str, ...] = ("dense(letters)",)) -> list[object]:
     """The texts and scores of rankings, in their order but for texts of equal scores."""
-    index._encoders["letters"] = Letters()
     stages = {"dense(letters)": index.dense("letters"), "bm25": index.bm25()}
     stages["hybrid"] = 0.5 * tr.minmax(stages["bm25"] % 50) + tr.minmax(stages["dense(letters)"] % 1000)
     return [
@@ -87,7 +89,7 @@ def check_whole(index: tr.Index) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rankings = read_rankings(index)
-    vectors = index.dense("letters").vectors
+        vectors = index.dense("letters").vectors
     assert all(len(ranking) == len(vectors) for ranking in rankings)
     assert len(vectors) + vectors.lacking == len(index)
     lacks = [warning for warning in caught if issubclass(warning.category, MissingVectors)]

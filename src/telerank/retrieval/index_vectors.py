@@ -99,7 +99,8 @@ def complete_vectors(
 ) -> None:
     """Encode the documents that have no vector in these folders, by their names.
 
-    Approximate indexes of vectors that were merged are built again. If a model cannot be opened a warning (MissingVectors) says which documents lack.
+    Approximate indexes of vectors that were merged are built again. If a model cannot be opened a warning
+    (MissingVectors) says which documents lack.
     """
     from telerank.dense.follow import FollowingVectors
     from telerank.dense.retriever import build_approximate, list_reports
