@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -98,5 +98,11 @@ def check_whole(index: tr.Index) -> int:
 
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).parent))
+    with tempfile.TemporaryDirectory() as warm:  # the children start with everything loaded
+        (Path(warm) / "docs").mkdir()
+        for text in ("one", "two three", "four"):
+            (Path(warm) / "docs" / f"{text[:3]}.md").write_text(text)
+            (build if text == "one" else update)(Path(warm))
+        merge(Path(warm))
+        read_rankings(open_index(Path(warm) / "idx"), ("hybrid",))
     serve({"update": update, "merge": merge})
