@@ -115,7 +115,7 @@ def test_only_new_texts_are_encoded_and_rankings_are_those_of_a_new_encoding(ind
     assert np.array_equal(arrays, vectors.take(np.array([vectors.docnos.row(docno) for docno in docnos])))
     assert pickle.loads(pickle.dumps(vectors)) == vectors
     assert index.info()["vectors"] == {"letters": f"{len(index)} x 24 float16 by letters"}
-    assert len(vectors.shards) < 70
+    assert len(vectors.manifest.shards) < 70
     for docno in ("d7", "d0", "d30"):
         assert (docno in vectors.docnos) == (docno in index.docs)
 
@@ -131,7 +131,8 @@ def test_every_type_and_every_search_ranks_the_same_over_many_shards(index, dtyp
     index.add(docs([f"more {n} bears" for n in range(100, 400)])[60:], workers=1, progress=False)
     vectors = dense(index).vectors
     assert vectors.dtype == dtype
-    assert len(vectors.shards) > 30
+    assert len(vectors.manifest.shards) > 30
+    assert len(vectors.shards) == 1  # small ones are joined in memory
     anew = Vectors(
         encode_documents(
             index.docs.values(), index.folder.with_name("v"), Letters(), encoding=Encoding(dtype)

@@ -15,7 +15,8 @@ with the shard and recorded in the manifest with their checksums, so that they a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.stored import MANIFEST, FolderReader, check_files, map_npy, verify_files
 from telerank.types import Progress, silent
 
+_SMALL = 1024  # rows of a shard
 _WIDENED = 4096  # rows converted to float32 at a time
 
 
@@ -192,7 +194,20 @@ class Vectors(FolderReader):
         live = location.find_live(self.index)
         rows = np.flatnonzero(live)
         masked = tuple(shard.mask(live[shard.first : shard.first + len(shard)]) for shard in shards)
-        return masked, SegmentDocnos(self.index, location, rows), rows
+        return tuple(_join_small(masked)), SegmentDocnos(self.index, location, rows), rows
+
+
+def _join_small(shards: Iterable[VectorShard]) -> Iterator[VectorShard]:
+    """The shards, of which small neighbours are one in memory: to begin a scan takes as long as some rows."""
+    for is_small, group in groupby(shards, lambda shard: len(shard) <= _SMALL):
+        joined = list(group)
+        if not is_small or len(joined) == 1:
+            yield from joined
+            continue
+        vectors, bounds = (np.concatenate([shard[part] for shard in joined]) for part in (1, 3))
+        same = joined[0].codes is joined[0].vectors
+        codes = vectors if same else np.concatenate([shard.codes for shard in joined])
+        yield VectorShard(joined[0].first, vectors, codes, bounds)
 
 
 def shard_files(number: int, dtype: str) -> tuple[str, ...]:
