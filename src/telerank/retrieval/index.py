@@ -115,9 +115,9 @@ class Index(FolderReader):
         KeyError
             If there is no such document.
         """
-        from telerank.retrieval.location import locate_best
+        from telerank.retrieval.location import locate_hit
 
-        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
+        return locate_hit(self.sparse, docno, query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:

@@ -1,4 +1,4 @@
-"""Where in a document's file a query is answered."""
+"""Where in a document of a file a query's terms stand."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections import defaultdict
 from itertools import pairwise
 
 from telerank.sparse.index import SparseIndex
-from telerank.types import Doc, Location, Mark
+from telerank.types import Location, Mark
 
 
-def locate_best(index: SparseIndex, doc: Doc, query: str) -> Location | None:
-    """As :meth:`telerank.Index.locate_hit`, of a document of an index."""
+def locate_hit(index: SparseIndex, docno: str, query: str) -> Location | None:
+    """File, page and heading of a document's text; see :meth:`telerank.Index.locate_hit`."""
+    doc = index.docs[docno]
     whole = doc.locate()
     if whole is None or len(doc.marks) < 2:
         return whole
