@@ -12,8 +12,9 @@ import numpy as np
 from telerank.dense.encode import VectorWriter
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import Hits
+from telerank.dense.unfinished import UnfinishedShard
 from telerank.dense.vectors import Encoded, Vectors
-from telerank.types import Doc, silent
+from telerank.types import Doc, Progress, silent
 
 MODEL = "letters"
 FINGERPRINT = "f" * 64
@@ -103,7 +104,22 @@ class Letters:
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         return [list(map(ord, text[:40])) for text in texts], sum(len(text) > 40 for text in texts)
 
-    def encode_tokens(self, tokens: Sequence[Sequence[int]], budget=None, progress=silent) -> np.ndarray:  # noqa: ARG002
+    def encode_tokens(
+        self,
+        tokens: Sequence[Sequence[int]],
+        budget: int | None = None,  # noqa: ARG002
+        progress: Progress = silent,  # noqa: ARG002
+        unfinished: UnfinishedShard | None = None,
+    ) -> np.ndarray:
+        """In batches of three texts, each of which is saved."""
+        before = [] if unfinished is None else [unfinished.vectors]
+        for begin in range(sum(map(len, before)), len(tokens), 3):
+            before.append(self._encode(tokens[begin : begin + 3]))
+            if unfinished is not None and begin + 3 < len(tokens):
+                unfinished.save(before[-1])
+        return np.concatenate([np.empty((0, self.dimension), np.float32), *before])
+
+    def _encode(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
         vectors = np.zeros((len(tokens), self.dimension), np.float32)
         for row, ids in enumerate(tokens):
             for letter in ids:

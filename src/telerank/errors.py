@@ -70,6 +70,10 @@ class UpdateFailed(UserWarning):
     """An index that follows a folder could not be updated now."""
 
 
+class MissingVectors(UserWarning):
+    """Documents of an index have no vector, so that a search of vectors does not find them."""
+
+
 class UnlikelySetting(UserWarning):
     """A setting that is possible, but seldom wanted."""
 

@@ -48,6 +48,7 @@ def test_a_collection_is_encoded_and_searched():
     assert "cosine of the angle" in ok("search v -q 'q1 d1' -k 2 --explain").stdout
 
 
+@pytest.mark.filterwarnings("default::telerank.errors.MissingVectors")
 def test_an_index_is_encoded_and_shows_texts():
     ok("index set idx")
     assert "encoded 12 documents of idx into" in ok("encode idx --model small-bert").stderr
@@ -56,8 +57,24 @@ def test_an_index_is_encoded_and_shows_texts():
     ranking = json.loads(ok(search).stdout)["ranking"]
     assert [row["text"] for row in ranking] == [DOCS[row["docno"]] for row in ranking]
     ok("index verify idx")
+    added = {"_id": "new", "title": "", "text": "q1 d1 q2"}
+    Path("new.jsonl").write_text(
+        "".join(f"{json.dumps(each)}\n" for each in (added, {**added, "_id": "other"}))
+    )
+    ok("index add new.jsonl idx --no-vectors")
+    lacking = "idx: the vectors of small-bert lack 2 of 14 documents (encode the index to add them)"
+    assert lacking in ok(search).stderr
+    vectors = json.loads(ok("index info idx --json").stdout)["vectors"]
+    assert vectors["small-bert"].endswith("small-bert; 2 documents without")
+    said = ok("encode idx --model small-bert").stderr
+    assert "encoded 2 documents of idx into" in said
+    assert "14 documents have vectors now" in said
     ok("index add set idx --update")
-    assert "the index has changed" in refusal(search)
+    ok("index delete idx new")
+    ok("index merge idx")
+    found = ok("search idx -q 'q1 d1' --model dense(small-bert) -k 20 --json")
+    assert len(json.loads(found.stdout)["ranking"]) == 13
+    assert found.stderr == ""
     ok("encode idx --model small-bert --overwrite")
     ok(search)
 

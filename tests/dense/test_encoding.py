@@ -164,6 +164,42 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes_and_keeps_no_damaged_shard
     assert all((interrupted / path.name).read_bytes() == path.read_bytes() for path in usual.iterdir())
 
 
+class Dying(Letters):
+    """Ends in the middle of a shard; ``computed`` are the texts that it encoded."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        object.__setattr__(self, "computed", [])
+        object.__setattr__(self, "after", after)
+
+    def _encode(self, tokens):
+        if len(self.computed) >= self.after:
+            raise KeyboardInterrupt
+        self.computed.extend(tokens)
+        return super()._encode(tokens)
+
+
+@pytest.mark.parametrize("at", [3, 9, 12, 22])
+def test_what_was_computed_of_a_shard_is_not_computed_again_and_the_bytes_are_the_same(tmp_path, at):
+    usual = encode_documents(docs(TEXTS), tmp_path / "usual", Letters(), encoding=Encoding(shard=20)).folder
+    left = []
+    for after, change in ((at, None), (at, "other texts"), (at, "damage"), (1000, "at last")):
+        encoder, texts = Dying(after), TEXTS
+        if change == "damage":
+            for file in (tmp_path / "v.writing").glob("unfinished.*.bin"):
+                damage(file)
+        elif change == "other texts":
+            texts = [f"{text}!" for text in TEXTS]
+        with nullcontext() if after == 1000 else pytest.raises((KeyboardInterrupt, IndexFault)):
+            encode_documents(docs(texts), tmp_path / "v", encoder, encoding=Encoding(shard=20))
+        left.append(len(encoder.computed))
+    if at < 20:  # of the first shard, which is kept by texts
+        assert left == [at + -at % 3, at + -at % 3, at + -at % 3, 50 - (at + -at % 3)]
+    assert sum(left) >= 50
+    assert names(tmp_path / "v") == names(usual)
+    assert all((tmp_path / "v" / path.name).read_bytes() == path.read_bytes() for path in usual.iterdir())
+
+
 def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-3] ^= 1

@@ -115,10 +115,10 @@ def test_while_a_shard_is_encoded_the_next_is_tokenised_and_the_last_is_written(
                 tokenised.set()
             return super().tokenize(texts)
 
-        def encode_tokens(self, tokens, budget=None, progress=None):
+        def encode_tokens(self, tokens, *given):
             if tokens[0] == [ord(letter) for letter in "second"]:
                 assert tokenised.wait(600)
-            return super().encode_tokens(tokens, budget, progress)
+            return super().encode_tokens(tokens, *given)
 
     texts = ["first", "second", "third", "fourth"]
     vectors = encode_documents(docs(texts), tmp_path / "v", Waiting(), encoding=Encoding(shard=1))
@@ -129,8 +129,8 @@ def test_while_a_shard_is_encoded_the_next_is_tokenised_and_the_last_is_written(
 
 def test_an_error_while_a_shard_is_written_ends_the_encoding(tmp_path):
     class Broken(Letters):
-        def encode_tokens(self, tokens, budget=None, progress=None):
-            return super().encode_tokens(tokens, budget, progress) * np.nan
+        def encode_tokens(self, tokens, *given):
+            return super().encode_tokens(tokens, *given) * np.nan
 
     with pytest.raises(Exception, match="shard 0"):
         encode_documents(docs(TEXTS), tmp_path / "v", Broken(), encoding=Encoding(shard=4))

@@ -83,21 +83,26 @@ def test_added_and_deleted_documents_and_saved_pipelines_are_taken_up(tmp_path):
         wait_until(lambda: "best" not in index_of(client)["pipelines"])
 
 
-def test_a_change_that_a_pipeline_cannot_run_on_is_refused(tmp_path):
+@pytest.mark.filterwarnings("default::telerank.errors.MissingVectors")
+def test_vectors_that_lack_documents_are_counted_and_a_change_without_any_is_refused(tmp_path):
     folder = make_index(tmp_path / "idx")
     encoder = small_encoder(tmp_path / "enc")
     tr.encode(folder, model=str(encoder))
     with serving(
         settings_of(folder, model="dense(enc)", encoders={"enc": str(encoder)}, watch=0.01)
     ) as client:
-        tr.open(folder).add([Doc("new", "q1")], workers=1)  # the vectors lack it
-        wait_until(lambda: 'outcome="refused"' in client.get("/metrics").text)
-        reply = client.get("/v1/search", params={"query": "q1"})
-        assert reply.status_code == 200
-        assert client.get("/v1/indexes/idx").json()["documents"] == 4
-        tr.encode(folder, model=str(encoder), overwrite=True)
-        wait_until(lambda: index_of(client)["documents"] == 5)
+        tr.open(folder).add([Doc("new", "q1")], workers=1, vectors=False)
+        wait_until(lambda: index_of(client)["lacking"] == {"enc": 1})
+        assert len(client.get("/v1/search", params={"query": "q1"}).json()["hits"]) == 4
+        tr.encode(folder, model=str(encoder))
+        wait_until(lambda: index_of(client)["lacking"] == {})
         assert len(client.get("/v1/search", params={"query": "q1"}).json()["hits"]) == 5
+        tr.open(folder).add([Doc("newer", "q1 q2")], workers=1)
+        wait_until(lambda: len(client.get("/v1/search", params={"query": "q1"}).json()["hits"]) == 6)
+        tr.index([Doc("other", "x9")], folder, overwrite=True, workers=1)
+        wait_until(lambda: 'outcome="refused"' in client.get("/metrics").text)
+        assert client.get("/v1/search", params={"query": "q1"}).status_code == 200
+        assert index_of(client)["documents"] == 6
 
 
 def test_an_index_that_is_damaged_or_missing_leaves_the_old_one(tmp_path):

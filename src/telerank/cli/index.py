@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
+Following = Annotated[
+    bool, Help("Encode new texts for the vectors of the index; `telerank encode` does it later, too.")
+]
+
 
 @derive
 def build(
@@ -68,16 +72,19 @@ def add(
     index: options.IndexName,
     *,
     update: Annotated[bool, Help("Replace documents of the same docno.")] = False,
+    vectors: Following = True,
     workers: Workers = None,
 ) -> None:
     """Add the documents of a collection to an index, as a new segment.
+
+    If the index has vectors, texts that it did not have are encoded.
 
     Example: `telerank index add new.jsonl idx --update`
     """
     import telerank as tr
 
     opened = data.open()
-    added = tr.open(index).add(opened, update=update, workers=workers)
+    added = tr.open(index).add(opened, update=update, vectors=vectors, workers=workers)
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
     if opened.search_notice:
         console.say(opened.search_notice)
@@ -88,13 +95,15 @@ def update(
     folder: Annotated[str, Flags("FOLDER"), Help("The folder of files.")],
     index: options.IndexName,
     *,
+    vectors: Following = True,
     workers: Workers = None,
     as_json: options.PrintJson = False,
 ) -> None:
     """Bring an index up to date with the folder of files that it was built from.
 
     Files are compared by their contents: only new and changed ones are read, and those that are gone are
-    deleted. What cannot be read is counted and named; `info` has all of it.
+    deleted. If the index has vectors, only passages with a new text are encoded. What cannot be read is
+    counted and named; `info` has all of it.
 
     Example: `telerank index update documents idx`
     """
@@ -102,7 +111,7 @@ def update(
 
     import telerank as tr
 
-    changes = tr.open(index).update(folder, workers=workers)
+    changes = tr.open(index).update(folder, vectors=vectors, workers=workers)
     if as_json:
         console.print_json(asdict(changes))
     else:

@@ -17,6 +17,7 @@ import click
 from telerank.cli.commands import Commands
 from telerank.errors import (
     FormatWarning,
+    MissingVectors,
     TelerankError,
     UnlikelySetting,
     UnreadFiles,
@@ -140,7 +141,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *origin: Any)
     """Our own warnings (a deviation of a file, a setting, …) in one line; others as Python shows them."""
     from telerank.cli import console
 
-    own = issubclass(category, FormatWarning | UnlikelySetting | UnreadFiles | UpdateFailed)
+    own = issubclass(category, FormatWarning | MissingVectors | UnlikelySetting | UnreadFiles | UpdateFailed)
     text = str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip()
     console.say(shorten_message(text))
 

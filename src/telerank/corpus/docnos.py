@@ -161,6 +161,10 @@ class Docnos(FolderReader):
         begin, end = max(fence - 1, 0) * _FENCE, min(fence * _FENCE + 1, len(self))
         return bisect_left(self._order, name, begin, end, key=self._docno_bytes)
 
+    def ranks(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The positions (n,) of rows (n,) in the order of all docnos."""
+        return self.rank[rows].astype(np.int64)
+
     def take(self, rows: npt.ArrayLike) -> list[str]:
         """The docnos of rows, in the order of the rows; IndexError if a row does not exist."""
         numbers = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel

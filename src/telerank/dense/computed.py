@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from telerank.models.inference import Batching, Room, pin, prepare_inference
 from telerank.models.precision import Precision, device_of, resolve_precision
 from telerank.models.precision import precision as open_precision
 from telerank.types import Progress, silent
+
+if TYPE_CHECKING:
+    from telerank.dense.unfinished import UnfinishedShard
 
 # ``input_ids`` and ``attention_mask``, both (B, L) -> vectors, (B, D).
 Encode: TypeAlias = Callable[[Mapping[str, Tensor]], Tensor]
@@ -49,11 +52,13 @@ class ComputedEncoder:
         encode: Encode,
         budget: int | None = None,
         progress: Progress = silent,
+        *,
+        unfinished: UnfinishedShard | None = None,
     ) -> Floats:
         """The vectors (N, D) of texts, by a method of the model, in batches of at most ``budget`` tokens.
 
         Without a budget there is one batch, in the texts' order. A GPU is given one batch after the other,
-        and waited for at the end.
+        and waited for at the end, and when vectors of an ``unfinished`` shard are saved.
         """
         if not tokens:
             return np.empty((0, self.model.width), np.float32)
@@ -64,8 +69,21 @@ class ComputedEncoder:
                 for name, tensor in side.pad([tokens[row] for row in rows], width).items()
             }
             with torch.inference_mode(), self.context():
-                return encode(batch).float()
+                vectors = encode(batch).float()
+            if unfinished is not None:
+                unsaved.append(vectors)
+            return vectors
 
+        def report(done: int) -> None:
+            progress("encoding", done, None)
+            if unfinished is not None and unfinished.is_due and unsaved:
+                unfinished.save(torch.cat(unsaved).cpu().numpy())
+                unsaved.clear()
+
+        unsaved: list[Tensor] = []
+        before = None
+        if unfinished is not None and len(unfinished.vectors):
+            before = torch.tensor(unfinished.vectors).to(self.device)
         lengths = np.array([len(ids) for ids in tokens], np.int64)
         batching = Batching(self.device, side.side.max_length, budget, self.room)
-        return batching.compute(lengths, compute, lambda done: progress("encoding", done, None)).fetch()
+        return batching.compute(lengths, compute, report, before).fetch()

@@ -1,29 +1,31 @@
 """Encoding documents into a folder: batches of similar lengths in a shard, rows in the documents' order.
 
-Shard after shard is written into ``OUT.writing``, which gets the name ``OUT`` at the end. It grows by whole
-shards; after a crash the next writer resumes after the last of them. Beside a complete ``OUT`` it is of no
-use: then the next writer removes it.
+Shard after shard is written into ``OUT.writing``, which gets the name ``OUT`` at the end. After a crash the
+next writer resumes after the last whole shard, and within the next one (see :mod:`.unfinished`). Beside a
+complete ``OUT`` the folder is of no use: then the next writer removes it.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Any, Protocol, Self
 
 import filelock
 import numpy as np
+import numpy.typing as npt
 
 from telerank.corpus.docnos import FILES, DocnosWriter
 from telerank.dense import kernel
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats, check_kind, check_vectors, narrow, pad_width, rotate, widen
 from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
+from telerank.dense.unfinished import UnfinishedShard, is_unfinished
 from telerank.dense.vectors import Vectors, shard_files
 from telerank.drafts import DRAFT, remove, replace_folder, sweep, sweep_replaced, sync_folder
 from telerank.errors import DocumentError, IndexFault, ModelError
@@ -44,7 +46,7 @@ class VectorWriter:
         check_kind(manifest.dtype)
         self.folder = Path(folder).resolve()
         self._draft = _draft(self.folder)
-        self._lock = _lock(self.folder)
+        self._lock = writer_lock(self.folder)
         with becoming_writer(self.folder, "another process encodes into it", self._release):
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
@@ -57,7 +59,7 @@ class VectorWriter:
             self.manifest = self._resume(manifest, overwrite=overwrite)
             shards = self.manifest.shards  # other files are those of a killed writer
             named = {name for entry in shards for name in entry.files} | ({MANIFEST} if shards else set())
-            sweep(self._draft.iterdir(), named)
+            sweep((path for path in self._draft.iterdir() if not is_unfinished(path)), named)
             self._docnos = DocnosWriter(self._draft)
         self._kept = self.manifest.shards
         self._number = 0  # of the next shard
@@ -85,23 +87,24 @@ class VectorWriter:
                 f"got an array of shape {vectors.shape}"
             )
         check_vectors(vectors, f"shard {self._number}: document")
-        dtype, files = self.manifest.dtype, {}
-        for name, array in zip(shard_files(self._number, dtype), _arrays(vectors, dtype), strict=True):
-            with (self._draft / name).open("wb") as file:
-                np.save(file, array)
-            files[name] = StoredFile.record(self._draft / name)
-        entry = VectorShardEntry(len(docs), compute_texts_checksum(docs), files)
-        sync_folder(self._draft)
+        dtype = self.manifest.dtype
+        files = dict(zip(shard_files(self._number, dtype), make_arrays(vectors, dtype), strict=True))
+        entry = write_shard(self._draft, files, docs)
         self._add(docs)
         shards = (*self.manifest.shards, entry)
         self.manifest = replace(self.manifest, shards=shards, cut=self.manifest.cut + cut)
         self.manifest.write(self._draft)
+
+    def open_unfinished(self, ahead: int, docs: Sequence[Doc], encoder: Encoder) -> UnfinishedShard:
+        """What a killed writer has computed of a shard, ``ahead`` of which are encoded before by this one."""
+        return open_unfinished(self._draft, len(self._kept) + ahead, docs, encoder, self.manifest)
 
     def finish(self) -> None:
         """Write the docnos and rename the folder; raises DocumentError if a docno occurs twice."""
         if self.kept:
             raise IndexFault(f"{self._draft}: was made from more documents; begin anew (overwrite=True)")
         self._docnos.close()
+        sweep(filter(is_unfinished, self._draft.iterdir()))
         docnos = {name: StoredFile.record(self._draft / name) for name in FILES}
         self.manifest = replace(self.manifest, docnos=docnos, finished=True)
         self.manifest.write(self._draft)
@@ -146,9 +149,30 @@ class VectorWriter:
         return replace(unfinished, docnos={}, finished=False)
 
 
+def open_unfinished(
+    folder: Path, number: int, docs: Sequence[Doc], encoder: Encoder, manifest: VectorManifest
+) -> UnfinishedShard:
+    """What was computed of a shard of a folder by this encoder."""
+    settings = manifest.fingerprint, dict(manifest.settings)
+    return UnfinishedShard(folder, number, docs, settings, encoder.dimension)
+
+
+def write_shard(
+    folder: Path, files: Mapping[str, npt.NDArray[Any]], docs: Sequence[Doc], segments: tuple[str, ...] = ()
+) -> VectorShardEntry:
+    """Write the arrays of a shard by the names of their files, flushed to the disk."""
+    stored = {}
+    for name, array in files.items():
+        with (folder / name).open("wb") as file:
+            np.save(file, array)
+        stored[name] = StoredFile.record(folder / name)
+    sync_folder(folder)
+    return VectorShardEntry(len(docs), compute_texts_checksum(docs), stored, segments)
+
+
 def sweep_vectors(folder: Path) -> None:
     """Remove what a killed writer has left beside complete vectors, unless a writer is at work."""
-    lock = _lock(folder)
+    lock = writer_lock(folder)
     with suppress(OSError), lock:  # also if nothing can be written here
         _sweep(folder)
         remove(Path(lock.lock_file))
@@ -166,7 +190,7 @@ def _draft(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}{DRAFT}")
 
 
-def _lock(folder: Path) -> filelock.BaseFileLock:
+def writer_lock(folder: Path) -> filelock.BaseFileLock:
     return filelock.FileLock(f"{_draft(folder)}.lock", timeout=0, thread_local=False)
 
 
@@ -176,8 +200,8 @@ def _sweep(folder: Path) -> None:
         remove(_draft(folder))
 
 
-def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
-    """The arrays of a shard's files (see :mod:`.vectors`)."""
+def make_arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
+    """The arrays of the files of a shard, as ``shard_files`` names them."""
     stored = None if dtype == "int8" else narrow(vectors, dtype)
     exact = np.ascontiguousarray(vectors, np.float32) if stored is None else rotate(widen(stored, dtype))
     codes = np.empty((len(exact), pad_width(exact.shape[1])), np.int8)
@@ -193,7 +217,7 @@ def _arrays(vectors: Floats, dtype: str) -> tuple[np.ndarray, ...]:
 class Encoding:
     """How documents are encoded.
 
-    ``shard`` documents are encoded and written together, and kept after a crash; memory holds the texts
+    ``shard`` documents are encoded and written together; memory holds the texts
     and vectors of three shards (each 50 MB for 16,384 vectors of 768 float32): while one is encoded, the
     next is tokenised and the one before is written. ``batch_tokens`` limits a batch: the
     tokens of its longest text times the number of its texts. ``collection`` and ``source`` are recorded.
@@ -239,30 +263,64 @@ def encode_documents(
             done += len(part)
             progress("encoding", done, None)
 
-        def read() -> tuple[list[Doc], list[list[int]], int]:
-            """The next shard, its tokens, and how many of its documents were cut."""
-            docs = list(islice(stream, how.shard))
-            return docs, *(encoder.tokenize([doc.full_text for doc in docs]) if docs else ([], 0))
-
-        def count_on(label: str, more: int, total: int | None) -> None:
-            progress(label, done + more, total)
-
-        with ThreadPoolExecutor(1, "tokenising") as reading, ThreadPoolExecutor(1, "writing") as writing:
-            waiting, written = reading.submit(read), list[Future[None]]()
-            while (shard := waiting.result())[0]:
-                waiting = reading.submit(read)
-                part, tokens, cut = shard
-                vectors = encoder.encode_tokens(tokens, how.batch_tokens, count_on)
-                for future in written:
-                    future.result()
-                written = [writing.submit(writer.add, part, vectors, cut=cut)]
-                done += len(part)
-                progress("encoding", done, None)
-            for future in written:
-                future.result()
+        parts = iter(lambda: list(islice(stream, how.shard)), [])
+        done = encode_shards(parts, encoder, writer, how.batch_tokens, done=done, progress=progress)
         if not done:
             raise DocumentError("there is no document to encode")
     return Vectors(folder)
+
+
+class ShardWriter(Protocol):
+    """What writes shards: one at a time, in their order."""
+
+    def add(self, docs: Sequence[Doc], vectors: Floats, *, cut: int = 0) -> None: ...
+
+    def open_unfinished(self, ahead: int, docs: Sequence[Doc], encoder: Encoder) -> UnfinishedShard:
+        """What a killed writer has computed of a shard, ``ahead`` of which are encoded before by this one."""
+
+
+def encode_shards(
+    parts: Iterator[list[Doc]],
+    encoder: Encoder,
+    writer: ShardWriter,
+    batch_tokens: int,
+    *,
+    done: int = 0,
+    progress: Progress = silent,
+) -> int:
+    """Encode the documents of each shard; their number, and those ``done`` before.
+
+    While one is encoded, the next is read and tokenised, and the one before is written.
+    """
+
+    def read() -> tuple[list[Doc], list[list[int]], int]:
+        """The next shard, its tokens, and how many of its documents were cut."""
+        docs = next(parts, [])
+        return docs, *(encoder.tokenize([doc.full_text for doc in docs]) if docs else ([], 0))
+
+    def write(docs: list[Doc], vectors: Floats, cut: int, unfinished: UnfinishedShard) -> None:
+        writer.add(docs, vectors, cut=cut)
+        unfinished.remove()
+
+    def count_on(label: str, more: int, total: int | None) -> None:
+        progress(label, done + more, total)
+
+    with ThreadPoolExecutor(1, "tokenising") as reading, ThreadPoolExecutor(1, "writing") as writing:
+        waiting, written, number = reading.submit(read), list[Future[None]](), 0
+        while (shard := waiting.result())[0]:
+            waiting = reading.submit(read)
+            part, tokens, cut = shard
+            unfinished = writer.open_unfinished(number, part, encoder)
+            vectors = encoder.encode_tokens(tokens, batch_tokens, count_on, unfinished)
+            for future in written:
+                future.result()
+            written = [writing.submit(write, part, vectors, cut, unfinished)]
+            number += 1
+            done += len(part)
+            progress("encoding", done, None)
+        for future in written:
+            future.result()
+    return done
 
 
 def describe_vectors(encoder: Encoder, encoding: Encoding) -> VectorManifest:
@@ -288,12 +346,8 @@ def find_vectors(
     if not is_vectors(Path(folder)):
         return None
     vectors = Vectors(folder)
+    check_same(vectors, encoder, encoding)
     folder, manifest = vectors.folder, vectors.manifest
-    if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
-        raise IndexFault(
-            f"{folder}: holds other vectors already ({manifest.dtype} by {manifest.model}): "
-            "overwrite them (overwrite=True)"
-        )
     is_same = manifest.source == encoding.source
     if is_same and not encoding.source:
         stream = iter(docs)
@@ -306,3 +360,13 @@ def find_vectors(
         )
         raise IndexFault(f"{folder}: the {changed} again (overwrite=True)")
     return vectors
+
+
+def check_same(vectors: Vectors, encoder: Encoder, encoding: Encoding) -> None:
+    """Raise IndexFault if vectors are not of this model and type."""
+    manifest = vectors.manifest
+    if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
+        raise IndexFault(
+            f"{vectors.folder}: holds other vectors already ({manifest.dtype} by {manifest.model}): "
+            "overwrite them (--overwrite)"
+        )

@@ -17,6 +17,7 @@ from telerank.types import Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.computed import ComputedEncoder
+    from telerank.dense.unfinished import UnfinishedShard
     from telerank.models.encoders.bi_encoder import BiEncoder, Tokenizers
     from telerank.models.inference import Room
 
@@ -52,11 +53,16 @@ class Encoder(Protocol):
         """The tokens of documents, and the number of documents that were longer than the model reads."""
 
     def encode_tokens(
-        self, tokens: Sequence[Sequence[int]], budget: int | None = None, progress: Progress = silent
+        self,
+        tokens: Sequence[Sequence[int]],
+        budget: int | None = None,
+        progress: Progress = silent,
+        unfinished: UnfinishedShard | None = None,
     ) -> Floats:
         """The vectors (N, D) of tokenized documents, in their order.
 
-        A batch has at most ``budget`` tokens, padding included; None leaves it to the encoder.
+        A batch has at most ``budget`` tokens, padding included; None leaves it to the encoder. What
+        ``unfinished`` has need not be computed again, and it may be given what is computed meanwhile.
         """
 
 
@@ -121,11 +127,15 @@ class TorchEncoder:
         return tokens, sum(len(ids) > most for ids in longer.ids(full))
 
     def encode_tokens(
-        self, tokens: Sequence[Sequence[int]], budget: int | None = None, progress: Progress = silent
+        self,
+        tokens: Sequence[Sequence[int]],
+        budget: int | None = None,
+        progress: Progress = silent,
+        unfinished: UnfinishedShard | None = None,
     ) -> Floats:
         computed, budget = self._computed, self.batch_tokens if budget is None else budget
-        encode = computed.model.encode_documents
-        return computed.encode(self._loaded[1].documents, tokens, encode, budget, progress)
+        side, encode = self._loaded[1].documents, computed.model.encode_documents
+        return computed.encode(side, tokens, encode, budget, progress, unfinished=unfinished)
 
     def copy_tokenizers(self) -> Tokenizers:
         """Its tokenizers, for another thread: two threads cannot use one at a time."""

@@ -15,11 +15,26 @@ from telerank.stored import MANIFEST, Manifest, StoredFile
 
 @dataclass(frozen=True)
 class VectorShardEntry:
-    """Consecutive rows; ``texts`` is the checksum of the encoded documents."""
+    """Consecutive rows; ``texts`` is the checksum of the encoded documents.
+
+    If they follow an index, ``segments`` are the names of its segments that they belong to; the file ``rows``
+    has for each vector the number of its segment among these, -1 for none, and its row there.
+    """
 
     rows: int
     texts: int
     files: Mapping[str, StoredFile]
+    segments: tuple[str, ...] = ()
+
+    @property
+    def file_names(self) -> Mapping[str, str]:
+        """The names of the files by what they hold, such as ``vectors``."""
+        return {name.partition(".")[0]: name for name in self.files}
+
+    @property
+    def number(self) -> int:
+        """The number in the names of the files."""
+        return int(next(iter(self.files)).split(".")[1])
 
 
 @dataclass(frozen=True)
@@ -27,8 +42,8 @@ class VectorManifest(Manifest):
     """A folder of vectors at one moment; ``finished`` if it has all documents.
 
     ``fingerprint`` identifies everything that decides the model's vectors; ``settings`` describe the model.
-    ``source`` is the state of the index whose documents these are, if they belong to an index. ``cut`` counts
-    the documents that were longer than the model reads.
+    ``source`` is the state of the index whose documents these are, if they belong to an index that they do
+    not follow by segment. ``cut`` counts the documents that were longer than the model reads.
     """
 
     dimension: int
@@ -48,6 +63,11 @@ class VectorManifest(Manifest):
     @property
     def rows(self) -> int:
         return sum(shard.rows for shard in self.shards)
+
+    @property
+    def follows(self) -> bool:
+        """Whether each vector belongs to a row of a segment of an index."""
+        return not self.docnos and self.finished
 
     @property
     def files(self) -> dict[str, StoredFile]:
@@ -80,10 +100,3 @@ def is_vectors(folder: Path) -> bool:
         return b'"kind": "vectors"' in (folder / MANIFEST).read_bytes()
     except OSError:
         return False
-
-
-def describe_vectors(folder: Path) -> str:
-    """Number, dimensions and type of the vectors of a folder, and their model."""
-    manifest = VectorManifest.read(folder)
-    unfinished = "" if manifest.finished else " (unfinished)"
-    return f"{manifest.rows:,} x {manifest.dimension} {manifest.dtype} by {manifest.model}{unfinished}"

@@ -19,9 +19,10 @@ import numpy as np
 
 from telerank.dense.encoder import Encoder, TorchEncoder
 from telerank.dense.kinds import Floats
+from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import TOGETHER, Hits, rank_rows, search
 from telerank.dense.vectors import Encoded, Vectors
-from telerank.drafts import DRAFT, replace_file, sweep
+from telerank.drafts import DRAFT, replace_file, sweep, sync_file
 from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError, known_names
 from telerank.expressions import (
     as_call,
@@ -34,7 +35,7 @@ from telerank.expressions import (
 )
 from telerank.records import read_record
 from telerank.stage import Retriever, check_depth
-from telerank.stored import StoredFile, compute_checksum, compute_crc32
+from telerank.stored import compute_checksum, compute_crc32
 from telerank.types import Explanation, Phrase, Progress, Query, Ranking, silent
 
 # Rows that an approximate index finds for a query, by default.
@@ -51,7 +52,10 @@ _TRAINED_ON = 1 << 17  # rows that lists and codes are learned from, at most
 
 @dataclass(frozen=True)
 class RecallReport:
-    """How an approximate index was built, and the share of the exact best k that it finds, by k."""
+    """How an approximate index was built, and the share of the exact best k that it finds, by k.
+
+    It has the first ``rows`` that are stored, whose checksum is ``vectors``; others are searched exactly.
+    """
 
     kind: str
     parameters: Mapping[str, int]
@@ -60,6 +64,7 @@ class RecallReport:
     sampled: str
     vectors: int = 0
     crc32: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +138,7 @@ class DenseRetriever(Retriever):
         return [f"{self.call}: {memory}"] if memory else ()
 
     def explanation(self, query: Query, docno: str) -> Explanation:
-        row = np.array([self.vectors.docnos.row(docno)])
+        row = np.array([self.vectors.docnos.row(docno)], np.int64)
         [target] = self.vectors.require(self.encoder.encode_queries([query.text]))
         lengths = [float(np.linalg.norm(vector)) for vector in (target, self.vectors.take(row)[0])]
         score = float(self.vectors.score_rows(row, target)[0])
@@ -206,16 +211,18 @@ def build_approximate(
         index.train(_sample(vectors, min(_TRAINED_ON, len(vectors))))
     for first, block in vectors.read_blocks():
         index.add(block)
-        progress(f"building {name}", first + len(block), len(vectors))
+        progress(f"building {name}", first + len(block), vectors.manifest.rows)
     record = _record_file(vectors, name)
     draft = record.with_suffix(f".faiss{DRAFT}")
     faiss.write_index(index, str(draft))
     searched = queries or Encoded(_sample(vectors, min(_SAMPLED, len(vectors))), vectors.manifest.fingerprint)
     sampled = "documents as queries" if queries is None else "queries"
-    facts = len(searched.vectors), sampled, _identity(vectors), StoredFile.record(draft).crc32
+    rows = vectors.manifest.rows
+    facts = len(searched.vectors), sampled, _identity(vectors.manifest, rows), compute_crc32(draft), rows
     report = RecallReport(name, parameters, {}, *facts)
     report = replace(report, recall=_recall(vectors, index, report, searched))
     file = _index_file(vectors, name, report.crc32)
+    sync_file(draft)
     draft.replace(file)
     replace_file(record, f"{json.dumps(report.__dict__, indent=1)}\n".encode())
     sweep(vectors.folder.glob(f"approximate.{name}.*"), (file.name, record.name))
@@ -255,9 +262,28 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
             f'{vectors.folder}: no approximate index {kind!r}: encode again with approximate="{kind}"'
         )
     report = read_record(record, RecallReport, IndexDamaged)
-    if report.vectors != _identity(vectors):
+    if report.vectors != _identity(vectors.manifest, report.rows):
         raise IndexFault(f"{record}: is of other vectors; build it again")
-    return report
+    return report if report.rows else replace(report, rows=vectors.manifest.rows)
+
+
+def list_reports(folder: Path, manifest: VectorManifest) -> dict[str, RecallReport]:
+    """The reports of the approximate indexes of vectors, by the texts of their kinds and parameters."""
+    reports = (read_record(file, RecallReport, IndexDamaged) for file in folder.glob("approximate.*.json"))
+    return {
+        call_text(report.kind, **report.parameters): report
+        for report in reports
+        if report.vectors == _identity(manifest, report.rows)
+    }
+
+
+def renew_reports(folder: Path, manifest: VectorManifest) -> None:
+    """Let approximate indexes of these vectors stay valid when shards are added to the vectors."""
+    rows = manifest.rows
+    for report in list_reports(folder, manifest).values():
+        renewed = replace(report, vectors=_identity(manifest, rows), rows=rows)
+        record = f"{json.dumps(renewed.__dict__, indent=1)}\n"
+        replace_file(folder / f"approximate.{report.kind}.json", record.encode())
 
 
 @lru_cache(maxsize=4)
@@ -280,10 +306,13 @@ def _search_index(
     else:
         how = faiss.SearchParametersHNSW(efSearch=max(parameters["search"], depth))
     targets = vectors.require(queries)
-    _, numbers = index.search(targets, depth, params=how)
-    for query, row in zip(targets, numbers, strict=True):
-        # FAISS fills up with -1
-        yield rank_rows(vectors, np.unique(row[row >= 0]).astype(np.int64), query, depth)
+    searched = vectors.rows
+    covered = int(np.searchsorted(searched, report.rows))
+    _, nearest = index.search(targets, depth, params=how)
+    for query, row in zip(targets, nearest, strict=True):
+        # FAISS fills up with -1, and has rows that are not searched any more
+        numbers = np.intersect1d(row[row >= 0].astype(np.int64), searched[:covered], assume_unique=True)
+        yield rank_rows(vectors, np.concatenate([numbers, searched[covered:]]), query, depth)
 
 
 def _recall(vectors: Vectors, index: Any, report: RecallReport, queries: Encoded) -> dict[int, float]:
@@ -299,11 +328,21 @@ def _recall(vectors: Vectors, index: Any, report: RecallReport, queries: Encoded
 
 def _sample(vectors: Vectors, count: int) -> Floats:
     """``count`` vectors, spread evenly over the rows."""
-    return vectors.take(np.linspace(0, len(vectors) - 1, count).astype(np.int64))
+    return vectors.take(vectors.rows[np.linspace(0, len(vectors) - 1, count).astype(np.int64)])
 
 
-def _identity(vectors: Vectors) -> int:
-    return compute_checksum(asdict(vectors.manifest))
+def _identity(manifest: VectorManifest, rows: int) -> int:
+    """The checksum of the shards that have the first ``rows``; 0: of all that older manifests had."""
+    if not rows:
+        record = asdict(manifest)
+        for shard in record["shards"]:
+            del shard["segments"]
+        return compute_checksum(record)
+    ends = np.cumsum([entry.rows for entry in manifest.shards])
+    first = manifest.shards[: int(np.searchsorted(ends, rows)) + 1]
+    names = [(entry.file_names["vectors"], entry.file_names["bounds"]) for entry in first]
+    crc32 = [[entry.files[name].crc32 for name in pair] for entry, pair in zip(first, names, strict=True)]
+    return compute_checksum({"rows": rows, "crc32": crc32})
 
 
 def _record_file(vectors: Vectors, kind: str) -> Path:

@@ -51,7 +51,7 @@ def search(vectors: Vectors, queries: Encoded, k: int, *, threads: int = 1) -> l
 
 def rank_exhaustively(vectors: Vectors, query: Floats, k: int) -> Hits:
     """The same from the scores of all rows: the slow path, which the fast one equals to the bit."""
-    return rank_rows(vectors, np.arange(len(vectors), dtype=np.int64), query, k)
+    return rank_rows(vectors, vectors.rows, query, k)
 
 
 def rank_rows(vectors: Vectors, rows: Rows, query: Floats, k: int) -> Hits:
@@ -60,7 +60,10 @@ def rank_rows(vectors: Vectors, rows: Rows, query: Floats, k: int) -> Hits:
     if len(rows) > 2 * k:
         last = np.partition(scores, len(scores) - k)[len(scores) - k]
         rows, scores = rows[scores >= last], scores[scores >= last]
-    order = np.lexsort((vectors.docnos.rank[rows], scores))[::-1][:k]
+    order = np.argsort(scores)
+    if (np.diff(scores[order]) == 0).any():
+        order = np.lexsort((vectors.docnos.ranks(rows), scores))
+    order = order[::-1][:k]
     return Hits(rows[order], scores[order])
 
 

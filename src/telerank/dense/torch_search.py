@@ -156,7 +156,9 @@ class DeviceVectors:
             for block in (part for whole in self.kept.blocks or self._copy() for part in whole.divide(step)):
                 products = targets @ block.vectors.float().T  # (Q, n)
                 margins = lengths[:, None] * block.lengths + 1e-36
-                best = torch.cat((best, products - margins), dim=1)
+                # the margins of rows that are not searched are NaN: they compare with nothing
+                lowest = (products - margins).nan_to_num(nan=-torch.inf)
+                best = torch.cat((best, lowest), dim=1)
                 best = best.topk(min(k, best.shape[1]), dim=1).values
                 # every row may be among the best until k rows were scored
                 least = best[:, -1] if best.shape[1] == k else torch.full_like(lengths, -torch.inf)

@@ -35,7 +35,6 @@ from telerank.parameters import Check
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import ListedRankings
-from telerank.sparse.index import VECTORS
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import make_grid
@@ -58,22 +57,14 @@ class ExperimentModels(Models):
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
         from telerank.dense.encoder import TorchEncoder
-        from telerank.dense.manifest import is_vectors
         from telerank.dense.retriever import build_approximate
-        from telerank.dense.vectors import Vectors
 
         if self.index is None:
             raise Unavailable("dense needs an index")
         model = model or "minilm"
         encoder = TorchEncoder(self.locate(model))
         name = f"{plain_name(Path(model).name)}-{encoder.fingerprint[:12]}"
-        folder = self.index.folder / VECTORS / name
-        vectors = self.index.encode(
-            encoder,
-            name=name,
-            overwrite=is_vectors(folder) and Vectors(folder).manifest.source != self.index.sparse.state,
-            progress=self.progress,
-        )
+        vectors = self.index.encode(encoder, name=name, progress=self.progress)
         if note := vectors.manifest.cut_note:
             self.notes.append(note)
         if approximate is not None:

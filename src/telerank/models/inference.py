@@ -166,16 +166,22 @@ class Batching:
         lengths: npt.NDArray[np.int64],
         compute: Callable[[Sequence[int], int], Tensor],
         report: Callable[[int], object],
+        before: Tensor | None = None,
     ) -> Outputs:
         """Compute rows of these lengths, the longest first; ``report`` is told how many are computed.
 
         ``compute`` maps rows, and the tokens to which they are padded, to a tensor. A GPU is given one batch
-        after the other, and waited for when the outputs are fetched.
+        after the other, and waited for when the outputs are fetched. ``before`` are the outputs of the first
+        batches, which are not computed again.
         """
         outputs = Outputs([], [], [])
         with switch_often(self.device):
             for rows, width in self.cut(lengths):
-                outputs.batches.extend(self.room.compute(rows, width, compute))
+                begin = len(outputs.rows)
+                if before is not None and begin + len(rows) <= len(before):
+                    outputs.batches.append(before[begin : begin + len(rows)])
+                else:
+                    outputs.batches.extend(self.room.compute(rows, width, compute))
                 outputs.rows.extend(rows)
                 outputs.widths.extend([width] * len(rows))
                 report(len(outputs.rows))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from telerank.dense.manifest import describe_vectors
 from telerank.retrieval.folder_update import read_record
+from telerank.retrieval.index_vectors import describe_vectors
 from telerank.sparse.index import describe_copies
 
 if TYPE_CHECKING:
-    from telerank.retrieval.index import Index
+    from telerank.retrieval.index_reader import IndexReader
 
 
-def describe_index(index: Index) -> dict[str, Any]:
+def describe_index(index: IndexReader) -> dict[str, Any]:
     """The facts about an index, by name."""
     facts: dict[str, Any] = {}
     if index.has_texts:
@@ -38,5 +38,6 @@ def describe_index(index: Index) -> dict[str, Any]:
             if file.problem
         }
         facts |= {"files": len(record.files), "files not read": unread}
-    vectors = {name: describe_vectors(folder) for name, folder in index.vectors.items()}
+    docs = index.sparse if index.has_texts else None
+    vectors = {name: describe_vectors(folder, docs) for name, folder in index.vectors.items()}
     return {**facts, "vectors": vectors, "pipelines": index.pipelines}

@@ -28,7 +28,7 @@ from telerank.corpus.readers.files.folder import (
 from telerank.drafts import replace_file
 from telerank.errors import CollectionError, DocumentError, IndexFault, count_noun
 from telerank.sparse.index import FILES, IndexDocs, SparseIndex
-from telerank.sparse.writer import IndexWriter
+from telerank.sparse.writer import BeforeCommit, IndexWriter
 from telerank.stored import MANIFEST
 from telerank.types import Doc, Progress, silent
 
@@ -116,10 +116,16 @@ class FolderChanges:
 
 
 def update_folder(
-    folder: str | Path, index: Path, *, workers: int | None = None, progress: Progress = silent
+    folder: str | Path,
+    index: Path,
+    *,
+    workers: int | None = None,
+    before_commit: BeforeCommit | None = None,
+    progress: Progress = silent,
 ) -> FolderChanges:
     """Bring an index up to date with the folder of files that it was made from; see ``verbs.index``."""
     with IndexWriter(index, workers=workers) as writer:
+        writer.before_commit = before_commit
         record = read_record(index)
         if record is None:
             raise IndexFault(f"{index}: was not made from a folder of files: build it again (overwrite=True)")

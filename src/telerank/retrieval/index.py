@@ -1,11 +1,10 @@
-"""An index as its users see it: first stages over its words and over the vectors beside them."""
+"""An index as its users see it: searched (:mod:`telerank.retrieval.index_reader`), changed, copied."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,43 +12,26 @@ from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.readers.files.folder import FileRecord
-from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
-from telerank.drafts import DRAFT, replace_file
-from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, known_names
-from telerank.model_names import find_folder
+from telerank.dense.manifest import VectorManifest, is_vectors
+from telerank.drafts import replace_file
 from telerank.parameters import check_methods
+from telerank.retrieval.index_reader import IndexReader, locate_model
+from telerank.retrieval.index_vectors import complete_vectors, copy_vectors, finish_vectors
 from telerank.retrieval.passages import find_passages
-from telerank.show.notebook import render_rows
 from telerank.show.progress import continued, show_progress, unchanged
-from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
-from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities.base import Similarity
-from telerank.sparse.similarities.families import (
-    BM25,
-    DFI,
-    DFR,
-    LMDirichlet,
-    LMJelinekMercer,
-    parse_similarity,
-)
-from telerank.stored import FolderReader
-from telerank.text import Analyzer
-from telerank.types import Doc, Location, ProgressSetting
+from telerank.sparse.index import PIPELINES, SparseIndex
+from telerank.types import Doc, ProgressSetting
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from telerank.dense.encoder import Encoder
-    from telerank.dense.retriever import DenseRetriever
     from telerank.dense.vectors import Vectors
     from telerank.retrieval.backup import BackupManifest
     from telerank.retrieval.folder_update import FolderChanges
-    from telerank.sparse.writer import IndexWriter
+    from telerank.sparse.writer import BeforeCommit, IndexWriter
 
 
 @check_methods("index")
-class Index(FolderReader):
+class Index(IndexReader):
     """The index in a folder, or a folder of vectors, which then has :meth:`dense` alone.
 
     ``has_texts`` says whether there are words and texts; ``default_pipeline`` is searched if none is named.
@@ -65,165 +47,6 @@ class Index(FolderReader):
         If the index's analyzer makes other terms here than where the index was built.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).resolve()
-        self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
-        self._contents = self._sparse
-        self.has_texts = self._sparse is not None
-        self.default_pipeline = "bm25" if self.has_texts else "dense"
-
-    @property
-    def sparse(self) -> SparseIndex:
-        """The inverted index and the texts.
-
-        Raises
-        ------
-        IndexFault
-            If the folder holds vectors alone.
-        """
-        if self._sparse is None:
-            raise IndexFault(f"{self.folder}: holds vectors alone, without words and texts")
-        return self._sparse
-
-    @property
-    def docs(self) -> IndexDocs:
-        """The documents by docno."""
-        return self.sparse.docs
-
-    def doc(self, docno: str) -> Doc:
-        """The document of a docno; without a text if there are vectors alone."""
-        return self.docs[docno] if self.has_texts else Doc(docno, "")
-
-    def passages(self, file: str) -> list[str]:
-        """The docnos of the passages of a file, in their order, or of the file itself if it is not cut.
-
-        ``file`` is its path in the folder, or its docno; :func:`telerank.types.whole_docno` is the way back.
-
-        Raises
-        ------
-        UnknownDocument
-            If there is no such file; the message names the nearest.
-        """
-        return find_passages(self.docs, file, self._files)
-
-    @cached_property
-    def _files(self) -> Mapping[str, FileRecord]:
-        """The records of the files that the index was made from; none if it was made otherwise."""
-        from telerank.retrieval.folder_update import read_record
-
-        record = read_record(self.folder)
-        return {} if record is None else record.files
-
-    def locate(self, docno: str, start: int = 0, end: int | None = None) -> Location | None:
-        """File, pages and heading of the characters ``start`` to ``end`` of a document's text.
-
-        None if the document was not read from a file of its own, or there are vectors alone. An answer stands
-        at ``index.locate(answer.docno, answer.start, answer.end)``.
-
-        Raises
-        ------
-        KeyError
-            If there is no such document.
-        """
-        return self.doc(docno).locate(start, end)
-
-    def locate_hit(self, docno: str, query: str) -> Location | None:
-        """File, page and heading of a document's text where most of a query's terms stand, or the rarest.
-
-        Pages and heading of the whole text if it has none of them; None as for :meth:`locate`.
-
-        Raises
-        ------
-        KeyError
-            If there is no such document.
-        """
-        from telerank.retrieval.location import locate_best
-
-        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
-
-    @property
-    def analyzer(self) -> Analyzer:
-        return self.sparse.analyzer
-
-    def require_analyzer(self, analyzer: Analyzer | str) -> None:
-        """Check that the index was built with this analyzer.
-
-        Raises
-        ------
-        AnalyzerError
-            If it was not, or the analyzer cannot be read.
-        """
-        self.sparse.require(Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer)
-
-    def retriever(self, model: Similarity | str) -> SparseRetriever:
-        """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
-        return SparseRetriever(self.sparse, parse_similarity(model) if isinstance(model, str) else model)
-
-    def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
-        return self.retriever(BM25(k1, b))
-
-    def lm_dirichlet(self, mu: float = LMDirichlet.mu) -> SparseRetriever:
-        return self.retriever(LMDirichlet(mu))
-
-    def lm_jelinek_mercer(self, lambda_: float = LMJelinekMercer.lambda_) -> SparseRetriever:
-        return self.retriever(LMJelinekMercer(lambda_))
-
-    def dfr(self, model: DFR | None = None) -> SparseRetriever:
-        return self.retriever(model or DFR())
-
-    def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
-        return self.retriever(DFI(independence))
-
-    @property
-    def vectors(self) -> Mapping[str, Path]:
-        """The folders of the vectors that are here, by the names that :meth:`dense` takes."""
-        if self._sparse is None:
-            return {folder_name(VectorManifest.read(self.folder).model): self.folder}
-        folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
-        return ByName("vectors", {folder.name: folder for folder in folders if is_vectors(folder)})
-
-    def dense(
-        self,
-        model: str | None = None,
-        *,
-        approximate: str | None = None,
-        candidates: int = 1000,
-        models: Mapping[str, str | Path] | None = None,
-        make_encoder: Callable[[str, str], Encoder] | None = None,
-    ) -> DenseRetriever:
-        """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
-
-        ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
-        ``candidates``, which are scored exactly. The model is looked for among ``models``, those kept with
-        the index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub. ``make_encoder``
-        makes the encoder of a model and a precision, for example one that is loaded already.
-
-        Raises
-        ------
-        IndexFault
-            If there are no such vectors or no such approximate index, or the index has changed since.
-        ModelError
-            If the model of that name is not the one that made the vectors.
-        MissingExtra
-            If torch, FAISS or the model's package is not installed.
-        """
-        from telerank.dense.retriever import open_retriever
-        from telerank.dense.vectors import Vectors
-
-        name, folder = self._named_vectors(model)
-        vectors = Vectors(folder)
-        # the model that encodes queries is the one of that name, or else the one that the vectors name
-        source = locate_model(model or name, models=models, index=self.folder)
-        made_by = vectors.manifest.model
-        if source == (model or name) and not Path(source).is_dir() and folder_name(made_by) == name:
-            source = made_by
-        precision = vectors.manifest.settings.get("precision", "float32")
-        encoder = source if make_encoder is None else make_encoder(source, precision)
-        opened = open_retriever(vectors, encoder, name=name)
-        if self._sparse is not None and opened.vectors.manifest.source != self._sparse.state:
-            raise IndexFault(f"{folder}: the index has changed since: encode it again (overwrite=True)")
-        return opened if approximate is None else opened.approximately(approximate, candidates)
-
     def encode(
         self,
         model: str | Encoder = "minilm",
@@ -235,13 +58,13 @@ class Index(FolderReader):
         """Encode the documents with a bi-encoder and keep the vectors with the index, for :meth:`dense`.
 
         ``model`` is a name, or an encoder with a device and a precision of its own. ``name`` is the name that
-        :meth:`dense` takes, by default the model's. An interrupted call resumes after the last shard that was
-        written. Vectors of the same model and settings that are there are returned as they are.
+        :meth:`dense` takes, by default the model's. An interrupted call goes on where it was, half a minute
+        before at most. If vectors of the same model are there, only documents that have none are encoded.
 
         Raises
         ------
         IndexFault
-            If other vectors of that name are there, or the index has changed since they were made.
+            If other vectors of that name are there.
         ModelError
             If there is no such model.
         MissingExtra
@@ -256,21 +79,29 @@ class Index(FolderReader):
             batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
         )
         with show_progress(progress, len(self), kept=continued(folder)) as shown:
-            return encode_documents(
-                self.docs.values(), folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
-            )
+            if overwrite or not is_vectors(folder):
+                docs = self.docs.values()
+                encode_documents(
+                    docs, folder, encoder, encoding=settings, overwrite=overwrite, progress=shown
+                )
+            vectors = finish_vectors(self.folder, folder, encoder, settings, shown)
+        self._encoders[folder.name] = encoder
+        self._reopen()
+        return vectors
 
     def add(
         self,
         docs: Documents,
         *,
         update: bool = False,
+        vectors: bool = True,
         workers: Count | None = None,
         progress: ProgressSetting = None,
     ) -> int:
         """Add documents as a new segment, which this index then has, too; the number of documents.
 
-        With ``update`` they replace documents of the same docno.
+        With ``update`` they replace documents of the same docno. If the index has ``vectors``, texts that it
+        did not have are encoded once the documents are added; without, :meth:`encode` does it later.
 
         Raises
         ------
@@ -280,19 +111,23 @@ class Index(FolderReader):
             If there is no document, one cannot be stored, or a docno is there (and ``update`` is not set).
         """
         total, stream = stream_documents(docs)
-        with (
-            self._change(workers) as writer,
-            show_progress(progress, total, kept=unchanged(self.folder)) as shown,
-        ):
+        changing = self._change(workers, vectors=vectors, progress=progress)
+        with changing as writer, show_progress(progress, total, kept=unchanged(self.folder)) as shown:
             return writer.add(stream, update=update, progress=shown)
 
     def update(
-        self, folder: str | Path, *, workers: Count | None = None, progress: ProgressSetting = None
+        self,
+        folder: str | Path,
+        *,
+        vectors: bool = True,
+        workers: Count | None = None,
+        progress: ProgressSetting = None,
     ) -> FolderChanges:
         """Bring the index up to date with the folder of files that it was made from.
 
         Files are compared by the hashes of their contents, so only those that are new or have changed are
         read; of a file with another name the documents are kept under it. One commit makes all changes.
+        ``vectors`` are as for :meth:`add`.
         Warnings (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
         Raises
@@ -309,9 +144,13 @@ class Index(FolderReader):
         from telerank.corpus.readers.files.folder import warn_unread
         from telerank.retrieval.folder_update import update_folder
 
-        with show_progress(progress, kept=unchanged(self.folder)) as shown:
-            changes = update_folder(folder, self.folder, workers=workers, progress=shown)
-        self._reopen()
+        with (
+            self._following(progress, vectors=vectors) as before,
+            show_progress(progress, kept=unchanged(self.folder)) as shown,
+        ):
+            changes = update_folder(
+                folder, self.folder, workers=workers, before_commit=before, progress=shown
+            )
         warn_unread(changes.files)
         return changes
 
@@ -372,7 +211,7 @@ class Index(FolderReader):
             If a name is that of no document and no file; then none is deleted.
         """
         listed = [names] if isinstance(names, str) else names
-        with self._change() as writer:
+        with self._change(vectors=False) as writer:
             docs = SparseIndex(self.folder).stored_docs  # nobody else changes it now
             return writer.delete(
                 docno
@@ -380,101 +219,44 @@ class Index(FolderReader):
                 for docno in ([name] if name in docs else find_passages(docs, name, {}))
             )
 
-    def merge(self, *, progress: ProgressSetting = None) -> None:
-        """Merge all segments into one, without the deleted documents."""
-        with self._change() as writer, show_progress(progress, kept=unchanged(self.folder)) as shown:
+    def merge(self, *, vectors: bool = True, progress: ProgressSetting = None) -> None:
+        """Merge all segments into one, without the deleted documents; with ``vectors``, theirs, too."""
+        with (
+            self._change(vectors=vectors, progress=progress) as writer,
+            show_progress(progress, kept=unchanged(self.folder)) as shown,
+        ):
             writer.merge(shown)
 
-    def verify(self, *, progress: ProgressSetting = None) -> int:
-        """Compare every file with its checksum; the number of files.
-
-        Raises
-        ------
-        IndexDamaged
-            If a file is missing or damaged; the message names it.
-        """
-        with show_progress(progress) as shown:
-            self.sparse.verify(shown)
-        return sum(len(segment.files) for segment in self.sparse.manifest.segments)
-
-    def info(self) -> dict[str, int | float | str | dict[str, str]]:
-        """Analyzer, counts and sizes, by name; the vectors and the saved pipelines."""
-        from telerank.retrieval.description import describe_index
-
-        return describe_index(self)
-
     @contextmanager
-    def _change(self, workers: Count | None = None) -> Iterator[IndexWriter]:
-        """The writer of the index, whose changes this index has afterwards."""
+    def _change(
+        self, workers: Count | None = None, *, vectors: bool, progress: ProgressSetting = None
+    ) -> Iterator[IndexWriter]:
+        """The writer of the index, whose changes this index has afterwards; ``vectors`` follow them."""
         from telerank.sparse.writer import IndexWriter  # what only searches needs no writer
 
-        with IndexWriter(self.folder, workers=workers) as writer:
+        following = self._following(progress, vectors=vectors)
+        with following as before_commit, IndexWriter(self.folder, workers=workers) as writer:
+            writer.before_commit = before_commit
             yield writer
+
+    @contextmanager
+    def _following(self, progress: ProgressSetting, *, vectors: bool) -> Iterator[BeforeCommit | None]:
+        """Let the vectors follow a change of the index, which this index has afterwards."""
+        folders = self.vectors if vectors else {}
+        yield copy_vectors(self.folder, folders.values()) if folders else None
         self._reopen()
+        if folders:
+            with show_progress(progress) as shown:
+                complete_vectors(self.sparse, folders, self._open_encoder, shown)
 
-    def _reopen(self) -> None:
-        self._sparse = SparseIndex(self.folder)
-        self._contents = self._sparse
-        vars(self).pop("_files", None)  # read again
+    def _open_encoder(self, name: str, manifest: VectorManifest) -> Encoder:
+        """The encoder of vectors, by their name."""
+        from telerank.dense.encoder import TorchEncoder
 
-    def _repr_html_(self) -> str:
-        rows = [(name, value) for name, value in self.info().items() if not isinstance(value, dict) or value]
-        return render_rows(("", ""), rows, str(self.folder))
-
-    def arrays(self, model: str | None = None) -> tuple[list[str], npt.NDArray[np.float32]]:
-        """The docnos and the vectors (N, D) of a model, in memory; None: the only ones here.
-
-        Raises
-        ------
-        IndexFault
-            If there are no such vectors.
-        """
-        from telerank.dense.vectors import Vectors
-
-        return Vectors(self._named_vectors(model)[1]).arrays()
-
-    def vectors_folder(self, model: str) -> Path:
-        """The folder in the index for the vectors of a model."""
-        return self.folder / VECTORS / folder_name(model)
-
-    @property
-    def pipelines(self) -> dict[str, str]:
-        """The texts of the pipelines saved with the index, by name.
-
-        Raises
-        ------
-        IndexDamaged
-            If their file cannot be read.
-        """
-        file = self.folder / PIPELINES
-        if not file.is_file():
-            return ByName("pipeline", {})
-        try:
-            saved = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, OSError, RecursionError) as error:
-            raise IndexDamaged(f"{file}: damaged ({error})") from error
-        if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
-            raise IndexDamaged(f"{file}: expected names with texts of pipelines")
-        return ByName("pipeline", saved)
-
-    def __len__(self) -> int:
-        return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows
-
-    def _named_vectors(self, model: str | None) -> tuple[str, Path]:
-        known = self.vectors
-        if model is None and len(known) == 1:
-            return next(iter(known.items()))
-        name = "" if model is None else folder_name(model)
-        if name in known:
-            return name, known[name]
-        names = ", ".join(known) or "none"
-        if model is None:
-            raise CollectionError(f"{self.folder}: name the model of the vectors (there are: {names})")
-        if self._sparse is None:  # the only vectors there are; whether the model made them is checked
-            return name, self.folder
-        raise IndexFault(
-            f"{self.folder}: no vectors of {model} ({known_names(known, name)}); encode the index first"
-        )
+        if name in self._encoders:
+            return self._encoders[name]
+        precision = manifest.settings.get("precision", "float32")
+        return TorchEncoder(self._locate_model(name, manifest), precision=precision)
 
 
 Documents: TypeAlias = Collection | str | Path | Mapping[str, str] | Iterable[Any] | Any
@@ -505,21 +287,6 @@ def save_pipelines(index: Index, pipelines: Mapping[str, str]) -> None:
     """Replace the pipelines that are saved with the index."""
     text = json.dumps(dict(pipelines), ensure_ascii=False, indent=1) + "\n"
     replace_file(index.folder / PIPELINES, text.encode())
-
-
-def locate_model(
-    name: str, *, models: Mapping[str, str | Path] | None = None, index: Path | None = None
-) -> str:
-    """The path of a model, or the name itself, which is then a path or a name on the hub.
-
-    The first of these that exists: a model of the experiment (``models``), a model kept with the ``index``,
-    a folder of ``TELERANK_MODELS``.
-    """
-    if models is not None and name in models:
-        return str(models[name])
-    if index is not None and (index / MODELS / name).exists():
-        return str(index / MODELS / name)
-    return str(find_folder(name) or name)
 
 
 def open(folder: str | Path) -> Index:  # noqa: A001 — telerank.open reads as it should

@@ -17,7 +17,8 @@ from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, 
 from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
 from telerank.retrieval.group import Column, FileGroups
-from telerank.retrieval.index import Index, locate_model
+from telerank.retrieval.index import Index
+from telerank.retrieval.index_reader import locate_model
 from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
@@ -117,6 +118,12 @@ class ServedIndex:
     def vectors(self) -> list[str]:
         """The names of the vectors that can be searched."""
         return list(self._retrievers)
+
+    @property
+    def lacking(self) -> dict[str, int]:
+        """How many documents have no vector, by the names of the vectors; without those that lack none."""
+        counts = {name: retriever.vectors.lacking for name, retriever in self._retrievers.items()}
+        return {name: count for name, count in counts.items() if count}
 
     @property
     def default(self) -> str:

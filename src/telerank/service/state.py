@@ -202,6 +202,7 @@ async def _look(
     refused.pop(name, None)
     swaps.labels(name, "taken up").inc()
     fields = {"index": name, "generation": changed.generation, "documents": changed.documents}
+    fields |= {"without vectors": changed.lacking} if changed.lacking else {}
     _log.info("index taken up", extra={"fields": fields})
 
 

@@ -86,6 +86,14 @@ class IndexManifest(Manifest):
     near_copies: int = 0
     format: int = 1
 
+    @property
+    def state(self) -> str:
+        """The names of the segments and of their marks, which decide which documents there are."""
+        return " ".join(
+            f"{entry.name}/{entry.deleted or ''}{f'/{entry.copies}' if entry.copies else ''}"
+            for entry in self.segments
+        )
+
     def open_analyzer(self) -> Analyzer:
         """The analyzer; raises AnalyzerError if it names a tokenizer that is not here."""
         return Analyzer.parse(self.analyzer, self.words)
@@ -183,11 +191,7 @@ class SparseIndex(FolderReader):
         # a deleted document counts until segments are merged
         counts = sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries)
         self.statistics = Statistics(*counts)
-        # the names of the segments and of their marks decide which documents there are
-        self.state = " ".join(
-            f"{entry.name}/{entry.deleted or ''}{f'/{entry.copies}' if entry.copies else ''}"
-            for entry in entries
-        )
+        self.state = self.manifest.state
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 

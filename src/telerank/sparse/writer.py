@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
@@ -17,7 +17,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import filelock
 import numpy as np
@@ -46,6 +46,8 @@ from telerank.stored import StoredFile, becoming_writer, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
+# What is called with the manifests before and after a change, when the files of the latter are written.
+BeforeCommit: TypeAlias = Callable[[IndexManifest, IndexManifest], None]
 _MOST_SEGMENTS = 32  # each keeps a dozen files open
 _NO_SPACE = 1 << 20  # bytes
 
@@ -81,6 +83,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     analyzer, IndexFault if there is none or the folder cannot be written to, IndexLocked if another process
     writes to it.
 
+    ``before_commit`` lets something follow the documents; if it raises, a change is not made.
+
     Memory is bounded by ``stretch``, the number of characters that a process analyses at a time; beyond
     ``most_segments`` the smaller ones are merged.
     """
@@ -96,6 +100,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         most_segments: int = _MOST_SEGMENTS,
     ) -> None:
         self.folder = Path(folder).resolve()
+        self.before_commit: BeforeCommit | None = None
         self._workers, self._stretch, self._most_segments = workers, stretch, most_segments
         self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
         with becoming_writer(self.folder, "another writer is at work on this index", self.close):
@@ -242,6 +247,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         sync_folder(self.folder / SEGMENTS)
         manifest = replace(self.manifest, segments=segments, generation=self.manifest.generation + 1)
         manifest = self._mark_copies(manifest)
+        if self.before_commit is not None:
+            self.before_commit(self.manifest, manifest)
         manifest.write(self.folder)
         self.manifest = manifest
         sweep_index(self.folder)

@@ -11,7 +11,8 @@ from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, ExpressionError
 from telerank.pipelines.functions import Reading, answer_pipeline, ends_in_read, pipeline
-from telerank.retrieval.index import Index, locate_model
+from telerank.retrieval.index import Index
+from telerank.retrieval.index_reader import locate_model
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages
 from telerank.text.sentences import Span, cover_sentences

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
-from telerank.retrieval.index import Index, locate_model
+from telerank.retrieval.index import Index
+from telerank.retrieval.index_reader import locate_model
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting
 

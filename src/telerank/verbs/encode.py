@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from telerank.corpus.collection import Collection
+from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Device, Flags, Help
-from telerank.retrieval.index import Index, locate_model, stream_documents
+from telerank.retrieval.index import Index, stream_documents
+from telerank.retrieval.index_reader import locate_model
+from telerank.retrieval.index_vectors import count_lacking, finish_vectors
 from telerank.show.progress import continued, show_progress
 from telerank.training import launched
-from telerank.types import ProgressSetting, silent
+from telerank.types import Progress, ProgressSetting, silent
 from telerank.verbs.index import open_source
 
 if TYPE_CHECKING:
+    from telerank.dense.encode import Encoding
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.retriever import RecallReport
     from telerank.dense.vectors import Vectors
@@ -33,7 +37,8 @@ _QUERIES = 200  # queries of a collection that the recall of an approximate inde
 class EncodedDocuments:
     """Vectors in a folder, and how they were made; ``seconds`` is None if they were there already.
 
-    ``approximate`` describes the approximate index beside them, ``memory`` what did not fit into memory.
+    ``approximate`` describes the approximate index beside them, ``memory`` what did not fit into memory,
+    ``encoded`` counts the documents that had no vector before.
     """
 
     folder: Path
@@ -41,6 +46,7 @@ class EncodedDocuments:
     seconds: float | None
     approximate: RecallReport | None = None
     memory: str = ""
+    encoded: int = 0
 
     def record(self) -> dict[str, Any]:
         """The properties of the vectors and of the approximate index, for JSON."""
@@ -60,14 +66,16 @@ class EncodedDocuments:
     def __str__(self) -> str:
         manifest, rows = self.vectors.manifest, len(self.vectors)
         size = f"{self.vectors.dimension} x {self.vectors.dtype}"
-        label = f"{count_noun(rows, 'document')} of {manifest.collection}"
+        count = rows if self.seconds is None else self.encoded
+        label = f"{count_noun(count, 'document')} of {manifest.collection}"
         if self.seconds is None:
             lines = [f"{label} are in {self.folder} already: {size} by {manifest.model}"]
         else:
-            rate = f"{self.seconds:.1f} s, {rows / self.seconds:,.0f} a second"
+            rate = f"{self.seconds:.1f} s, {count / self.seconds:,.0f} a second"
             computed = manifest.settings.get("precision", "float32")
             by = manifest.model if computed == "float32" else f"{manifest.model} in {computed}"
             lines = [f"encoded {label} into {self.folder}: {size} by {by} ({rate})"]
+            lines += [f"{count_noun(rows, 'document')} have vectors now"] if count < rows else []
         if manifest.cut:
             lines.append(manifest.cut_note)
         if self.memory:
@@ -90,7 +98,7 @@ def encode(
         str, Help("Type of the numbers on disk: float32, float16, bfloat16 or int8.")
     ] = "float16",
     shard: Annotated[
-        int, Ge(1), Flags("--shard-size"), Help("Documents per shard: the most that a crash can lose.")
+        int, Ge(1), Flags("--shard-size"), Help("Documents that are encoded and written together.")
     ] = 16_384,
     batch_tokens: Annotated[
         int | None, Ge(1), Help("Tokens per batch, padding included. Default: 4096, on a GPU 65536.")
@@ -108,11 +116,12 @@ def encode(
 ) -> EncodedDocuments:
     """Encode the documents of an index or of a collection (or of the path of either) with a bi-encoder.
 
-    The vectors of an index lie in it if no folder is given. ``dtype`` is the type of numbers on disk;
-    ``shard`` documents are written together: an interrupted call resumes after the last shard. Vectors of
-    the same documents, model and type that are there are kept. ``approximate`` (``hnsw``, ``ivfpq``) builds
-    an approximate index beside the vectors, whose recall is measured with queries of the collection. Under
-    ``torchrun`` the processes share the documents, and the first one writes.
+    The vectors of an index lie in it if no folder is given; if it has some by the model, documents that have
+    none are encoded. ``dtype`` is the type of numbers on disk; ``shard`` documents are written together; an
+    interrupted call goes on where it was. Vectors of the same documents, model and type that are there are
+    kept. ``approximate`` (``hnsw``, ``ivfpq``) builds an approximate index beside the vectors, whose recall
+    is measured with queries of the collection. Under ``torchrun`` the processes share the documents, and the
+    first one writes.
 
     Raises
     ------
@@ -126,7 +135,6 @@ def encode(
         If torch, the model's package or FAISS is not installed.
     """
     from telerank.dense.encode import Encoding, encode_documents
-    from telerank.dense.manifest import is_vectors
 
     make: Callable[..., Vectors] = encode_documents
     if launched.is_shared():
@@ -144,17 +152,23 @@ def encode(
     how = launched.each(describe)
     size, stream = launched.each(lambda: stream_documents(source))
     is_new = overwrite or not is_vectors(target)
+    index = source if isinstance(source, Index) and folder is None else None
+    lacking = 0 if is_new or index is None else count_lacking(target, index.sparse)
     began = time.perf_counter()
     with show_progress(progress, size, kept=continued(target)) as shown:
-        vectors = make(stream, target, encoder, encoding=how, overwrite=overwrite, progress=shown)
-    seconds = time.perf_counter() - began if is_new else None
+        if is_new or index is None:
+            vectors = make(stream, target, encoder, encoding=how, overwrite=overwrite, progress=shown)
+        if index is not None:
+            vectors = _follow(index.folder, target, encoder, how, shown)
+    seconds = time.perf_counter() - began if is_new or lacking else None
     encoder.room.take_least(launched.gather(encoder.room.tokens))
     report = (
         None
         if approximate is None or not launched.is_first()
         else _approximate(vectors, approximate, source, encoder, progress)
     )
-    return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory())
+    encoded = lacking or len(vectors)
+    return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory(), encoded)
 
 
 def _prepare(
@@ -175,6 +189,18 @@ def _prepare(
     if isinstance(source, Index):
         return source, source.vectors_folder(model), encoder
     raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
+
+
+def _follow(
+    index: Path, folder: Path, encoder: TorchEncoder, encoding: Encoding, progress: Progress
+) -> Vectors:
+    """The vectors of an index, when its documents that had none have one; the first process encodes them."""
+
+    def finish() -> Vectors:
+        return finish_vectors(index, folder, encoder, encoding, progress)
+
+    launched.each(lambda: finish() if launched.is_first() else None)
+    return launched.each(finish)
 
 
 def _approximate(

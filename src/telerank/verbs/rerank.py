@@ -15,7 +15,8 @@ from telerank.parameters import FieldsOf
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.functions import open_docs
-from telerank.retrieval.index import Index, locate_model
+from telerank.retrieval.index import Index
+from telerank.retrieval.index_reader import locate_model
 from telerank.training import launched
 from telerank.types import ProgressSetting, Ranking, silent
 

@@ -96,6 +96,7 @@ EXAMPLES: dict[str, JsonValue] = {
         "answering": {},
         "unavailable": {},
         "vectors": [],
+        "lacking": {},
     },
     "IndexesReply": {
         "indexes": [
@@ -110,6 +111,7 @@ EXAMPLES: dict[str, JsonValue] = {
                 "answering": {},
                 "unavailable": {},
                 "vectors": [],
+                "lacking": {},
             }
         ],
         "rerankers": ["my-reranker"],

@@ -44,7 +44,10 @@ class DocumentsReply(ApiRecord):
 
 
 class IndexReply(ApiRecord, from_attributes=True):
-    """An index; ``pipelines`` and ``answering`` are texts by name, ``unavailable`` why others cannot run."""
+    """An index; ``pipelines`` and ``answering`` are texts by name, ``unavailable`` why others cannot run.
+
+    ``lacking`` counts the documents that have no vector, and are not found, by the names of vectors.
+    """
 
     name: str
     generation: int
@@ -56,6 +59,7 @@ class IndexReply(ApiRecord, from_attributes=True):
     answering: dict[str, str]
     unavailable: dict[str, str]
     vectors: list[str]
+    lacking: dict[str, int]
 
 
 class IndexesReply(ApiRecord):

@@ -1,0 +1,328 @@
+"""An index as it is searched: first stages over its words and over the vectors beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from telerank.corpus.readers.files.folder import FileRecord
+from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
+from telerank.drafts import DRAFT
+from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, known_names
+from telerank.model_names import find_folder
+from telerank.parameters import check_methods
+from telerank.retrieval.index_vectors import open_vectors
+from telerank.retrieval.passages import find_passages
+from telerank.show.notebook import render_rows
+from telerank.show.progress import show_progress
+from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
+from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.similarities.base import Similarity
+from telerank.sparse.similarities.families import (
+    BM25,
+    DFI,
+    DFR,
+    LMDirichlet,
+    LMJelinekMercer,
+    parse_similarity,
+)
+from telerank.stored import FolderReader
+from telerank.text import Analyzer
+from telerank.types import Doc, Location, ProgressSetting
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from telerank.dense.encoder import Encoder
+    from telerank.dense.retriever import DenseRetriever
+
+
+@check_methods("index")
+class IndexReader(FolderReader):
+    """What :class:`telerank.Index` searches and shows; only that class changes an index.
+
+    ``has_texts`` says whether there are words and texts; ``default_pipeline`` is searched if none is named.
+    Two are equal if their folders and contents are; it pickles as its folder.
+
+    Raises
+    ------
+    IndexFault
+        If there is no index.
+    IndexDamaged
+        If a file is missing or not what was written; the message names it.
+    AnalyzerError
+        If the index's analyzer makes other terms here than where the index was built.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
+        self._contents = self._sparse
+        self._encoders: dict[str, Encoder] = {}  # those that were given, by the names of their vectors
+        self.has_texts = self._sparse is not None
+        self.default_pipeline = "bm25" if self.has_texts else "dense"
+
+    @property
+    def sparse(self) -> SparseIndex:
+        """The inverted index and the texts.
+
+        Raises
+        ------
+        IndexFault
+            If the folder holds vectors alone.
+        """
+        if self._sparse is None:
+            raise IndexFault(f"{self.folder}: holds vectors alone, without words and texts")
+        return self._sparse
+
+    @property
+    def docs(self) -> IndexDocs:
+        """The documents by docno."""
+        return self.sparse.docs
+
+    def doc(self, docno: str) -> Doc:
+        """The document of a docno; without a text if there are vectors alone."""
+        return self.docs[docno] if self.has_texts else Doc(docno, "")
+
+    def passages(self, file: str) -> list[str]:
+        """The docnos of the passages of a file, in their order, or of the file itself if it is not cut.
+
+        ``file`` is its path in the folder, or its docno; :func:`telerank.types.whole_docno` is the way back.
+
+        Raises
+        ------
+        UnknownDocument
+            If there is no such file; the message names the nearest.
+        """
+        return find_passages(self.docs, file, self._files)
+
+    @cached_property
+    def _files(self) -> Mapping[str, FileRecord]:
+        """The records of the files that the index was made from; none if it was made otherwise."""
+        from telerank.retrieval.folder_update import read_record
+
+        record = read_record(self.folder)
+        return {} if record is None else record.files
+
+    def locate(self, docno: str, start: int = 0, end: int | None = None) -> Location | None:
+        """File, pages and heading of the characters ``start`` to ``end`` of a document's text.
+
+        None if the document was not read from a file of its own, or there are vectors alone. An answer stands
+        at ``index.locate(answer.docno, answer.start, answer.end)``.
+
+        Raises
+        ------
+        KeyError
+            If there is no such document.
+        """
+        return self.doc(docno).locate(start, end)
+
+    def locate_hit(self, docno: str, query: str) -> Location | None:
+        """File, page and heading of a document's text where most of a query's terms stand, or the rarest.
+
+        Pages and heading of the whole text if it has none of them; None as for :meth:`locate`.
+
+        Raises
+        ------
+        KeyError
+            If there is no such document.
+        """
+        from telerank.retrieval.location import locate_best
+
+        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
+
+    @property
+    def analyzer(self) -> Analyzer:
+        return self.sparse.analyzer
+
+    def require_analyzer(self, analyzer: Analyzer | str) -> None:
+        """Check that the index was built with this analyzer.
+
+        Raises
+        ------
+        AnalyzerError
+            If it was not, or the analyzer cannot be read.
+        """
+        self.sparse.require(Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer)
+
+    def retriever(self, model: Similarity | str) -> SparseRetriever:
+        """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
+        return SparseRetriever(self.sparse, parse_similarity(model) if isinstance(model, str) else model)
+
+    def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
+        return self.retriever(BM25(k1, b))
+
+    def lm_dirichlet(self, mu: float = LMDirichlet.mu) -> SparseRetriever:
+        return self.retriever(LMDirichlet(mu))
+
+    def lm_jelinek_mercer(self, lambda_: float = LMJelinekMercer.lambda_) -> SparseRetriever:
+        return self.retriever(LMJelinekMercer(lambda_))
+
+    def dfr(self, model: DFR | None = None) -> SparseRetriever:
+        return self.retriever(model or DFR())
+
+    def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
+        return self.retriever(DFI(independence))
+
+    @property
+    def vectors(self) -> Mapping[str, Path]:
+        """The folders of the vectors that are here, by the names that :meth:`dense` takes."""
+        if self._sparse is None:
+            return {folder_name(VectorManifest.read(self.folder).model): self.folder}
+        folders = sorted(path for path in (self.folder / VECTORS).glob("*") if path.suffix != DRAFT)
+        return ByName("vectors", {folder.name: folder for folder in folders if is_vectors(folder)})
+
+    def dense(
+        self,
+        model: str | None = None,
+        *,
+        approximate: str | None = None,
+        candidates: int = 1000,
+        models: Mapping[str, str | Path] | None = None,
+        make_encoder: Callable[[str, str], Encoder] | None = None,
+    ) -> DenseRetriever:
+        """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
+
+        ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
+        ``candidates``, which are scored exactly. A warning (:class:`~telerank.errors.MissingVectors`) counts
+        the documents that have no vector, and are not found. The model is looked for among ``models``, those
+        kept with the index, in the folders of ``TELERANK_MODELS``, as a path, and on the hub.
+        ``make_encoder`` makes the encoder of a model and a precision, for example one that is loaded already.
+
+        Raises
+        ------
+        IndexFault
+            If there are no such vectors or no such approximate index, or no document has a vector.
+        ModelError
+            If the model of that name is not the one that made the vectors.
+        MissingExtra
+            If torch, FAISS or the model's package is not installed.
+        """
+        from telerank.dense.retriever import open_retriever
+        from telerank.dense.vectors import Vectors
+
+        name, folder = self._named_vectors(model)
+        vectors = Vectors(folder) if self._sparse is None else open_vectors(folder, self._sparse)
+        source = self._locate_model(name, vectors.manifest, model, models)
+        if make_encoder is not None:
+            encoder: Encoder | str = make_encoder(
+                source, vectors.manifest.settings.get("precision", "float32")
+            )
+        else:
+            encoder = source if models else self._encoders.get(name, source)
+        opened = open_retriever(vectors, encoder, name=name)
+        return opened if approximate is None else opened.approximately(approximate, candidates)
+
+    def verify(self, *, progress: ProgressSetting = None) -> int:
+        """Compare every file with its checksum; the number of files.
+
+        Raises
+        ------
+        IndexDamaged
+            If a file is missing or damaged; the message names it.
+        """
+        with show_progress(progress) as shown:
+            self.sparse.verify(shown)
+        return sum(len(segment.files) for segment in self.sparse.manifest.segments)
+
+    def info(self) -> dict[str, int | float | str | dict[str, str]]:
+        """Analyzer, counts and sizes, by name; the vectors and the saved pipelines."""
+        from telerank.retrieval.description import describe_index
+
+        return describe_index(self)
+
+    def _locate_model(
+        self,
+        name: str,
+        manifest: VectorManifest,
+        model: str | None = None,
+        models: Mapping[str, str | Path] | None = None,
+    ) -> str:
+        """The model that encodes: the one of that name, or else the one that the vectors name."""
+        source = locate_model(model or name, models=models, index=self.folder)
+        is_named = source != (model or name) or Path(source).is_dir()
+        return source if is_named or folder_name(manifest.model) != name else manifest.model
+
+    def _reopen(self) -> None:
+        self._sparse = SparseIndex(self.folder)
+        self._contents = self._sparse
+        vars(self).pop("_files", None)  # read again
+
+    def _repr_html_(self) -> str:
+        rows = [(name, value) for name, value in self.info().items() if not isinstance(value, dict) or value]
+        return render_rows(("", ""), rows, str(self.folder))
+
+    def arrays(self, model: str | None = None) -> tuple[list[str], npt.NDArray[np.float32]]:
+        """The docnos and the vectors (N, D) of a model, in memory; None: the only ones here.
+
+        Raises
+        ------
+        IndexFault
+            If there are no such vectors.
+        """
+        from telerank.dense.vectors import Vectors
+
+        folder = self._named_vectors(model)[1]
+        return (Vectors(folder) if self._sparse is None else open_vectors(folder, self._sparse)).arrays()
+
+    def vectors_folder(self, model: str) -> Path:
+        """The folder in the index for the vectors of a model."""
+        return self.folder / VECTORS / folder_name(model)
+
+    @property
+    def pipelines(self) -> dict[str, str]:
+        """The texts of the pipelines saved with the index, by name.
+
+        Raises
+        ------
+        IndexDamaged
+            If their file cannot be read.
+        """
+        file = self.folder / PIPELINES
+        if not file.is_file():
+            return ByName("pipeline", {})
+        try:
+            saved = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, OSError, RecursionError) as error:
+            raise IndexDamaged(f"{file}: damaged ({error})") from error
+        if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
+            raise IndexDamaged(f"{file}: expected names with texts of pipelines")
+        return ByName("pipeline", saved)
+
+    def __len__(self) -> int:
+        return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows
+
+    def _named_vectors(self, model: str | None) -> tuple[str, Path]:
+        known = self.vectors
+        if model is None and len(known) == 1:
+            return next(iter(known.items()))
+        name = "" if model is None else folder_name(model)
+        if name in known:
+            return name, known[name]
+        names = ", ".join(known) or "none"
+        if model is None:
+            raise CollectionError(f"{self.folder}: name the model of the vectors (there are: {names})")
+        if self._sparse is None:  # the only vectors there are; whether the model made them is checked
+            return name, self.folder
+        raise IndexFault(
+            f"{self.folder}: no vectors of {model} ({known_names(known, name)}); encode the index first"
+        )
+
+
+def locate_model(
+    name: str, *, models: Mapping[str, str | Path] | None = None, index: Path | None = None
+) -> str:
+    """The path of a model, or the name itself, which is then a path or a name on the hub.
+
+    The first of these that exists: a model of the experiment (``models``), a model kept with the ``index``,
+    a folder of ``TELERANK_MODELS``.
+    """
+    if models is not None and name in models:
+        return str(models[name])
+    if index is not None and (index / MODELS / name).exists():
+        return str(index / MODELS / name)
+    return str(find_folder(name) or name)
