@@ -6,8 +6,10 @@ import ir_measures
 import pytest
 
 import telerank as tr
+from small_set import write_beir
 from telerank.errors import ArgumentTypeError, MeasureError
 from telerank.evaluation.measures import measure
+from telerank.evaluation.tune import Folds
 from telerank.types import Query, Ranking
 
 QRELS = {"1": {"a": 2, "b": 0, "c": 1}, "2": {"a": 1}, "3": {"z": 1}}
@@ -30,6 +32,23 @@ def test_a_function_gets_the_grades_by_rank_and_all_grades():
     assert list(evaluation.of("found_share@2").values()) == [1 / 3, 0.0, 0.0]
     assert evaluation.mean["found_share@1"] == pytest.approx(1 / 9)
     assert asked[0] == ([1, 0, 2], [2, 1, 0])
+
+
+def test_parameters_are_tuned_by_a_function(tmp_path):
+    docs = [
+        {"_id": "short", "title": "", "text": "a press"},
+        {"_id": "long", "title": "", "text": "press " * 9},
+    ]
+    queries = {str(n): "press" for n in range(4)}
+    data = write_beir(tmp_path / "data", docs, queries, {"test": [(qid, "long", 1) for qid in queries]})
+    index = tr.index(data, tmp_path / "idx", analyzer="english", progress=False)
+    first = tr.measure("first_grade", lambda ranked, judged: float(ranked[0]))  # noqa: ARG005
+    by_function = ir_measures.define_byquery(
+        lambda qrels, run: float(run.doc_id.iloc[0] == "long"), name="is_long"
+    )
+    for own in (first, by_function):
+        tuned = tr.tune(index, data, settings=["bm25(k1=0)", "bm25(k1=9, b=0)"], measures=own, folds=Folds(2))
+        assert (tuned.chosen, tuned.dev) == ((1, 1), (0.0, 1.0))
 
 
 def test_a_measure_that_ir_measures_defines_by_query_is_one():

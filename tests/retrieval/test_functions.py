@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import telerank as tr
+from small_vectors import Letters
 from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, TelerankError
 from telerank.testing import check_stage
 from telerank.types import Query, Ranking
@@ -39,6 +40,16 @@ def test_a_function_is_a_stage_with_the_laws(index):
     for stage in (tr.scorer(count_words, TEXTS), tr.scorer(count_all, index, batch=True)):
         check_stage(stage, candidates)
     check_stage(tr.retriever(search_texts), QUERIES)
+
+
+def test_a_function_behind_vectors_reads_the_texts_of_their_index(tmp_path):
+    index = tr.index(TEXTS, tmp_path / "idx", analyzer="english", progress=False)
+    index.encode(Letters(), name="letters", progress=False)
+    dense = index.dense("letters", make_encoder=lambda *_: Letters())
+    assert (dense >> tr.scorer(lambda query, text: len(text)) % 1).search("press").docnos == ("a",)
+    assert (tr.minmax(dense) >> tr.scorer(lambda query, text: -len(text)) % 1).search("press").docnos == (
+        "c",
+    )
 
 
 def test_one_line_scores_what_a_first_stage_found_in_its_index(index):

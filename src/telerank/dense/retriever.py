@@ -36,7 +36,7 @@ from telerank.expressions import (
 from telerank.records import read_record
 from telerank.stage import Retriever, check_depth
 from telerank.stored import compute_checksum, compute_crc32
-from telerank.types import Explanation, Phrase, Progress, Query, Ranking, silent
+from telerank.types import Docs, Explanation, Phrase, Progress, Query, Ranking, silent
 
 # Rows that an approximate index finds for a query, by default.
 CANDIDATES = 1000
@@ -79,7 +79,7 @@ class DenseRetriever(Retriever):
     by their exact scores; :attr:`report` is of that index.
 
     Raises ModelError if the encoder is not the one that made the vectors, IndexFault if there is no such
-    approximate index of them.
+    approximate index of them. ``docs`` are read by stages after it.
     """
 
     vectors: Vectors
@@ -89,6 +89,7 @@ class DenseRetriever(Retriever):
     threads: int = field(default=1, compare=False)
     device: str = field(default="cpu", compare=False)
     name: str = field(default="", compare=False)
+    docs: Docs | None = field(default=None, compare=False)
     approximate: str | None = None
     candidates: int = CANDIDATES
     report: RecallReport | None = field(default=None, init=False, compare=False)
@@ -172,11 +173,15 @@ class DenseRetriever(Retriever):
 
 
 def open_retriever(
-    vectors: Vectors | str | Path, model: str | Encoder | None = None, *, name: str = ""
+    vectors: Vectors | str | Path,
+    model: str | Encoder | None = None,
+    *,
+    name: str = "",
+    docs: Docs | None = None,
 ) -> DenseRetriever:
     """Open the retriever over a folder of vectors; without ``model``, the one that the folder names is used.
 
-    ``name`` is the model's name in the text of the stage. Raises as :class:`Vectors`, :class:`DenseRetriever`
+    ``name`` is the model's name in the text of the stage, ``docs`` are the documents. Raises as :class:`Vectors`, :class:`DenseRetriever`
     and :class:`TorchEncoder` do.
     """
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
@@ -185,7 +190,7 @@ def open_retriever(
         encoder = TorchEncoder(encoder, precision=opened.manifest.settings.get("precision", "float32"))
     device = encoder.device_name if isinstance(encoder, TorchEncoder) else "cpu"
     batch = 64 if device == "cpu" else TOGETHER
-    return DenseRetriever(opened, encoder, batch=batch, device=device, name=name)
+    return DenseRetriever(opened, encoder, batch=batch, device=device, name=name, docs=docs)
 
 
 def build_approximate(

@@ -214,7 +214,9 @@ class IndexReader(FolderReader):
             )
         else:
             encoder = source if models else self._encoders.get(name, source)
-        opened = open_retriever(vectors, encoder, name=name)
+        opened = open_retriever(
+            vectors, encoder, name=name, docs=None if self._sparse is None else self._sparse.docs
+        )
         return opened if approximate is None else opened.approximately(approximate, candidates)
 
     def verify(self, *, progress: ProgressSetting = None) -> int:
