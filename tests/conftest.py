@@ -11,6 +11,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 # One thread adds a sum in the same order every time; and on a busy machine threads of OpenMP wait for each other by
 # spinning, which takes longer than what small models compute. Processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Names of collections would be looked for there, too; tests have real collections from the fixture `data` alone.
+os.environ["REAL_DATA"] = os.environ.pop("TELERANK_DATA", os.environ.get("REAL_DATA", ""))
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,10 +51,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real collections; a test that needs it is skipped where there is none."""
-    folder = os.environ.get("TELERANK_DATA")
-    if not folder:
+    if not os.environ["REAL_DATA"]:
         pytest.skip("TELERANK_DATA is not set: no real collections here")
-    return Path(folder)
+    return Path(os.environ["REAL_DATA"])
 
 
 @pytest.fixture(scope="session")

@@ -294,7 +294,7 @@ def test_topics_have_fields_to_choose_from_and_texts_are_kept_as_they_stand(tmp_
         ("<top>\n<num>1\n</top>\n", 1, "a <title> in the topic that begins here"),
         ("<top>\n<title>x\n</top>\n", 1, "a <num> in the topic that begins here"),
         ("<top>\n<num>\n<title>x\n</top>\n", 1, "a qid that is not empty and has no blank, got ''"),
-        (b"1\tcaf\xe9\n", 1, "utf-8 text (for another encoding: --encoding latin-1), got 'byte 0xe9 at"),
+        (b"1\tcaf\xe9\n", 1, 'utf-8 text (for another encoding: encoding="latin-1"), got \'byte 0xe9 at'),
         ('{"_id": "1", "text": "\\ud83d"}\n', 1, f"{HALF}, U+D83D'"),
         ('{"_id": "1", "text": "\\ude00\\ud83d"}\n', 1, f"{HALF}, U+DE00'"),
         ('{"_id": "1", "text": "a", "text": "b"}\n', 1, "a JSON object (the key 'text' comes twice in one"),

@@ -286,7 +286,7 @@ def check_methods(name: str) -> Callable[[type[R]], type[R]]:
     def check(kind: type[R]) -> type[R]:
         for key, function in list(vars(kind).items()):
             if key == "__init__":
-                setattr(kind, key, check_arguments(function, f"tr.{kind.__name__}"))
+                setattr(kind, key, check_arguments(function, f"tr.{name.capitalize()}"))
             elif isinstance(function, types.FunctionType) and not key.startswith("_"):
                 checked = check_arguments(function, f"{name}.{key}")
                 returns = str(function.__annotations__.get("return", ""))

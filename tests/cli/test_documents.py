@@ -90,7 +90,7 @@ def test_hits_are_grouped_by_file_with_the_number_of_further_passages():
     ok("index documents idx --analyzer french -j 1")
     search = "search idx --query eau --group file"
     shown = " ".join(ok(f"{search} -k 1").stdout.split())
-    assert re.search(r"\(\+ \d further passages?: eaux\.pdf#\d", shown)
+    assert re.search(r"\(\+ \d further passages?: eaux\.pdf#\w", shown)
     hits = json.loads(ok(f"{search} --json").stdout)["ranking"]
     flat = json.loads(ok("search idx --query eau -k 50 --json").stdout)["ranking"]
     assert {hit["file"]: hit["group"]["more"] + 1 for hit in hits} == Counter(hit["file"] for hit in flat)
@@ -102,7 +102,7 @@ def test_hits_are_grouped_by_file_with_the_number_of_further_passages():
         in ok(f"{search} -k 1 --explain").stdout
     )
     Path("q.tsv").write_text("1\teau\n")
-    run = ok("search idx --topics q.tsv --group file -o -").stdout.splitlines()
+    run = ok("search idx --queries q.tsv --group file -o -").stdout.splitlines()
     assert [line.split()[2] for line in run] == [hit["docno"] for hit in hits]
     assert "group" not in flat[0]
     assert "is not 'file'" in typed("search idx --query eau --group page").stderr
@@ -111,7 +111,7 @@ def test_hits_are_grouped_by_file_with_the_number_of_further_passages():
 def test_an_index_is_backed_up_and_restored():
     ok("index documents idx -j 1")
     for backup in ("b", "b.tar"):
-        assert ok(f"index backup idx {backup}").stderr.startswith(f"{backup}: 15 files of idx, ")
+        assert ok(f"index backup idx {backup}").stderr.startswith(f"{backup}: 16 files of idx, ")
         said = ok(f"index restore {backup} restored --overwrite").stderr
         assert said == f"restored restored from {backup} (8 documents)\n"
         assert ok("search restored --query eau --json").stdout == ok("search idx --query eau --json").stdout

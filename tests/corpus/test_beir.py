@@ -79,7 +79,7 @@ def test_a_folder_with_queries_missing_is_indexed_searched_and_measured(tmp_path
     said = in_process(["telerank", "search", "idx", "set", "-o", "x.run"])
     assert said.count("1 of the 2 queries that test.tsv judges are missing, and left out: q9") == 1
     evaluation = in_process(["telerank", "evaluate", "set", "x.run", "-m", "RR"])
-    assert "Means over 1 queries" in evaluation
+    assert "Means over 1 query" in evaluation
 
 
 def test_judged_queries_that_are_all_missing_are_an_error_and_without_their_file_qrels_are_read(tmp_path):

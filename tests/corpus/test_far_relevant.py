@@ -97,7 +97,7 @@ def test_filler_is_in_no_pool_of_the_query_and_has_another_title(tmp_path):
 
 def test_without_filler_a_share_of_the_articles_must_be_given_up(tmp_path):
     collection = passages(relevant=40, others=0)
-    with pytest.raises(CollectionError, match=r"every passage is relevant .*--filler 0\.5"):
+    with pytest.raises(CollectionError, match=r"every passage is relevant .*filler="):
         write(tmp_path / "far", collection)
     made, written = write(tmp_path / "far", collection, filler=0.5)
     assert written.manifest["filler"] == {"passages": 20, "of_which_given_up": 20}

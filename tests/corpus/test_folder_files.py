@@ -149,7 +149,7 @@ def test_files_that_cannot_be_read_are_counted_and_named(tmp_path):
         name: problem for problem, files in held.items() for name in files
     }
     assert refused["old.docx"][1] == "an old DOC file, not DOCX"
-    assert "--encoding latin-1" in refused["latin.txt"][1]
+    assert 'encoding="latin-1"' in refused["latin.txt"][1]
     with pytest.warns(UnreadFiles) as warned:
         assert [doc.docno for doc in open_collection(tmp_path).docs()] == ["good.md"]
     lines = sorted(str(each.message) for each in warned)

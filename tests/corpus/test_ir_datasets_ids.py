@@ -132,7 +132,8 @@ def test_without_the_package_an_id_asks_for_the_extra(monkeypatch):
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_what_can_only_be_a_path_is_a_missing_file(monkeypatch, installed):
+def test_what_can_only_be_a_path_is_a_missing_file(monkeypatch, tmp_path, installed):
+    monkeypatch.chdir(tmp_path)
     if not installed:
         monkeypatch.setitem(sys.modules, "ir_datasets", None)
     paths = ("nosuch/docs.jsonl", "docs.tsv.gz", "./scifcat", "../data/scifact", "/data/scifact", "my docs")

@@ -69,7 +69,7 @@ def test_packed_files_are_read_and_damaged_ones_named(tmp_path, pack):
 def test_other_encodings_must_be_named(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes('{"id": "a", "text": "plain"}\n{"id": "b", "text": "été"}\n'.encode("latin-1"))
-    said = r"x\.jsonl:2: expected utf-8 text .*--encoding latin-1\), got 'byte 0xe9 at position 22"
+    said = r"x\.jsonl:2: expected utf-8 text .*encoding=.latin-1.\), got 'byte 0xe9 at position 22"
     with pytest.raises(FormatError, match=said):
         list(open_collection(path).docs())
     assert [doc.text for doc in open_collection(path, encoding="latin-1").docs()] == ["plain", "été"]

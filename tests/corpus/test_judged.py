@@ -224,7 +224,7 @@ def test_a_table_of_judged_questions_is_a_collection_for_every_command(tmp_path,
     texts = {"guide.pdf#1": "la collecte du verre", "guide.pdf#2": "horaires", "my%20notes.txt": "amiante"}
     tr.index(texts, "idx", analyzer="french", workers=1)
     Path("questions.csv").write_text(csv_text(ROWS, ";"), encoding="utf-8-sig")
-    ok("search idx --topics questions.csv -o topics.run")
+    ok("search idx --queries questions.csv -o topics.run")
     assert Path("topics.run").read_text().split()[0].startswith("ou-jeter-l-amiante-")
     errors = ok("search idx questions.csv -o some.run").stderr
     assert "1 of 3 documents judged in questions.csv is not in" in errors

@@ -195,7 +195,7 @@ def test_a_reader_is_measured_by_the_number_of_questions_that_it_learns_from(pla
         (lambda place: alone(place, 0, readers=["other"]), "'other' is no reader of the experiment"),
         (
             lambda place: alone(place, 1, folds=4) | {"queries": 3},
-            "3 questions with an answer are fewer than 4 folds",
+            "3 questions with an answer, fewer than 4 folds",
         ),
     ],
 )

@@ -208,8 +208,7 @@ def test_an_index_is_reused_only_for_the_same_documents(marco, tmp_path):
         ({"seeds": [1]}, "no model of this experiment is trained"),
     ],
 )
-def test_what_is_not_there_is_refused_in_a_line(options, says, marco, tmp_path, monkeypatch):
-    monkeypatch.delenv("TELERANK_DATA", raising=False)
+def test_what_is_not_there_is_refused_in_a_line(options, says, marco, tmp_path):
     with pytest.raises(CollectionError, match=says):
         run_experiment(write(tmp_path), output=tmp_path / "out", **{"data": [str(marco)], **options})
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-from pathlib import Path
 
 import pytest
 import squad_rules
@@ -100,9 +98,8 @@ def test_no_answers_alone_are_searched_too():
     assert (best.mean, best.threshold) == (0.5, 0.0)
 
 
-@pytest.mark.skipif("TELERANK_DATA" not in os.environ, reason="needs real data")
-def test_real_sets_to_the_digit():
-    data = Path(os.environ["TELERANK_DATA"])
+@pytest.mark.data
+def test_real_sets_to_the_digit(data):
     for name in ("squad2-dev-half/dev-v2.0.json.gz", "fquad/valid.json.gz"):
         qa = read_squad(data / name)
         gold = GoldAnswers.of(qa.queries.values(), qa.answers)

@@ -196,7 +196,7 @@ WRONG_OF_RERANKERS = [
         r"negatives: per_positive \(10\) must be a multiple of per_group \(3\)",
     ),
     (R + "model: {kind: dmn}", "model.start: Field required"),
-    (R + "model: {kind: bort}", "model.kind: no re-ranker is called 'bort'; known: monobert, bert,"),
+    (R + "model: {kind: bort}", "model.kind: no re-ranker is called 'bort'; there are: monobert, bert,"),
     (R + "loss: {objective: margin-mse}", "margin-mse needs a teacher"),
     (R + "loss: {objective: softmax, teacher: t}", "the other objectives take none"),
     (

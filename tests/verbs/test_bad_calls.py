@@ -41,7 +41,7 @@ CALLS = {
     "index.bm25(k3=1)": "there is no parameter 'k3'; known: k1, b",
     "index.retriever(3)": "index.retriever: model must be a similarity or a text, got 3",
     'index.dfr("x")': "index.dfr: model must be a DFR, got 'x'",
-    'index.delete("a")': "index.delete: docnos must be a list, got 'a'",
+    'index.delete("zz")': "no file and no document 'zz'",
     'index.docs["zz"]': "no document 'zz'",
     'index.pipelines["x"]': "no pipeline 'x'",
     "tr.Index(None)": "tr.Index: folder must be a text or a path, got None",

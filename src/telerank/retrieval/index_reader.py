@@ -185,7 +185,7 @@ class IndexReader(FolderReader):
         models: Mapping[str, str | Path] | None = None,
         make_encoder: Callable[[str, str], Encoder] | None = None,
     ) -> DenseRetriever:
-        """The retriever over the vectors that :meth:`encode` made with a model; None: the only ones here.
+        """The retriever over the vectors that :meth:`telerank.Index.encode` made; None: the only ones here.
 
         ``approximate`` (``hnsw``, ``ivfpq``) searches an approximate index beside the vectors for
         ``candidates``, which are scored exactly. A warning (:class:`~telerank.errors.MissingVectors`) counts
