@@ -204,7 +204,7 @@ def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
     rows = []
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index.doc(docno)
-        title = f"{doc.title} " if doc.title else ""
+        title = "" if doc.text.startswith(doc.title) else f"{doc.title} "  # files begin with theirs
         where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
         more = _describe_further(_further(passages, docno))
         rows.append((str(rank), f"{score:.4f}", docno, f"{where}{more} {title}{_snippet(doc.text)}".lstrip()))

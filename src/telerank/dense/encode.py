@@ -368,5 +368,5 @@ def check_same(vectors: Vectors, encoder: Encoder, encoding: Encoding) -> None:
     if (manifest.fingerprint, manifest.dtype) != (encoder.fingerprint, encoding.dtype):
         raise IndexFault(
             f"{vectors.folder}: holds other vectors already ({manifest.dtype} by {manifest.model}): "
-            "overwrite them (--overwrite)"
+            "overwrite them (overwrite=True)"
         )

@@ -156,7 +156,7 @@ def restore_index(
     source, target = Path(backup), Path(folder).resolve()
     is_there = target.is_file() or (target.is_dir() and any(target.iterdir()))
     if is_there and not overwrite:
-        raise IndexFault(f"{folder}: holds something already: overwrite it (--overwrite)")
+        raise IndexFault(f"{folder}: holds something already: overwrite it (overwrite=True)")
     if is_there and not is_vectors(target):
         check_contents(target)
     if target.is_relative_to(source.resolve()):

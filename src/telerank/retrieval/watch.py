@@ -123,7 +123,7 @@ def _settled_changes(folder: Path, index: Path, wait: float, poll: float | None)
         except (FileNotFoundError, NotADirectoryError):
             raise
         except (OSError, RuntimeError) as error:
-            hint = "look at it once in a while (--poll 10)"
+            hint = "look at it once in a while (poll=10)"
             raise IndexFault(f"{folder}: cannot be watched ({error}): {hint}") from error
         now = time.monotonic()
         if any(_may_matter(Path(path), folder, index) for _, path in changes):
