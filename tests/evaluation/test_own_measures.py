@@ -68,6 +68,8 @@ def test_a_function_that_is_no_measure_is_refused():
     for name in ("", "a b", "nDCG@10"):
         with pytest.raises(MeasureError, match="is not a name of a measure"):
             tr.measure(name, max)
+    with pytest.raises(MeasureError, match="nDCG is a measure of ir_measures: give yours another name"):
+        tr.measure("nDCG", max)
     with pytest.raises(MeasureError, match="a measure is a mean or a sum, got 'max'"):
         tr.measure("most", max, aggregate="max")
     with pytest.raises(MeasureError, match="a cutoff is a whole number of at least 1, got 0"):

@@ -40,6 +40,10 @@ def test_a_function_is_a_stage_with_the_laws(index):
     for stage in (tr.scorer(count_words, TEXTS), tr.scorer(count_all, index, batch=True)):
         check_stage(stage, candidates)
     check_stage(tr.retriever(search_texts), QUERIES)
+    as_dict = tr.retriever(lambda query, k: dict(search_texts(query, k)))
+    assert [list(ranking) for ranking in as_dict.run(QUERIES)] == [
+        list(ranking) for ranking in tr.retriever(search_texts).run(QUERIES)
+    ]
 
 
 def test_a_function_behind_vectors_reads_the_texts_of_their_index(tmp_path):
@@ -108,11 +112,16 @@ def test_numbers_of_numpy_are_scores_and_the_depth_is_what_the_pipeline_cuts():
             ArgumentTypeError,
             "tr.retriever: function must be a function, got 'bm25'",
         ),
+        (
+            lambda: tr.retriever(lambda q, k: ["d0"]).search("q"),
+            ArgumentTypeError,
+            "expected pairs",
+        ),
         (lambda: tr.retriever(lambda q, k: None).search("q"), ArgumentTypeError, "gave None, expected pairs"),
         (
             lambda: tr.retriever(lambda q, k: ["ab"]).search("q"),
             ArgumentTypeError,
-            "gave 'b' for the document a",
+            "expected pairs",
         ),
         (
             lambda: tr.retriever(lambda q, k: [(1, 2)]).search("q"),

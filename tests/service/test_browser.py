@@ -20,13 +20,13 @@ CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}")]
 PAGES = (
     "/",
-    "/search?q=prime+revenus",
-    "/search?q=xyzzy",
-    "/explain?q=prime+revenus&docno=F1&model=fused",
-    "/document?docno=F1&q=prime&at=10-40&kind=answer",
-    "/document?docno=t.pdf%231&q=cantine",
-    "/compare?q=prime+revenus&a=bm25&b=fused",
-    "/search?q=a&model=bm25(k2%3D1)",
+    "/search?query=prime+revenus",
+    "/search?query=xyzzy",
+    "/explain?query=prime+revenus&docno=F1&model=fused",
+    "/document?docno=F1&query=prime&at=10-40&kind=answer",
+    "/document?docno=t.pdf%231&query=cantine",
+    "/compare?query=prime+revenus&a=bm25&b=fused",
+    "/search?query=a&model=bm25(k2%3D1)",
     "/nothing",
 )
 OF_FILE = Doc(
@@ -123,7 +123,7 @@ def test_a_person_searches_by_typing_and_enter(visit: Any, address: str):
 def test_a_person_groups_results_by_file_with_the_keyboard_and_goes_back(
     visit: Any, grouped: str, width: int
 ):
-    page = visit(f"{grouped}/search?q=prime", viewport={"width": width, "height": 900})
+    page = visit(f"{grouped}/search?query=prime", viewport={"width": width, "height": 900})
     expect(page.locator(".result")).to_have_count(10)
     page.get_by_label("One result per file").press("Space")
     page.get_by_role("searchbox").press("Enter")
@@ -137,7 +137,7 @@ def test_a_person_groups_results_by_file_with_the_keyboard_and_goes_back(
     expect(page.get_by_text("and 3 more")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     passages.nth(2).press("Enter")
-    expect(page).to_have_url(re.compile(r"/document\?docno=loi\.pdf%23\d+&q=prime&group=file"))
+    expect(page).to_have_url(re.compile(r"/document\?docno=loi\.pdf%23\d+&query=prime&group=file"))
     page.get_by_role("link", name="Back to the results").click()
     expect(page.get_by_label("One result per file")).to_be_checked()
     expect(page.locator(".result")).to_have_count(2)
@@ -153,7 +153,7 @@ def test_a_person_groups_results_by_file_with_the_keyboard_and_goes_back(
 
 
 def test_a_result_leads_to_its_passage_in_a_long_document(visit: Any, address: str):
-    page = visit(f"{address}/search?q=zébu")
+    page = visit(f"{address}/search?query=zébu")
     page.get_by_role("link", name="Rapport").click()
     expect(page.get_by_role("heading", name="Rapport")).to_be_attached()
     expect(page.locator("#passage")).to_be_in_viewport()
@@ -163,7 +163,7 @@ def test_a_result_leads_to_its_passage_in_a_long_document(visit: Any, address: s
 
 
 def test_an_answer_is_marked_in_its_passage_and_in_its_document(visit: Any, answering: str):
-    page = visit(f"{answering}/search?q=prime+revenus")
+    page = visit(f"{answering}/search?query=prime+revenus")
     card = page.get_by_role("region", name="Answer")
     text = card.locator(".answer-text").inner_text()
     assert text
@@ -179,7 +179,7 @@ def test_an_answer_is_marked_in_its_passage_and_in_its_document(visit: Any, answ
 def test_results_are_shown_before_the_answer(visit: Any, answering: str):
     page, held = visit(answering), []
     page.route("**/answer?**", lambda route: held.append(route))  # noqa: PLW0108
-    page.goto(f"{answering}/search?q=prime+revenus")
+    page.goto(f"{answering}/search?query=prime+revenus")
     expect(page.locator(".result")).to_have_count(10)
     status = page.locator(".reading")
     expect(status).to_have_text("Reading the first documents for an answer …")
@@ -194,14 +194,14 @@ def test_results_are_shown_before_the_answer(visit: Any, answering: str):
 def test_an_answer_that_cannot_be_read_is_said_and_can_be_tried_again(visit: Any, answering: str):
     page = visit(answering, is_strict=False)
     page.route("**/answer?**", lambda route: route.fulfill(status=503, body="no"), times=1)
-    page.goto(f"{answering}/search?q=prime+revenus")
+    page.goto(f"{answering}/search?query=prime+revenus")
     expect(page.locator(".reading")).to_have_text("The documents could not be read for an answer.")
     page.get_by_role("link", name="Try again").click()
     expect(page.get_by_role("region", name="Answer").locator(".answer-text")).to_be_visible()
 
 
 def test_why_a_rank_opens_below_the_result_and_closes(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime+revenus&model=fused")
+    page = visit(f"{address}/search?query=prime+revenus&model=fused")
     button = page.get_by_role("button", name="Why this rank?").first
     expect(button).to_have_attribute("aria-expanded", "false")
     button.click()
@@ -221,7 +221,7 @@ def test_why_a_rank_opens_below_the_result_and_closes(visit: Any, address: str):
 
 
 def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, folder: Path):
-    page = visit(f"{address}/search?q=activité+et+prime", locale="fr-FR")
+    page = visit(f"{address}/search?query=activité+et+prime", locale="fr-FR")
     first = page.locator(".result").first
     first.get_by_role("button", name="Oui, cela m’aide").click()
     expect(first.get_by_role("status")).to_have_text("Merci, votre avis est enregistré.")
@@ -236,7 +236,7 @@ def test_a_thumb_is_saved_without_leaving_the_page(visit: Any, address: str, fol
 
 
 def test_a_thumb_is_still_pressed_after_the_browsers_back(visit: Any, address: str):
-    page = visit(f"{address}/search?q=apprenti+prime")
+    page = visit(f"{address}/search?query=apprenti+prime")
     second = page.locator(".result").nth(1)
     second.get_by_role("button", name="No, this does not help").click()
     expect(second.get_by_role("status")).to_have_text("Thank you, your opinion is saved.")
@@ -246,12 +246,12 @@ def test_a_thumb_is_still_pressed_after_the_browsers_back(visit: Any, address: s
     pressed = page.locator(".judge button[aria-pressed=true]")
     expect(pressed).to_have_count(1)
     expect(second.locator("button[aria-pressed=true]")).to_have_text("No, this does not help")
-    page.goto(f"{address}/search?q=Apprenti++PRIME")
+    page.goto(f"{address}/search?query=Apprenti++PRIME")
     expect(second.locator("button[aria-pressed=true]")).to_have_text("No, this does not help")
 
 
 def test_what_the_script_cannot_load_or_save_is_said(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime+revenus", is_strict=False)
+    page = visit(f"{address}/search?query=prime+revenus", is_strict=False)
     page.route("**/judge", lambda route: route.abort())
     page.route("**/explain?**", lambda route: route.fulfill(status=503, body="no"))
     first = page.locator(".result").first
@@ -316,7 +316,7 @@ def test_marks_above_and_below_letters_stay_in_their_own_lines(visit: Any, tmp_p
     for name, more in (("plain", ""), ("marked", marks)):
         docs = [Doc("A", f"prime x{more}x", f"x{more}x"), Doc("B", "prime prime", "prime prime")]
         with listening(page_settings(make_index(tmp_path / name, docs, analyzer="standard"))) as address:
-            page = visit(f"{address}/search?q=prime")
+            page = visit(f"{address}/search?query=prime")
             box = page.locator(".result", has_text="x").bounding_box()
             title, text = (page.locator(".result", has_text="x").locator(each) for each in ("h3", ".text"))
             top, bottom = title.bounding_box(), text.bounding_box()
@@ -329,7 +329,7 @@ def test_marks_above_and_below_letters_stay_in_their_own_lines(visit: Any, tmp_p
 def test_a_title_stands_where_its_writing_begins(visit: Any, tmp_path: Path):
     docs = [Doc("A", "نص عن prime", "عنوان عن prime"), Doc("B", "prime", "prime")]
     with listening(page_settings(make_index(tmp_path / "rtl", docs, analyzer="standard"))) as address:
-        for path in ("/search?q=prime", "/compare?q=prime&a=bm25&b=dfi"):
+        for path in ("/search?query=prime", "/compare?query=prime&a=bm25&b=dfi"):
             page = visit(f"{address}{path}")
             gaps = [
                 page.locator(f".list a[href*='docno={docno}&']").first.evaluate(
@@ -362,7 +362,7 @@ def test_choices_can_be_read_on_a_telephone(visit: Any, folder: Path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_texts_have_the_contrast_of_wcag_aa(visit: Any, address: str, answering: str, scheme: str):
     page = visit(address, color_scheme=scheme)
-    for path in (*(f"{address}{path}" for path in PAGES), f"{answering}/answer?q=prime+revenus"):
+    for path in (*(f"{address}{path}" for path in PAGES), f"{answering}/answer?query=prime+revenus"):
         page.goto(path)
         page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
         assert page.evaluate(CONTRAST) == [], path
@@ -371,7 +371,7 @@ def test_all_texts_have_the_contrast_of_wcag_aa(visit: Any, address: str, answer
 
 
 def test_the_keyboard_goes_through_the_page_in_its_order(visit: Any, address: str):
-    page = visit(f"{address}/search?q=prime+revenus")
+    page = visit(f"{address}/search?query=prime+revenus")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Go to the content")).to_be_focused()
     expect(page.get_by_role("link", name="Go to the content")).to_be_in_viewport()
@@ -400,13 +400,13 @@ def test_nothing_moves_for_those_who_want_no_motion(visit: Any, address: str):
         "[...document.querySelectorAll('*')].filter(each => parseFloat(getComputedStyle(each)"
         ".transitionDuration) > 0 || getComputedStyle(each).scrollBehavior === 'smooth').length"
     )
-    assert visit(f"{address}/search?q=prime", reduced_motion="reduce").evaluate(moving) == 0
-    assert visit(f"{address}/search?q=prime", reduced_motion="no-preference").evaluate(moving) > 0
+    assert visit(f"{address}/search?query=prime", reduced_motion="reduce").evaluate(moving) == 0
+    assert visit(f"{address}/search?query=prime", reduced_motion="no-preference").evaluate(moving) > 0
 
 
 def test_the_policy_stops_what_would_slip_through(visit: Any, address: str):
     """Even markup that was put in runs nothing: the policy is in force."""
-    page = visit(f"{address}/search?q=prime", is_strict=False)
+    page = visit(f"{address}/search?query=prime", is_strict=False)
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=/x onerror=\"window.ran = 1\">')")
     with page.expect_event("console"):
         page.evaluate(
@@ -420,7 +420,7 @@ def test_hostile_texts_run_nothing(visit: Any, tmp_path: Path):
     settings = page_settings(folder, judgments=tmp_path / "judged.jsonl", title=HOSTILE[0])
     markup = "main img, main b, main script, main textarea, main svg[onload]"
     with listening(settings) as address:
-        page = visit(f"{address}/search?q=prime")
+        page = visit(f"{address}/search?query=prime")
         for query in (text for text in HOSTILE if "\x00" not in text):
             page.get_by_role("searchbox").fill(f"{query} prime")
             page.get_by_role("searchbox").press("Enter")

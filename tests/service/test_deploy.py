@@ -202,7 +202,7 @@ def test_a_service_writes_to_its_state_alone(tmp_path):
     }
     with served_process(folder, "--judgments", state / "judged.jsonl", **environment) as service:
         assert httpx.get(f"{service.url}/v1/search", params={"query": "q1"}).json()["hits"]
-        assert httpx.get(f"{service.url}/search", params={"q": "q1"}).status_code == 200
+        assert httpx.get(f"{service.url}/search", params={"query": "q1"}).status_code == 200
         judged = {"query": "q1", "docno": "a", "grade": 1}
         assert httpx.post(f"{service.url}/v1/judgments", json=judged).status_code == 201
     assert written() == before

@@ -121,7 +121,7 @@ def test_the_page_shows_a_file_once_and_opens_its_further_passages(folder, langu
         ),
     }[language]
     with page_client(page_settings(folder), language) as client:
-        reply = client.get("/search?q=prime&group=file")
+        reply = client.get("/search?query=prime&group=file")
         check_page(reply, language)
         page = Outline(reply.text)
         assert all(name in page.text for name in names)
@@ -130,26 +130,26 @@ def test_the_page_shows_a_file_once_and_opens_its_further_passages(folder, langu
         kept = [link for link in page.values("a", "href") if "/document?" in link or "/explain?" in link]
         assert len(kept) == 3 + 10 + 2 + 3  # titles, further passages, explanations
         assert all("group=file" in link for link in kept)
-        flat = client.get("/search?q=prime").text
+        flat = client.get("/search?query=prime").text
         assert "checked" not in flat
         assert "further" not in flat
-        docno = re.search(r"/explain\?docno=([^&]+)&amp;q=prime&amp;group=file", reply.text)[1]
-        why = Outline(client.get(f"/explain?docno={docno}&q=prime&group=file").text).text
+        docno = re.search(r"/explain\?docno=([^&]+)&amp;query=prime&amp;group=file", reply.text)[1]
+        why = Outline(client.get(f"/explain?docno={docno}&query=prime&group=file").text).text
         assert names[0] in why
         assert client.get("/search?group=file").headers["location"] == "/?group=file"
-        assert client.get("/search?q=a&group=x").status_code == 422
+        assert client.get("/search?query=a&group=x").status_code == 422
 
 
 def test_the_page_says_what_was_not_looked_at(strict):
     assert (
         "Only the first 31 passages were looked at"
-        in Outline(strict.get("/search?q=prime&group=file").text).text
+        in Outline(strict.get("/search?query=prime&group=file").text).text
     )
-    french = Outline(strict.get("/search?q=prime&group=file&lang=fr").text).text
+    french = Outline(strict.get("/search?query=prime&group=file&lang=fr").text).text
     assert f"Seuls les 31 premiers passages ont été regardés{NARROW}:" in french
 
 
 def test_nothing_offers_groups_where_there_are_no_passages(tmp_path):
     folder = make_index(tmp_path / "fiches", [Doc("a", "prime"), Doc("b#c", "prime")], analyzer="french")
     with page_client(page_settings(folder)) as client:
-        assert "checkbox" not in client.get("/search?q=prime").text
+        assert "checkbox" not in client.get("/search?query=prime").text

@@ -24,7 +24,7 @@ def test_an_index_that_cannot_be_opened_is_never_ready(tmp_path):
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "1"
         assert answer.json().keys() == {"detail", "message", "error", "error_type"}
-        page = client.get("/search?q=a", headers={"Accept": "text/html", "Accept-Language": "fr"})
+        page = client.get("/search?query=a", headers={"Accept": "text/html", "Accept-Language": "fr"})
     assert (page.status_code, page.headers["Retry-After"]) == (503, "1")
     assert "Le service n’est pas prêt" in page.text
     assert "Réessayer" in page.text

@@ -149,7 +149,7 @@ def test_a_prefix_may_be_stripped_by_a_proxy_or_not(guarded):
     assert guarded.get("/search/health").status_code == 200
     assert guarded.get("/searchx/health").status_code == 401
     assert guarded.get("/openapi.json", headers=headers).json()["servers"] == [{"url": "/search"}]
-    for path in ("/search?q=q1", "/search/search?q=q1"):  # it may be the path of a page, too
+    for path in ("/search?query=q1", "/search/search?query=q1"):  # it may be the path of a page, too
         page = guarded.get(path, headers={**headers, "Accept": "text/html"})
         assert page.status_code == 200
         assert 'action="/search/search"' in page.text

@@ -47,12 +47,14 @@ def test_a_hostile_query_makes_the_same_page_as_a_plain_one(hostile: Any, text: 
         ("document", {"docno": docno}),
     ):
         shown, expected = (
-            structure(hostile.get(f"/{path}", params={**values, "q": query}).text)
+            structure(hostile.get(f"/{path}", params={**values, "query": query}).text)
             for query in (f"prime {text}", "prime")
         )
         assert shown == expected, path
     explained, expected = (
-        structure(hostile.get("/explain", params={"docno": docno, "model": "bm25", "q": f"x {query}"}).text)
+        structure(
+            hostile.get("/explain", params={"docno": docno, "model": "bm25", "query": f"x {query}"}).text
+        )
         for query in (text, "prime")
     )
     assert {*explained} - {*expected} <= {("div", ("class",))}
@@ -62,13 +64,13 @@ def test_hostile_documents_make_the_same_page_as_plain_ones(hostile: Any, tmp_pa
     urls = {2: "https://example.org/x"}
     docs = [Doc(f"d{n}", "prime x prime\nx", "x prime", urls.get(n, "x")) for n in range(5)]
     with client_of(tmp_path, docs) as plain:
-        pages = [structure(client.get("/search?q=prime").text) for client in (hostile, plain)]
+        pages = [structure(client.get("/search?query=prime").text) for client in (hostile, plain)]
     assert pages[0] == pages[1]
 
 
 def test_each_hostile_text_is_shown_as_it_is(hostile: Any):
     for doc in hostile_docs():
-        page = Outline(hostile.get("/document", params={"docno": doc.docno, "q": "prime"}).text)
+        page = Outline(hostile.get("/document", params={"docno": doc.docno, "query": "prime"}).text)
         assert " ".join(doc.title.split()) in " ".join(page.text.split())
         for line in re.split(r"[\n\u2028]", doc.text):
             assert line.strip().replace("\x00", "") in page.text.replace("\x00", "").replace("\ufffd", "")
@@ -76,7 +78,7 @@ def test_each_hostile_text_is_shown_as_it_is(hostile: Any):
 
 
 def test_addresses_of_documents_lead_to_the_web_alone(hostile: Any):
-    page = Outline(hostile.get("/search?q=prime").text)
+    page = Outline(hostile.get("/search?query=prime").text)
     schemes = {urlsplit(value).scheme for value in page.values("a", "href")}
     assert schemes <= {"", "https"}
     assert [value for value in page.values("a", "href") if "example.org" in value] == [hostile_docs()[2].url]
@@ -86,17 +88,17 @@ def test_addresses_of_documents_lead_to_the_web_alone(hostile: Any):
 @pytest.mark.parametrize(
     "address",
     [
-        "/search?q=a&model={}",
-        "/search?q=a&index={}",
-        "/search?q=a&page={}",
-        "/search?q=prime&judged={}&grade=1",
-        "/compare?q=prime&a={}&b=bm25",
+        "/search?query=a&model={}",
+        "/search?query=a&index={}",
+        "/search?query=a&page={}",
+        "/search?query=prime&judged={}&grade=1",
+        "/compare?query=prime&a={}&b=bm25",
         "/document?docno={}",
         "/document?docno=d0&at={}&part={}&kind={}",
-        "/explain?q=prime&docno={}",
+        "/explain?query=prime&docno={}",
         "/{}",
-        "/?q={}&lang={}",
-        "/search?q=prime&{}={}",
+        "/?query={}&lang={}",
+        "/search?query=prime&{}={}",
     ],
 )
 def test_a_hostile_value_of_an_address_is_no_markup(hostile: Any, address: str):
@@ -113,7 +115,7 @@ def test_a_hostile_value_of_an_address_is_no_markup(hostile: Any, address: str):
 @settings(max_examples=60)
 @given(query=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80))
 def test_any_query_is_the_value_of_the_box(hostile: Any, query: str):
-    reply = hostile.get("/search", params={"q": query})
+    reply = hostile.get("/search", params={"query": query})
     if not query.split():
         assert reply.status_code == 303
         return

@@ -39,7 +39,7 @@ def docnos(page: Outline) -> list[str]:
 
 
 def test_results_are_the_pipelines_ranking_with_marked_words(client: Any, fiches: Path):
-    reply = client.get("/search?q=prime+de+l'apprenti")
+    reply = client.get("/search?query=prime+de+l'apprenti")
     page = Outline(reply.text)
     ranking = tr.open(fiches).bm25().search("prime de l'apprenti")
     assert docnos(page)[:10] == list(ranking.docnos[:10])
@@ -51,7 +51,7 @@ def test_results_are_the_pipelines_ranking_with_marked_words(client: Any, fiches
 
 def test_pages_of_results_follow_one_another(client: Any, fiches: Path):
     ranking = tr.open(fiches).bm25().search("prime")
-    shown, address = [], "/search?q=prime"
+    shown, address = [], "/search?query=prime"
     for number in range(1, 5):
         page = outline(client, address)
         shown += docnos(page)
@@ -70,7 +70,7 @@ def test_pages_of_results_follow_one_another(client: Any, fiches: Path):
 
 
 def test_the_chosen_pipeline_answers_and_its_stages_are_shown(client: Any, fiches: Path):
-    page = outline(client, "/search?q=prime&model=other")
+    page = outline(client, "/search?query=prime&model=other")
     ranking = tr.open(fiches).lm_dirichlet(100).search("prime")
     assert docnos(page)[:10] == list(ranking.docnos[:10])
     assert "lm_dirichlet(mu=100) % 20" in page.text
@@ -80,18 +80,18 @@ def test_the_chosen_pipeline_answers_and_its_stages_are_shown(client: Any, fiche
 
 
 def test_the_language_of_the_address_comes_before_the_browsers_and_stays(client: Any):
-    page = outline(client, "/search?q=prime&lang=fr")
+    page = outline(client, "/search?query=prime&lang=fr")
     assert "Résultats 1 à 10" in page.text
     links = [
         value for value in page.values("a", "href") if value.startswith(("/search", "/document", "/explain"))
     ]
-    other = "/search?q=prime&lang=en"
+    other = "/search?query=prime&lang=en"
     assert other in links
     assert all("lang=fr" in link for link in links if link != other)
 
 
 def test_two_pipelines_are_compared_rank_by_rank(client: Any, fiches: Path):
-    page = outline(client, "/compare?q=prime+apprenti&a=bm25&b=other")
+    page = outline(client, "/compare?query=prime+apprenti&a=bm25&b=other")
     index = tr.open(fiches)
     left = index.bm25().search("prime apprenti").docnos[:10]
     right = (index.lm_dirichlet(100) % 20).search("prime apprenti").docnos[:10]
@@ -106,7 +106,7 @@ def test_two_pipelines_are_compared_rank_by_rank(client: Any, fiches: Path):
 
 
 def test_a_document_is_shown_whole_with_its_words_marked(client: Any):
-    reply = client.get("/document?docno=F1&q=prime+activité")
+    reply = client.get("/document?docno=F1&query=prime+activité")
     page = Outline(reply.text)
     for line in DOCS[0].text.splitlines():
         assert line in page.text
@@ -116,7 +116,7 @@ def test_a_document_is_shown_whole_with_its_words_marked(client: Any):
 
 def test_a_place_in_a_document_is_marked(client: Any):
     start = DOCS[0].text.index("plus de 18 ans")
-    address = f"/document?docno=F1&q=prime&at={start}-{start + 14}"
+    address = f"/document?docno=F1&query=prime&at={start}-{start + 14}"
     reply = client.get(f"{address}&kind=answer")
     assert '<mark class="answer-mark">plus de 18 ans</mark>' in reply.text
     passage = Outline(client.get(address).text)
@@ -152,18 +152,22 @@ MESSAGES = {
 @pytest.mark.parametrize(
     ("address", "status", "detail"),
     [
-        ("/search?q=a&index=none", 404, ""),
-        ("/search?q=a&model=bm25(k2%3D1)", 422, "k2"),
-        ("/search?q=a&model=rerank(unknown)", 404, ""),
-        ("/search?q=a&page=0", 422, "un nombre entier à partir de 1 est attendu"),
-        ("/search?q=a&page=101", 422, "page 101\u202f: il y a les pages 1 à 100"),
-        ("/search?q=" + "a" * 2001, 422, "la recherche a 2\u202f001 caractères, 2\u202f000 au plus"),
-        ("/search?q=a&model=" + "a" * 1001, 422, "la méthode a 1\u202f001 caractères, 1\u202f000 au plus"),
-        ("/compare?q=a&a=bm25&b=" + "a" * 1001, 422, "la méthode a 1\u202f001 caractères"),
+        ("/search?query=a&index=none", 404, ""),
+        ("/search?query=a&model=bm25(k2%3D1)", 422, "k2"),
+        ("/search?query=a&model=rerank(unknown)", 404, ""),
+        ("/search?query=a&page=0", 422, "un nombre entier à partir de 1 est attendu"),
+        ("/search?query=a&page=101", 422, "page 101\u202f: il y a les pages 1 à 100"),
+        ("/search?query=" + "a" * 2001, 422, "la recherche a 2\u202f001 caractères, 2\u202f000 au plus"),
+        (
+            "/search?query=a&model=" + "a" * 1001,
+            422,
+            "la méthode a 1\u202f001 caractères, 1\u202f000 au plus",
+        ),
+        ("/compare?query=a&a=bm25&b=" + "a" * 1001, 422, "la méthode a 1\u202f001 caractères"),
         ("/document?docno=none", 404, ""),
         ("/document", 422, "il manque le numéro du document"),
-        ("/explain?q=a&docno=none", 404, ""),
-        ("/answer?q=a", 404, ""),  # no reader
+        ("/explain?query=a&docno=none", 404, ""),
+        ("/answer?query=a", 404, ""),  # no reader
         ("/static/../settings.py", 404, ""),
         ("/static/base.html", 404, ""),
         ("/nothing", 404, ""),
@@ -182,24 +186,24 @@ def test_errors_are_pages_in_both_languages(client: Any, address: str, status: i
 
 
 def test_why_a_document_has_its_rank_or_is_not_in_a_ranking(client: Any):
-    page = outline(client, "/explain?q=prime+mois&docno=F1")
+    page = outline(client, "/explain?query=prime+mois&docno=F1")
     assert "Why this document has rank" in page.text
     assert "“mois”: 1 × in this document" in page.text
     widths = [float(value.rstrip("%")) for value in page.values("rect", "width") if value != "100%"]
     assert sum(widths) == pytest.approx(100, abs=0.5)
-    french = outline(client, "/explain?q=prime+mois&docno=F1", **{"Accept-Language": "fr"})
+    french = outline(client, "/explain?query=prime+mois&docno=F1", **{"Accept-Language": "fr"})
     assert "«\u202fmois\u202f»\u202f: 1 fois dans ce document" in french.text
-    page = outline(client, "/explain?q=prime&docno=F3&model=short")
+    page = outline(client, "/explain?query=prime&docno=F3&model=short")
     assert "not in the ranking" in page.text
     assert "not in this list" in page.text
 
 
 def test_a_head_request_has_the_headers_alone_and_an_empty_query_leads_to_the_box(client: Any):
-    for address in ("/", "/search?q=prime", "/document?docno=F1"):
+    for address in ("/", "/search?query=prime", "/document?docno=F1"):
         reply = client.head(address)
         assert (reply.status_code, reply.content) == (200, b"")
     for path in ("search", "answer"):
-        reply = client.get(f"/{path}?q=++")
+        reply = client.get(f"/{path}?query=++")
         assert (reply.status_code, reply.headers["location"]) == (303, "/")
 
 
@@ -221,7 +225,12 @@ def test_files_of_the_page_are_kept_by_their_version(client: Any):
 def test_below_a_prefix_every_address_has_it(fiches: Path, tmp_path: Path):
     settings = page_settings(fiches, prefix="/chercher/ici", judgments=tmp_path / "judged.jsonl")
     with page_client(settings) as client:
-        for address in ("/", "/search?q=prime", "/compare?q=prime&a=bm25&b=dfi", "/document?docno=F1"):
+        for address in (
+            "/",
+            "/search?query=prime",
+            "/compare?query=prime&a=bm25&b=dfi",
+            "/document?docno=F1",
+        ):
             page = outline(client, address)
             values = [
                 value
@@ -245,12 +254,12 @@ FILE = Doc(
 def test_a_hit_of_a_file_says_on_which_page_it_stands(tmp_path: Path):
     docs = [FILE, Doc("guides/tarifs.pdf#1", "Un sommaire.", file="guides/tarifs.pdf", marks=(Mark(0, 1),))]
     with page_client(page_settings(make_index(tmp_path / "files", docs, analyzer="french"))) as client:
-        assert "guides/tarifs.pdf, pages 3–4" in outline(client, "/search?q=cantine+garderie").text
-        assert "guides/tarifs.pdf, pages 3 à 4" in outline(client, "/search?q=cantine&lang=fr").text
-        reply = client.get("/document?docno=guides/tarifs.pdf%232&q=garderie")
+        assert "guides/tarifs.pdf, pages 3–4" in outline(client, "/search?query=cantine+garderie").text
+        assert "guides/tarifs.pdf, pages 3 à 4" in outline(client, "/search?query=cantine&lang=fr").text
+        reply = client.get("/document?docno=guides/tarifs.pdf%232&query=garderie")
         page = Outline(reply.text)
         assert page.values("p", "id") == ["p3", "p4"]
         assert reply.text.index("Page 3") < reply.text.index("cantine") < reply.text.index("Page 4")
         assert re.findall(r"<h2[^>]*>(.*?)</h2>", reply.text) == ["Tarifs", "<mark>Garderie</mark>"]
         links = [value for value in page.values("a", "href") if "docno=" in value and "lang" not in value]
-        assert links == ["/document?docno=guides%2Ftarifs.pdf%231&q=garderie"]
+        assert links == ["/document?docno=guides%2Ftarifs.pdf%231&query=garderie"]

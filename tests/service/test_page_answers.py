@@ -37,25 +37,25 @@ def page_of(client: Any, address: str) -> Outline:
 
 def test_results_do_not_wait_for_the_answer(folder: Path, readers: dict[str, Any]):
     with page_client(page_settings(folder, **readers["always"])) as client:
-        page = page_of(client, "/search?q=prime")
+        page = page_of(client, "/search?query=prime")
         assert "3 results" in page.text
         assert "answer-text" not in page.values("p", "class")
         assert "Reading for an answer" not in page.text
-        assert "/answer?q=prime" in page.values("a", "href")
+        assert "/answer?query=prime" in page.values("a", "href")
         assert "Look for an answer in the first documents" in page.text
-        answer = page_of(client, "/answer?q=prime")
+        answer = page_of(client, "/answer?query=prime")
         assert "Reading for an answer" in answer.text
         assert "Words in common" in answer.text
-        assert "/search?q=prime" in answer.values("a", "href")
+        assert "/search?query=prime" in answer.values("a", "href")
 
 
 def test_an_answer_below_the_confidence_of_the_settings_is_behind_a_click(
     folder: Path, readers: dict[str, Any]
 ):
     with page_client(page_settings(folder, **readers["always"], answer_confidence=0)) as client:
-        sure = client.get("/answer?q=prime").text
+        sure = client.get("/answer?query=prime").text
     with page_client(page_settings(folder, **readers["always"], answer_confidence=1)) as client:
-        unsure = client.get("/answer?q=prime").text
+        unsure = client.get("/answer?query=prime").text
     text = re.search(r'answer-text"[^>]*>(.*?)</p>', sure)[1]
     assert sure.index("answer-text") < sure.index("<details")
     assert '<h2 id="answer">Answer</h2>' in sure
@@ -68,14 +68,14 @@ def test_an_answer_below_the_confidence_of_the_settings_is_behind_a_click(
 
 def test_where_nothing_is_found_nothing_is_read(folder: Path, readers: dict[str, Any]):
     with page_client(page_settings(folder, **readers["never"]), language="fr") as client:
-        page = page_of(client, "/search?q=xyzzy")
+        page = page_of(client, "/search?query=xyzzy")
         assert "Aucun résultat" in page.text
         assert "réponse" not in page.text
         assert not [link for link in page.values("a", "href") if link.startswith("/answer")]
-        page = page_of(client, "/answer?q=prime").text
+        page = page_of(client, "/answer?query=prime").text
         assert "Aucune réponse trouvée" in page
         assert "Aucun des 3 documents lus" in page
-        answer = page_of(client, "/answer?q=xyzzy").text
+        answer = page_of(client, "/answer?query=xyzzy").text
         assert "Aucun document où elle pourrait se trouver n’a été trouvé." in answer
         assert "lu ne contient pas" not in answer
 
@@ -85,19 +85,19 @@ def test_a_reader_with_documents_of_its_own_reads_them_where_nothing_else_is_fou
 ):
     settings = page_settings(folder, **readers["always"], answer="dfi % 2 >> read(always)")
     with page_client(settings) as client:
-        assert "/answer?q=xyzzy" in page_of(client, "/search?q=xyzzy").values("a", "href")
-        assert "No document was found" in page_of(client, "/answer?q=xyzzy").text
+        assert "/answer?query=xyzzy" in page_of(client, "/search?query=xyzzy").values("a", "href")
+        assert "No document was found" in page_of(client, "/answer?query=xyzzy").text
 
 
 def test_an_answer_goes_with_the_first_page_and_with_the_spelling_of_the_results(
     folder: Path, readers: dict[str, Any]
 ):
     with page_client(page_settings(folder, **readers["always"])) as client:
-        links = page_of(client, "/search?q=versee").values("a", "href")
-        assert "/answer?q=vers%C3%A9e" in links
-        links = page_of(client, "/search?q=prime&page=2").values("a", "href")
+        links = page_of(client, "/search?query=versee").values("a", "href")
+        assert "/answer?query=vers%C3%A9e" in links
+        links = page_of(client, "/search?query=prime&page=2").values("a", "href")
         assert not [link for link in links if link.startswith("/answer")]
-        assert client.get("/answer?q=+").headers["location"] == "/"
+        assert client.get("/answer?query=+").headers["location"] == "/"
 
 
 def test_a_reader_reads_what_a_default_pipeline_without_a_bound_finds(folder: Path, readers: dict[str, Any]):
@@ -110,7 +110,7 @@ def test_a_reader_reads_what_a_default_pipeline_without_a_bound_finds(folder: Pa
         limits={"reranked": 5, "depth": 10},
     )
     with page_client(settings) as client:
-        assert page_of(client, "/answer?q=prime").text
+        assert page_of(client, "/answer?query=prime").text
         assert client.post("/v1/answer", json={"query": "prime"}).status_code == 200
 
 
@@ -125,4 +125,4 @@ def test_a_later_answer_of_a_higher_confidence_is_explained(tmp_path: Path, read
             answers = client.post("/v1/answer", json={"query": "prime"}).json()["answers"]
             best, *others = (answer["confidence"] for answer in answers)
             assert (max(others) > best) is is_said
-            assert (line in page_of(client, "/answer?q=prime").text) is is_said
+            assert (line in page_of(client, "/answer?query=prime").text) is is_said

@@ -13,7 +13,7 @@ from telerank.service.judgments import query_id
 
 SAME = {"Origin": "http://testserver"}
 FORM = {
-    "q": "prime  d'activité",
+    "query": "prime  d'activité",
     "docno": "F1",
     "grade": "1",
     "page": "2",
@@ -40,7 +40,7 @@ def test_a_thumb_saves_a_judgment_and_leads_back_with_thanks(client: Any, judged
     assert reply.status_code == 303
     location = reply.headers["location"]
     assert location.startswith(
-        "/search?q=prime++d%27activit%C3%A9&model=dfi&page=2&judged=F1&grade=1&lang=fr"
+        "/search?query=prime++d%27activit%C3%A9&model=dfi&page=2&judged=F1&grade=1&lang=fr"
     )
     assert location.endswith("#r3")
     (judgment,) = read_judgments(judged)
@@ -68,7 +68,7 @@ def test_a_thumb_saves_a_judgment_and_leads_back_with_thanks(client: Any, judged
         ({"Origin": "http://testserver"}, True),
         ({"Sec-Fetch-Site": "same-origin"}, True),
         ({"Sec-Fetch-Site": "none"}, True),
-        ({"Referer": "http://testserver/search?q=prime"}, True),
+        ({"Referer": "http://testserver/search?query=prime"}, True),
         ({"Origin": "https://other.example.org", "Sec-Fetch-Site": "cross-site"}, True),
     ],
 )
@@ -88,8 +88,8 @@ BAD_FORMS = [
     ({"index": "none"}, 404),
     ({"grade": "x"}, 422),
     ({"grade": "99999999"}, 422),
-    ({"q": "  "}, 422),
-    ({"q": "a" * 2001}, 422),
+    ({"query": "  "}, 422),
+    ({"query": "a" * 2001}, 422),
     (b"\xff\xfe", 400),
     (b"q=%ff&docno=F1&grade=1", 400),
     (b"&".join([b"a=1"] * 50), 400),
@@ -124,7 +124,7 @@ def test_a_form_cannot_lead_to_another_place(client: Any):
     evil = "https://evil.example.org"
     change = {"page": evil[6:], "rank": "1\r\nX: 1", "model": evil, "lang": "x&y=1"}
     location = client.post("/judge", data={**FORM, **change}, headers=SAME).headers["location"]
-    assert location.startswith("/search?q=")
+    assert location.startswith("/search?query=")
     assert "\r" not in location
     assert "https%3A%2F%2Fevil" in location
 
@@ -156,16 +156,16 @@ def test_a_judgment_that_cannot_be_saved_says_so(fiches: Path, tmp_path: Path):
 
 def test_a_service_without_judgments_has_no_thumbs_and_takes_none(fiches: Path):
     with page_client(page_settings(fiches)) as client:
-        assert "judge" not in client.get("/search?q=prime").text
+        assert "judge" not in client.get("/search?query=prime").text
         assert client.post("/judge", data=FORM, headers=SAME).status_code == 404
         assert client.post("/v1/judgments", json=JUDGMENT).status_code == 404
 
 
 def test_a_document_is_judged_where_it_is_read(client: Any, judged: Path):
-    page = Outline(client.get("/document?docno=F1&q=prime&lang=fr").text)
+    page = Outline(client.get("/document?docno=F1&query=prime&lang=fr").text)
     assert ("input", "value", "document") in page.attributes
     reply = client.post("/judge", data={**FORM, "on": "document", "lang": "fr"}, headers=SAME)
-    assert reply.headers["location"].startswith("/document?q=prime")
+    assert reply.headers["location"].startswith("/document?query=prime")
     page = Outline(client.get(reply.headers["location"]).text)
     assert page.values("button", "aria-pressed") == ["true", "false"]
     assert "Merci, votre avis est enregistré." in page.text

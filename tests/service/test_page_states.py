@@ -33,8 +33,8 @@ class Ways(HTMLParser):
             self.addresses.append((given["href"] or "").partition("#")[0])
         elif tag == "form" and given["method"] == "get":
             self._action, self._values, self._options = given["action"], {}, {}
-        elif tag == "input" and hasattr(self, "_values") and given["name"] in ("q", "a", "b"):
-            self._values[given["name"]] = value or (self._query if given["name"] == "q" else "bm25")
+        elif tag == "input" and hasattr(self, "_values") and given["name"] in ("query", "a", "b"):
+            self._values[given["name"]] = value or (self._query if given["name"] == "query" else "bm25")
         elif tag == "select":
             self._select = given["name"] or ""
         elif tag == "option" and self._select:
@@ -98,7 +98,7 @@ STATES = {
 def test_every_link_leads_to_a_page(folder: Path, tmp_path: Path, state: str):
     with page_client(page_settings(folder, judgments=tmp_path / "judged.jsonl", **STATES[state])) as client:
         for query in ("prime", "xyzzy"):
-            assert {"/compare", "/docs", f"/search?q={query}"} <= {*crawl(client, query)}
+            assert {"/compare", "/docs", f"/search?query={query}"} <= {*crawl(client, query)}
 
 
 def test_every_link_of_several_indexes_leads_to_a_page(folder: Path, tmp_path: Path):
@@ -108,9 +108,11 @@ def test_every_link_of_several_indexes_leads_to_a_page(folder: Path, tmp_path: P
     indexes = {"few": folder, "empty": empty, "other": other}
     with page_client(page_settings(folder, indexes=indexes, pipelines=HYBRID), language="fr") as client:
         statuses = crawl(client, language="fr")
-        assert "/search?q=prime&index=empty" in statuses
-        assert "/document?docno=x&q=prime&index=other" in str(statuses)
-        assert "There are no documents here yet." in text_of(client, "/search?q=prime&index=empty&lang=en")
+        assert "/search?query=prime&index=empty" in statuses
+        assert "/document?docno=x&query=prime&index=other" in str(statuses)
+        assert "There are no documents here yet." in text_of(
+            client, "/search?query=prime&index=empty&lang=en"
+        )
 
 
 def test_every_link_leads_to_a_page_with_a_reader_and_with_vectors_alone(
@@ -127,10 +129,10 @@ def test_every_link_leads_to_a_page_with_a_reader_and_with_vectors_alone(
     )
     with page_client(settings) as client:
         statuses = crawl(client)
-        page = text_of(client, "/search?q=q1+x2&index=vectors")
-    assert "/answer?q=prime" in statuses
-    assert "/search?q=prime&index=vectors" in statuses
-    assert "/answer?q=prime&index=vectors" not in statuses
+        page = text_of(client, "/search?query=q1+x2&index=vectors")
+    assert "/answer?query=prime" in statuses
+    assert "/search?query=prime&index=vectors" in statuses
+    assert "/answer?query=prime&index=vectors" not in statuses
     assert "Nearness of meaning" in page
     assert "3 results" in page
 
@@ -143,14 +145,17 @@ def test_a_service_of_models_alone_has_a_page_that_says_so(models: dict[str, Pat
 
 def test_a_pipeline_that_cannot_be_run_is_named_and_the_usual_one_searches(folder: Path):
     with page_client(page_settings(folder, pipelines=HYBRID)) as client:
-        page = text_of(client, "/search?q=prime&model=hybrid")
+        page = text_of(client, "/search?query=prime&model=hybrid")
         assert "“hybrid” cannot be used with this index. Ranked instead by: the usual way (bm25)." in page
         assert "no vectors of nowhere" in page
         assert "Results 1 to 10" in page
-        assert "hybrid" not in Outline(client.get("/search?q=prime&model=hybrid").text).values("a", "href")[4]
-        french = text_of(client, "/search?q=prime&model=hybrid&lang=fr")
+        assert (
+            "hybrid"
+            not in Outline(client.get("/search?query=prime&model=hybrid").text).values("a", "href")[4]
+        )
+        french = text_of(client, "/search?query=prime&model=hybrid&lang=fr")
         assert "cet index n’a pas de vecteurs de nowhere" in french
-        compared = text_of(client, "/compare?q=prime&a=bm25&b=hybrid")
+        compared = text_of(client, "/compare?query=prime&a=bm25&b=hybrid")
         assert "“hybrid” cannot be used with this index." in compared
 
 
@@ -160,9 +165,9 @@ def test_a_pipeline_of_another_index_is_named_too(folder: Path, tmp_path: Path):
     other = make_index(tmp_path / "other", FEW[:3], analyzer="french")
     save_pipeline(tr.open(other), "best", "dfi % 5")
     with page_client(page_settings(folder, indexes={"few": folder, "other": other})) as client:
-        assert "dfi" in text_of(client, "/search?q=prime&index=other&model=best")
-        assert "“best” cannot be used with this index" in text_of(client, "/search?q=prime&model=best")
-        text_of(client, "/search?q=prime&model=worst", 422)
+        assert "dfi" in text_of(client, "/search?query=prime&index=other&model=best")
+        assert "“best” cannot be used with this index" in text_of(client, "/search?query=prime&model=best")
+        text_of(client, "/search?query=prime&model=worst", 422)
 
 
 @pytest.mark.parametrize(
@@ -175,32 +180,34 @@ def test_a_pipeline_of_another_index_is_named_too(folder: Path, tmp_path: Path):
 )
 def test_why_nothing_is_found_is_said(folder: Path, query: str, english: str, french: str):
     with page_client(page_settings(folder)) as client:
-        page = text_of(client, f"/search?q={query}")
+        page = text_of(client, f"/search?query={query}")
         assert "Nothing found" in page
         assert english in page
-        assert french in text_of(client, f"/search?q={query}&lang=fr")
+        assert french in text_of(client, f"/search?query={query}&lang=fr")
 
 
 def test_a_word_without_its_accents_is_searched_with_them(folder: Path, tmp_path: Path):
     with page_client(page_settings(folder, judgments=tmp_path / "judged.jsonl")) as client:
-        reply = client.get("/search?q=L'ecole")
+        reply = client.get("/search?query=L'ecole")
         page = Outline(reply.text)
         assert "No document has “L'ecole”. These are the results for “L'école”." in page.text
         assert "Results 1 to 10 of 12" in " ".join(page.text.split())
         assert "<mark>école</mark>" in reply.text
         following = [link for link in page.values("a", "href") if "page=2" in link and "lang" not in link]
-        assert following == ["/search?q=L%27%C3%A9cole&page=2"]
+        assert following == ["/search?query=L%27%C3%A9cole&page=2"]
         assert ("input", "value", "L'ecole") in page.attributes  # what was typed stays in the box
-        assert "No document has" not in text_of(client, "/search?q=prime+ecole")
+        assert "No document has" not in text_of(client, "/search?query=prime+ecole")
 
 
 def test_results_have_a_total_where_it_is_known(folder: Path):
     pipelines = {"short": "bm25 % 11", "fused": "rrf(bm25 % 20, dfi % 20)"}
     with page_client(page_settings(folder, pipelines=pipelines)) as client:
-        assert "Results 1 to 10 of 12" in text_of(client, "/search?q=prime")
-        assert "Résultats 11 à 12 sur 12" in text_of(client, "/search?q=prime&page=2&lang=fr")
-        assert "Results 1 to 10 of 11" in text_of(client, "/search?q=prime&model=short")
-        assert "Next page" not in text_of(client, "/search?q=prime&model=short&page=2")
-        assert "There are no results on this page." in text_of(client, "/search?q=prime&model=short&page=3")
-        assert "Results 1 to 10 of more than 10" in text_of(client, "/search?q=prime&model=fused")
-        assert "Results 11 to 12 of 12" in text_of(client, "/search?q=prime&model=fused&page=2")
+        assert "Results 1 to 10 of 12" in text_of(client, "/search?query=prime")
+        assert "Résultats 11 à 12 sur 12" in text_of(client, "/search?query=prime&page=2&lang=fr")
+        assert "Results 1 to 10 of 11" in text_of(client, "/search?query=prime&model=short")
+        assert "Next page" not in text_of(client, "/search?query=prime&model=short&page=2")
+        assert "There are no results on this page." in text_of(
+            client, "/search?query=prime&model=short&page=3"
+        )
+        assert "Results 1 to 10 of more than 10" in text_of(client, "/search?query=prime&model=fused")
+        assert "Results 11 to 12 of 12" in text_of(client, "/search?query=prime&model=fused&page=2")

@@ -71,12 +71,12 @@ def test_no_path_of_a_model_is_shown(folder, models, tmp_path):
     }
     name = models["reranker"].name
     with serving(settings_of(folder, **texts)) as client:
-        replies = [client.get("/v1/indexes"), client.get("/search?q=q1"), client.get("/compare?q=q1")]
+        replies = [client.get("/v1/indexes"), client.get("/search?query=q1"), client.get("/compare?query=q1")]
         for model in ("", "p", "saved"):
             values = {"query": "q1 x1", **({"pipeline": model} if model else {})}
             replies.append(client.get("/v1/search", params=values))
             replies.append(client.get("/v1/explain", params={**values, "docno": "a"}))
-            replies.append(client.get("/explain", params={"q": "q1 x1", "docno": "a", "model": model}))
+            replies.append(client.get("/explain", params={"query": "q1 x1", "docno": "a", "model": model}))
         assert not [reply.text for reply in replies if reply.status_code != 200]
         assert not [reply.text for reply in replies if str(models["reranker"].parent) in reply.text]
         assert not [reply.text for reply in replies if str(tmp_path) in reply.text]
@@ -166,7 +166,7 @@ def test_a_question_that_was_cut_has_a_warning(client, models):
         (limit + 1, "The question is too long: its last word piece was not read."),
         (limit + 6, "The question is too long: its last 6 word pieces were not read."),
     ):
-        page = client.get(f"/answer?q={'+'.join(['q1'] * count)}", headers={"accept-language": "en"}).text
+        page = client.get(f"/answer?query={'+'.join(['q1'] * count)}", headers={"accept-language": "en"}).text
         assert line in page
         assert ("too long" in page) is bool(line)
 

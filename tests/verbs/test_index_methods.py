@@ -66,5 +66,7 @@ def test_vectors_go_out_as_arrays_with_their_docnos(index, tmp_path):
     assert docnos == ["a", "b"]
     assert vectors.dtype == np.float32
     assert np.array_equal(vectors, stored.take(np.arange(2)))
+    index.encode(str(tmp_path / "small-bert"), name="mine", progress=False)
+    assert len(tr.open(index.folder).dense("mine").search("one")) == 2
     with pytest.raises(IndexFault, match="no vectors of other"):
         index.arrays("other")

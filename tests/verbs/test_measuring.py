@@ -50,6 +50,8 @@ def test_files_and_rankings_in_memory_are_measured_alike(folder):
     of_files = evaluate(judge(["first.run", "third.run"], "qrels.txt"), "RR AP")
     in_memory = evaluate(judge({**RUNS, "third": folder / "third.run"}, QRELS), "RR AP")
     assert str(of_files) == str(in_memory)
+    by_number = {int(qid): grades for qid, grades in QRELS.items()}  # as data frames have ids
+    assert str(evaluate(judge({**RUNS, "third": folder / "third.run"}, by_number), "RR AP")) == str(in_memory)
     assert in_memory.evaluations["third"].mean["RR"] == pytest.approx(1 / 3)
     assert of_files.record()["qrels"] == "qrels.txt"
 

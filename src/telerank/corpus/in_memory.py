@@ -114,7 +114,9 @@ def read_qrels(values: Any) -> Qrels:
             yield Qrel(qid, docno, int(grade))
 
     graded = load_qrels(qrels())
-    return {**{qid: {} for qid in values}, **graded} if isinstance(values, Mapping) else graded
+    if not isinstance(values, Mapping):
+        return graded
+    return {**{_text(qid, "a qid", f"query {qid!r}"): {} for qid in values}, **graded}
 
 
 def read_run(values: Any) -> list[Ranking]:

@@ -77,10 +77,14 @@ def measure(
     Raises
     ------
     MeasureError
-        If the name is no word, or ``aggregate`` is neither ``mean`` nor ``sum``.
+        If the name is no word or a measure of ir_measures, or ``aggregate`` is neither ``mean`` nor ``sum``.
     """
+    from ir_measures.measures import registry
+
     if not callable(function):
         raise ArgumentTypeError(f"a measure takes a function, got {function!r:.60}")
+    if name in registry:
+        raise MeasureError(f"{name} is a measure of ir_measures: give yours another name")
 
     def value(docnos: Sequence[str], grades: Mapping[str, int]) -> float:
         ranked = [grades.get(docno, 0) for docno in docnos]

@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 
 from telerank.dense.manifest import VectorManifest, is_vectors
 from telerank.drafts import DRAFT, draft_folder, open_draft, remove, sweep
-from telerank.errors import IndexDamaged, IndexFault
+from telerank.errors import IndexDamaged, IndexFault, nearest_beside
 from telerank.sparse.index import (
     FILES,
     LOCK,
@@ -154,6 +154,10 @@ def restore_index(
 ) -> BackupManifest:
     """Restore an index from a backup; see :func:`telerank.restore`."""
     source, target = Path(backup), Path(folder).resolve()
+    if not source.exists():
+        raise IndexFault(f"{backup}: no such backup{nearest_beside(backup)}")
+    if (source / SEGMENTS).is_dir():
+        raise IndexFault(f"{backup}: is an index, not a backup, which is named first")
     is_there = target.is_file() or (target.is_dir() and any(target.iterdir()))
     if is_there and not overwrite:
         raise IndexFault(f"{folder}: holds something already: overwrite it (overwrite=True)")

@@ -24,7 +24,7 @@ Score: TypeAlias = float | Explanation
 """What a function gives for a document: a finite number, or an explanation, whose value is the score."""
 ScoreOne: TypeAlias = Callable[[str, str], Score]
 ScoreMany: TypeAlias = Callable[[str, list[str]], Iterable[Score]]
-Retrieve: TypeAlias = Callable[[str, int], Iterable[tuple[str, Score]]]
+Retrieve: TypeAlias = Callable[[str, int], Iterable[tuple[str, Score]] | Mapping[str, Score]]
 
 
 def scorer(
@@ -60,7 +60,7 @@ def retriever(
     texts: Index | Collection | Docs | Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> Stage:
-    """The first stage that a function ``f(query, k) -> [(docno, score), …]`` is.
+    """The first stage that a function ``f(query, k) -> [(docno, score), …]`` is; a dict of scores does, too.
 
     ``k`` is how many documents are wanted, 1,000 unless the pipeline cuts (``% k``); what the function gives
     beyond is cut. A score is a number, or an :class:`Explanation` whose value is the score. ``texts`` has the
@@ -178,10 +178,13 @@ class FunctionRetriever(Retriever):
         documents: dict[str, Explanation] = {}
         given = self.function(query.text, self.depth or USUAL_DEPTH)
         try:
-            pairs = [(docno, score) for docno, score in given]
+            hits: list[Any] = list(given.items() if isinstance(given, Mapping) else given)
+            pairs = [(docno, score) for docno, score in hits]
         except (TypeError, ValueError):
-            shown = f"{self.name} gave {given!r:.80}"
-            raise ArgumentTypeError(f"{shown}, expected pairs (docno, score)") from None
+            hits, pairs = [""], []
+        if any(isinstance(hit, str) for hit in hits):  # two letters would be a pair
+            expected = "expected pairs (docno, score), or a dict of scores"
+            raise ArgumentTypeError(f"{self.name} gave {given!r:.80}, {expected}")
         for docno, score in pairs:
             if not isinstance(docno, str) or not docno:
                 raise ArgumentTypeError(f"{self.name} gave the docno {docno!r}, expected a text")

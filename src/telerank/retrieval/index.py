@@ -246,7 +246,8 @@ class Index(IndexReader):
         yield copy_vectors(self.folder, folders.values()) if folders else None
         self._reopen()
         if folders:
-            with show_progress(progress) as shown:
+            kept = f"the documents are in {self.folder}: encode it to add the vectors that they lack"
+            with show_progress(progress, kept=kept) as shown:
                 complete_vectors(self.sparse, folders, self._open_encoder, shown)
 
     def _open_encoder(self, name: str, manifest: VectorManifest) -> Encoder:

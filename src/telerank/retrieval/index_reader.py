@@ -247,7 +247,7 @@ class IndexReader(FolderReader):
         """The model that encodes: the one of that name, or else the one that the vectors name."""
         source = locate_model(model or name, models=models, index=self.folder)
         is_named = source != (model or name) or Path(source).is_dir()
-        return source if is_named or folder_name(manifest.model) != name else manifest.model
+        return source if is_named else locate_model(manifest.model, models=models, index=self.folder)
 
     def _reopen(self) -> None:
         self._sparse = SparseIndex(self.folder)

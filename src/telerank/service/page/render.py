@@ -81,7 +81,7 @@ class Links:
         """An inquiry as the values of an address."""
         page = inquiry.page if inquiry.page > 1 else None
         chosen = {"index": inquiry.index, "model": inquiry.model, "group": inquiry.group}
-        return {"q": inquiry.query, **chosen, "page": page}
+        return {"query": inquiry.query, **chosen, "page": page}
 
     def document(
         self,

@@ -81,7 +81,7 @@ async def judge(request: Request, served: CurrentServed, snapshot: CurrentSnapsh
             f"grade: expected a whole number, got {shorten(form.get('grade', ''))}"
         ) from error
     judgment = JudgmentRequest.model_construct(
-        query=form.get("q", ""), docno=form.get("docno", ""), grade=grade, index=form.get("index") or None
+        query=form.get("query", ""), docno=form.get("docno", ""), grade=grade, index=form.get("index") or None
     )
     reply = await _save(served, snapshot, judgment)
     if "application/json" in request.headers.get("accept", ""):
@@ -136,7 +136,7 @@ def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
     links = Links(settings.prefix, lang if lang in LANGUAGES else None)
     number = int(page) if page.isdecimal() and len(page) < 7 else 1
     group: Column | None = "file" if form.get("group") == "file" else None
-    inquiry = Inquiry(form["q"], form.get("index"), form.get("model"), number, group)
+    inquiry = Inquiry(form["query"], form.get("index"), form.get("model"), number, group)
     judged: dict[str, Any] = {"judged": form["docno"], "grade": form["grade"]}
     if form.get("on") == "document":
         return links.to("document", **{**links.values(inquiry), "page": None}, docno=form["docno"], **judged)

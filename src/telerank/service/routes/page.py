@@ -51,7 +51,7 @@ def error_page(request: Request, error: ServiceError) -> Response:
     say, key = messages_of(request), f"error.{error.status}"
     detail = shorten_message(str(error)) if error.status in _OF_REQUESTS else ""
     values = {
-        "inquiry": Inquiry(request.query_params.get("q", "")[: settings.limits.query_characters]),
+        "inquiry": Inquiry(request.query_params.get("query", "")[: settings.limits.query_characters]),
         "code": error.status,
         "message": say(key if key in TEXTS["en"] else "error.500"),
         "detail": describe_detail(detail, say),
@@ -78,14 +78,14 @@ def check_length(what: str, text: str, most: int) -> None:
 
 async def inquiry_of(
     *,
-    q: str = "",
+    query: str = "",
     index: str | None = None,
     model: str | None = None,
     group: Literal["file", ""] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    return Inquiry(q, index or None, model or None, page, group or None)
+    return Inquiry(query, index or None, model or None, page, group or None)
 
 
 async def pages_of(

@@ -100,7 +100,7 @@ function judgedHere() {
 // queries that differ in case or blanks alone are judged as one
 function nameOf(form) {
   const fields = new FormData(form);
-  const words = fields.get("q").normalize("NFKC").toLowerCase().trim().split(/\s+/);
+  const words = fields.get("query").normalize("NFKC").toLowerCase().trim().split(/\s+/);
   return JSON.stringify([fields.get("index"), words.join(" "), fields.get("docno")]);
 }
 
