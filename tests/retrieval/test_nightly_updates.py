@@ -1,7 +1,11 @@
-"""An index of a folder and its vectors, updated again and again and killed, equal those that are made anew."""
+"""An index of a folder and its vectors, updated again and again and killed, equal those that are made anew.
+
+``NIGHTS=250 pytest -m process tests/retrieval/test_nightly_updates.py -s`` runs a thousand updates, in an hour.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
@@ -12,6 +16,7 @@ import pytest
 from accidents import Dying
 from nightly_updates import build, change_files, check_whole, open_index, read_rankings
 
+NIGHTS = int(os.environ.get("NIGHTS", "12"))
 EVERY = 50  # updates after which everything is made anew, to compare
 
 
@@ -24,7 +29,7 @@ def dying():
 
 @pytest.mark.parametrize(
     ("nights", "seed"),
-    [(6, 0), *(pytest.param(250, seed, marks=pytest.mark.process) for seed in range(1, 5))],
+    [(6, 0), *(pytest.param(NIGHTS, seed, marks=pytest.mark.process) for seed in range(1, 5))],
 )
 def test_updates_at_random_and_kills_end_in_the_rankings_of_an_index_made_anew(dying, tmp_path, nights, seed):
     dice = random.Random(seed)
