@@ -211,6 +211,7 @@ def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
     """With a part of the largest collection, and small models."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TELERANK_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("TELERANK_DATA", str(tmp_path))
     link({folder.name for folder in data.iterdir() if folder.is_dir()} - {"scifact"}, data, tmp_path)
     write_part(str(data / "scifact"), tmp_path / "scifact", {"4983", "5836"})
     for name, text in SETTINGS.items():

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.docs
 
 EXAMPLES = {path.name: path for path in (Path(__file__).parent.parent / "examples").glob("*.py")}
 SHOWN = {
-    "compare_models.py": ["bm25(k1=0.9, b=0.4)    0.7640", "0.7526†", "Paired t-test over 7569 queries"],
+    "compare_models.py": ["bm25(k1=0.9, b=0.4)    0.7640", "0.7526†", "Paired t-test over 7,569 queries"],
     "search_your_texts.py": ["  1. passeport 1.558", "'valabl': tf 1, df 2, cf 2"],
     "tune_a_pipeline.py": ["RR@10 0.7664  0.9 * minmax(bm25(k1=1.2", ", 0.76"],
 }

@@ -122,12 +122,12 @@ def test_both_archives_have_the_files_that_are_no_modules(archives, installed):
 
 
 @pytest.mark.data
-def test_the_code_of_the_readme_with_a_re_ranker_runs_from_the_wheel(installed_neural, tmp_path, data):
+def test_the_code_of_a_page_with_a_re_ranker_runs_from_the_wheel(installed_neural, tmp_path, data):
     link({"scifact"}, data, tmp_path)
     models = tmp_path / "models"
     save_small_models(tmp_path, data, models)
     variables = {"TELERANK_MODELS": str(models), "TELERANK_DATA": ""}
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs/pipelines.md").read_text(encoding="utf-8").splitlines()
     for step in steps(lines, RERANKER):
         command = [str(installed_neural.python), "-c"] if step.is_python else ["bash", "-c"]
         printed = installed_neural.run([*command, step.code], tmp_path, **variables)

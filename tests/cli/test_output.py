@@ -159,4 +159,4 @@ def test_what_a_terminal_cannot_show_is_escaped(tmp_path, encoding):
     assert all(other.startswith("0\n") for other in others)
     assert last == "2\n"
     (line,) = (line for line in ran.stderr.splitlines() if line.startswith("telerank: "))
-    assert line.startswith(escaped("telerank: é.run: No such"))
+    assert line.startswith(escaped("telerank: é.run: no such file"))

@@ -104,7 +104,11 @@ def write_hits(rows: Sequence[tuple[str, str, str, str]]) -> None:
         rank, score, docno, text = map(plain, row)
         head = f"{rank.ljust(rank_width)}  {score.ljust(score_width)}  {docno.ljust(docno_width)}"
         taken = 0 if is_column else math.ceil((beside + len(docno)) / columns)
-        lines = wrap(text, room, max_lines=max(_LINES - taken, 1), placeholder="…") if taken < _LINES else []
+        lines = (
+            wrap(text, room, max_lines=max(_LINES - taken, 1), placeholder="…", break_on_hyphens=False)
+            if taken < _LINES
+            else []
+        )
         if is_column:
             print("  ".join((head, f"\n{' ' * indent}".join(lines))).rstrip())
         elif row is _HEADS:

@@ -18,7 +18,6 @@ from telerank.corpus.reading import locate_data
 from telerank.errors import ArgumentTypeError, ByName, CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.pipelines.run_files import LazyRun
-from telerank.sparse.index import SparseIndex
 from telerank.trec import check_exists, load_qrels, read_qrels, read_run
 from telerank.types import Qrels, Ranking
 
@@ -128,6 +127,8 @@ def judge(
 
 def _describe_indexes(runs: Mapping[str, RunSource], qrels: Qrels, source: str) -> Iterator[str]:
     """A line for each index that runs were made of and that lacks documents of the qrels."""
+    from telerank.sparse.index import SparseIndex  # loads numba
+
     folders = {folder: None for run in runs.values() for folder in _find_indexes(run)}
     judged = [docno for grades in qrels.values() for docno in grades]
     for folder in folders:
