@@ -261,7 +261,7 @@ def test_answers_are_read_as_they_were_written_and_a_line_that_is_none_is_named(
 
 
 @pytest.mark.data
-def test_the_english_pool_has_each_article_once_and_the_french_asks_about_long_ones_only(data, tmp_path):
+def test_the_english_pool_has_each_article_once_and_the_french_joins_short_ones(data, tmp_path):
     sets = [data / name for name in ("covid-qa", "squad2-dev-half", "xquad-en")]
     written = write(tmp_path / "english", *sets)
     assert written.manifest["documents"] == {"relevant": 146}
@@ -270,5 +270,6 @@ def test_the_english_pool_has_each_article_once_and_the_french_asks_about_long_o
     assert written.manifest["offsets"] == offsets
     assert sum(counts["queries"] for counts in written.counts.values()) == 5_097
     written = write(tmp_path / "french", data / "fquad", data / "piaf", least_words=400)
-    assert written.manifest["documents"] == {"distractors": 331, "relevant": 18 + 149}
-    assert [counts["queries"] for counts in written.counts.values()] == [1656, 1623, 1631, 1648, 1612]
+    assert written.manifest["documents"] == {"relevant": 18 + 149 + 114}
+    assert written.manifest["joined"] == {"short_articles": 331, "documents": 114}
+    assert [counts["queries"] for counts in written.counts.values()] == [2136, 2135, 2143, 2174, 2159]
