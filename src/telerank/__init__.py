@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from telerank.verbs.rerank import rerank as rerank
     from telerank.verbs.search import search as search
     from telerank.verbs.serve import serve as serve
+    from telerank.verbs.train import fine_tune as fine_tune
     from telerank.verbs.train import train as train
     from telerank.verbs.tune import tune as tune
 
@@ -86,7 +87,7 @@ _MODULES = {
     "verbs.rerank": "rerank",
     "verbs.search": "search",
     "verbs.serve": "serve",
-    "verbs.train": "train",
+    "verbs.train": "fine_tune train",
     "verbs.tune": "tune",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
