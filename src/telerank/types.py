@@ -40,6 +40,20 @@ class Query:
     text: str
 
 
+def check_query(query: object) -> Query:
+    """The query; raises ArgumentTypeError if it is none."""
+    if not isinstance(query, Query):
+        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
+    return query
+
+
+def as_query(query: Query | str) -> Query:
+    """The query itself, or a query with this text and the qid ``query``."""
+    if isinstance(query, str):
+        return Query("query", query)
+    return check_query(query)
+
+
 class Mark(NamedTuple):
     """From character ``start`` of a document's text on, the text stands on ``page`` and under ``heading``.
 

@@ -16,8 +16,9 @@ from typing import Any, TypeAlias
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import read_candidates, read_doc
 from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, count_noun
+from telerank.expressions import depth_text
 from telerank.retrieval.index import Index
-from telerank.stage import PRODUCT, Retriever, Stage, check_depth, depth_text
+from telerank.stage import PRODUCT, Retriever, Stage, check_depth
 from telerank.types import Doc, Docs, Explanation, Phrase, Query, Ranking
 
 Score: TypeAlias = float | Explanation
