@@ -25,6 +25,7 @@ All but the last two are ValueErrors, too.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
@@ -229,9 +230,47 @@ def find_attribute(of: object, attribute: str, called: str) -> object:
 def show_value(value: object, width: int = 60) -> str:
     """A value as a message has it: a function by its name, anything else as Python writes it, cut."""
     if isinstance(value, type | FunctionType | BuiltinFunctionType | MethodType):
-        kind = "class" if isinstance(value, type) else "function"
-        return f"the {kind} {value.__qualname__.replace('<locals>.', '').replace('<lambda>', 'lambda')}"
+        return f"the {'class' if isinstance(value, type) else 'function'} {function_name(value)}"
     return f"{value!r:.{width}}"
+
+
+def function_name(function: object) -> str:
+    """What messages and explanations call a function, or an object that can be called."""
+    own = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return own.replace("<locals>.", "").replace("<lambda>", "lambda")
+
+
+def check_function(call: str, function: Callable[..., Value], *parameters: str) -> Callable[..., Value]:
+    """The function of a user, if it can be called with these arguments, as ``call`` does.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it cannot.
+    """
+    if not callable(function):
+        raise ArgumentTypeError(f"{call} takes a function, got {show_value(function)}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of one that is written in C, for example
+        return function
+    try:
+        signature.bind(*parameters)
+    except TypeError as error:
+        takes = f"{function_name(function)}{signature}"
+        raise ArgumentTypeError(
+            f"{call} calls f({', '.join(parameters)}), but {takes} does not take that: {error}"
+        ) from None
+    return function
+
+
+def call_own(name: str, function: Callable[..., Value], *arguments: object, of: str) -> Value:
+    """What a function of the user gives; a note says of an error where it comes from, and ``of`` what."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        error.add_note(f"raised by {name}, which was called for {of}")
+        raise
 
 
 def refuse_item(stage: object, item: object) -> NoReturn:  # noqa: ARG001

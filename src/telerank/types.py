@@ -307,6 +307,13 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.docnos)
 
+    def __getitem__(self, rank: int) -> tuple[str, float]:
+        """The document at a place, from 0 on, and its score."""
+        if not isinstance(rank, Integral):
+            hint = "ranking.cut(3) has the first three, dict(ranking) the scores by docno"
+            raise ArgumentTypeError(f"a ranking is asked for a place, got {rank!r:.40}: {hint}")
+        return self.docnos[rank], float(self.scores[rank])
+
     def __iter__(self) -> Iterator[tuple[str, float]]:
         return zip(self.docnos, self.scores.tolist(), strict=True)
 
