@@ -16,6 +16,7 @@
     ├── IndexFault         an index cannot be opened, written or read
     │   ├── IndexLocked    another writer has it open
     │   └── IndexDamaged   one of its files is missing or does not match its checksum
+    ├── UnusableFile       the system refuses to read or write a file (an OSError, too)
     ├── ArgumentError      an argument has a wrong value
     ├── ArgumentTypeError  an argument is of a wrong type (a TypeError)
     └── MissingExtra       an optional dependency is needed (names the extra; an ImportError)
@@ -128,6 +129,19 @@ class UnknownAttribute(TelerankError, AttributeError, ValueError):  # noqa: N818
         names = [name for name in self.known if not name.startswith("_")]
         hint = _INSTEAD.get(f"{self.called}.{self.attribute}") or known_names(names, self.attribute)
         return f"{self.called} has no {self.attribute!r}; {hint}"
+
+
+class UnusableFile(TelerankError, OSError, ValueError):  # noqa: N818
+    """The system refuses to open, read or write a file."""
+
+    __str__ = Exception.__str__
+
+
+def name_file(error: OSError) -> UnusableFile | None:
+    """The error as telerank's own, which names the file; None if it is that already, or of no file."""
+    if isinstance(error, TelerankError) or error.filename is None:
+        return None
+    return UnusableFile(f"{error.filename}: {error.strerror or error}")
 
 
 class ByName(dict[str, Value]):

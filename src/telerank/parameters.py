@@ -38,6 +38,7 @@ from telerank.errors import (
     ArgumentTypeError,
     find_attribute,
     known_names,
+    name_file,
     nearest_name,
     show_value,
 )
@@ -193,15 +194,7 @@ RelevanceLevel = Annotated[
     Help("Grades from LEVEL up are relevant, as for `trec_eval -l`."),
 ]
 Level = Annotated[float, Ge(0.0), Le(1.0), Help("A difference is significant if its p is below this.")]
-BatchTokens = Annotated[int, Ge(1), Help("Most tokens in a batch, padding included.")]
 Device = Annotated[str | None, Help("`cpu`, `cuda`, …; default: a GPU if there is one.")]
-Candidates = Annotated[
-    str | None,
-    Flags("--candidates", "RUN|POOL"),
-    Help("A run file, or a pool of the collection (`test/100`), to draw from. Default: its only pool."),
-]
-PairCount = Annotated[int, Ge(1), Flags("-n"), Help("Number of pairs to draw.")]
-DrawSeed = Annotated[int, Help("Seed of the draw.")]
 FoldCount = Annotated[int, Ge(2), Help("Folds of the cross-validation.")]
 FoldSeed = Annotated[int, Help("Seed of the folds.")]
 AnalyzerName = Annotated[
@@ -247,6 +240,8 @@ def check_arguments(function: Callable[P, R], name: str) -> Callable[P, R]:
         By the function, if an argument is missing, unknown, or of another type.
     ArgumentError
         By the function, if an argument is beyond its bounds.
+    UnusableFile
+        By the function, if the system refuses a file, which the message names.
     """
     signature = inspect.signature(function)
 
@@ -267,7 +262,10 @@ def check_arguments(function: Callable[P, R], name: str) -> Callable[P, R]:
             else:
                 for each in value if kind is kind.VAR_POSITIONAL else [value]:
                     _check_value(f"{name}: {parameter}", each, annotations[parameter])
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            raise (name_file(error) or error) from error
 
     return checked
 

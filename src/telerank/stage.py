@@ -450,8 +450,7 @@ def require_first(stage: Stage) -> Stage:
     for part in _inner_parts(first):
         require_first(part)
     if not inner_stages(first) and first.role in _ON_CANDIDATES:
-        hint = f"put a first stage before it, such as index.bm25() % 100 >> {first.text}"
-        raise ArgumentError(f"{first.text} ranks what a stage before it has found: {hint}")
+        raise ArgumentError(f"{first.text} needs a first stage: index.bm25() % 100 >> {first.text}")
     return stage
 
 

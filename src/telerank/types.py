@@ -48,8 +48,16 @@ def check_query(query: object) -> Query:
 
 
 def as_query(query: Query | str) -> Query:
-    """The query itself, or a query with this text and the qid ``query``."""
+    """The query itself, or a query with this text and the qid ``query``.
+
+    Raises
+    ------
+    ArgumentError
+        If the text is empty.
+    """
     if isinstance(query, str):
+        if not query.strip():
+            raise ArgumentError("the query is empty")
         return Query("query", query)
     return check_query(query)
 
