@@ -97,7 +97,9 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'telerank' has no attribute {name!r}")
+        from telerank.errors import UnknownAttribute
+
+        raise UnknownAttribute("tr", name, __all__)
     attribute = "open_collection" if name == "collection" else name
     value = getattr(import_module(f"telerank.{_MODULE_OF[name]}"), attribute)
     if isinstance(value, FunctionType):
