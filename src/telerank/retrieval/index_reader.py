@@ -89,7 +89,7 @@ class IndexReader(FolderReader):
         return self.docs[docno] if self.has_texts else Doc(docno, "")
 
     def __contains__(self, docno: object) -> bool:
-        return docno in self.docs
+        return isinstance(docno, str) and docno in self.docs
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.docs)
