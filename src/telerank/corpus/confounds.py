@@ -72,7 +72,7 @@ class Area:
 
 
 @dataclass(frozen=True, slots=True)
-class Separation:
+class Confound:
     """A property, what it is of relevant documents and of the others, and its area in each comparison."""
 
     name: str
@@ -104,7 +104,7 @@ class Confounds:
 
     relevant: int
     others: int
-    separations: tuple[Separation, ...]
+    separations: tuple[Confound, ...]
 
     def warnings(self) -> list[str]:
         """A line for each property that separates."""
@@ -174,8 +174,8 @@ class DocumentFacts:
         yield _Property("length of the title", np.where(titles > 0, titles, np.nan))
         yield _Property("length of the text", np.array(self.lengths, np.float64))
         yield _Property("exact copy", (counts[inverse] > 1).astype(np.float64), share=True)
-        places = np.arange(size, dtype=np.float64)
-        yield _Property("place in the collection", places, _cross_fit(_bins(places), relevant))
+        rows = np.arange(size, dtype=np.float64)
+        yield _Property("place in the collection", rows, _cross_fit(_bins(rows), relevant))
         yield _Property("number in the docno", numbers, _cross_fit(_bins(numbers), relevant))
         shapes, frequent = np.array(self.shapes), Counter(self.shapes)
         rare = np.array([frequent[shape] < _LEAST_GROUP for shape in self.shapes], np.bool_)
@@ -233,12 +233,12 @@ def find_confounds(
         if any(own.values()):
             judged.append((np.array([*own]), np.array([*own.values()])))
     relevant = np.zeros(len(facts), np.bool_)
-    for places, are_relevant in judged:
-        relevant[places[are_relevant]] = True
+    for own_rows, are_relevant in judged:
+        relevant[own_rows[are_relevant]] = True
     if not judged:
         return None
     separations = tuple(
-        Separation(
+        Confound(
             each.name,
             each.describe(relevant),
             each.describe(~relevant),
@@ -272,8 +272,8 @@ def _compare_in_collection(values: Values, judged: _Judged) -> Area | None:
     ranks, size = np.full(len(values), np.nan), int(known.sum())
     ranks[known] = rank_middle(values[known])
     areas = []
-    for places, are_relevant in judged:
-        own = places[are_relevant]
+    for rows, are_relevant in judged:
+        own = rows[are_relevant]
         own = own[known[own]]
         if 0 < len(own) < size:
             areas.append((int(own[0]), area_of_ranks(ranks[own], size)))
@@ -282,12 +282,12 @@ def _compare_in_collection(values: Values, judged: _Judged) -> Area | None:
 
 def _compare_in_lists(values: Values, judged: _Judged) -> Area | None:
     areas = []
-    for places, are_relevant in judged:
-        own, others = values[places[are_relevant]], values[places[~are_relevant]]
+    for rows, are_relevant in judged:
+        own, others = values[rows[are_relevant]], values[rows[~are_relevant]]
         own, others = own[~np.isnan(own)], others[~np.isnan(others)]
         if len(own) and len(others):
             higher = (own[:, None] > others) + (own[:, None] == others) / 2
-            areas.append((int(places[are_relevant][0]), float(higher.mean())))
+            areas.append((int(rows[are_relevant][0]), float(higher.mean())))
     return _mean_area(areas)
 
 

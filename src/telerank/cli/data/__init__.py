@@ -232,8 +232,11 @@ def stats(
     reports = []
     for name in collections:
         opened = options.open_collection(name, format, encoding)
-        settings = {"analyzer": analyzer, "tokenizer": tokenizer, "language": language}
-        reports.append(collection_statistics(opened, splits=split, **settings))
+        reports.append(
+            collection_statistics(
+                opened, splits=split, analyzer=analyzer, tokenizer=tokenizer, language=language
+            )
+        )
         if plots is not None:
             folder = plots / opened.name if len(collections) > 1 else plots
             for file in reports[-1].save_plots(folder, format=plot_format):
