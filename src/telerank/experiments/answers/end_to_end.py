@@ -32,7 +32,7 @@ from telerank.experiments.answers.reading import ReaderTrainer
 from telerank.show.tables import Table
 from telerank.types import Answers, Doc, Ranking
 
-_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)")
+_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)", "EM(literal)")
 _SHOWN = 80  # characters of an answer in a table
 
 

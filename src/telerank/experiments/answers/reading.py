@@ -152,7 +152,7 @@ class ReaderTrainer:
         return train_once("reader", config, folder, shared, self.bench.data.progress) / MODEL
 
 
-_MEASURES = "EM F1 EM(fr) F1(fr) F1(characters)"
+_MEASURES = tuple(ANSWER_MEASURES)
 
 
 @dataclass(frozen=True, eq=False)
