@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,7 +71,8 @@ def search(
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
-    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`. A run
+    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`; a follow-up
+    ("et pour un mineur ?") is completed from the query before, unless it begins with `=`. A run
     keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline, the
     checksums of what it read, and the versions of the packages.
 
@@ -160,11 +161,27 @@ def _answer(
             _show_segments(index, by_segments, ranking)
 
     if query is None:
-        answer_typed(show, f"{index.folder.name}> ")
+        answer_typed(_completing(show), f"{index.folder.name}> ")
     for line in [] if query is None else _read_lines() if query == "-" else [query]:
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _completing(show: Callable[[str], None]) -> Callable[[str], None]:
+    """Show queries that are typed one after another: a follow-up is completed from those before it."""
+    from telerank.text.follow_up import follow_up
+
+    before: list[str] = []  # as they were searched
+
+    def show_completed(line: str) -> None:
+        completed = follow_up(line.removeprefix("=").strip(), [] if line.startswith("=") else before)
+        if completed.earlier:
+            console.say(f"{completed.rule}: from {completed.earlier!r}; = before a query takes it as typed")
+        before.append(completed.text)
+        show(completed.text)
+
+    return show_completed
 
 
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
