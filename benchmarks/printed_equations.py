@@ -1,4 +1,4 @@
-"""How far the orders of equations 1 and 2 of the Piaf report, as printed, are from Lucene's, and their quality.
+"""How far the orders of the Piaf report's equations 1 and 2 as printed are from Lucene's; their quality.
 
 ::
 
