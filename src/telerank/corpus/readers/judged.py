@@ -7,9 +7,10 @@ order and case, with or without accents; others are ignored:
 question      ``question``, ``query``, ``requête``, ``recherche``
 document      ``document``, ``docno``, ``doc_id``, ``docid``, ``file``, ``fichier``, ``passage``
 grade         ``grade``, ``note``, ``pertinence``, ``relevance``, ``score``, ``label``, ``jugement``
-qid           ``qid``, ``query_id``, ``query-id``
+qid           ``qid``, ``query_id``, ``query-id``, ``q_id``
 ============  ==================================================================================
 
+A table without questions has qids, documents and grades: the judgments of queries that stand elsewhere.
 Without a grade column every document is relevant (1). A grade is a whole number, or yes, no, true, false,
 oui, non, vrai, faux. An empty question is that of the row above, as in merged cells. Without a qid column the
 qid of a question is its first words and a hash, so that it does not depend on other rows. A document is named
@@ -28,7 +29,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,11 +49,13 @@ _COLUMNS = {
     "question": ("question", "questions", "query", "requete", "recherche"),
     "document": ("document", "documents", "docno", "doc_id", "docid", "file", "fichier", "passage"),
     "grade": ("grade", "note", "pertinence", "relevance", "score", "label", "jugement", "judgment"),
-    "qid": ("qid", "query_id", "query-id"),
+    "qid": ("qid", "query_id", "query-id", "q_id"),
 }
 _SHEETS = {".xlsx", ".ods"}
 _TABLES = {".csv", ".tsv", *_SHEETS}
-_EXPECTED = "a first row that names question and document"
+_NEEDED = ({"question", "document"}, {"qid", "document", "grade"})
+_NAMED = "question and document, or qid, document and grade"
+_EXPECTED = f"a first row that names {_NAMED}"
 _WORDS = dict.fromkeys(("yes", "true", "oui", "vrai"), 1) | dict.fromkeys(("no", "false", "non", "faux"), 0)
 _GRADE = re.compile(r"([+-]?[0-9]{1,5})(?:[.,]0+)?")
 _MOST_BYTES, _MOST_ROWS = 64 << 20, 1_000_000
@@ -91,7 +94,7 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
     rows = iter(_read_sheet(path) if _suffix(path) in _SHEETS else _read_csv(path, encoding))
     number, header = next(rows, (1, ()))
     columns = find_columns(header)
-    if not {"question", "document"} <= columns.keys():
+    if not is_judged(columns):
         raise FormatError(path, number, _EXPECTED, "; ".join(header))
     judged: list[JudgedRow] = []
     texts: dict[str, str] = {}
@@ -103,7 +106,7 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
         values = {name: " ".join(cells[n].split()) if n < len(cells) else "" for name, n in columns.items()}
         if not any(values.values()):
             continue
-        if not values["question"]:
+        if not values["question" if "question" in values else "qid"]:
             values |= {name: above[name] for name in above.keys() & values.keys()}
         row = _read_row(path, number, values)
         above = {name: values[name] for name in above.keys() & values.keys()}
@@ -122,10 +125,10 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
 
 
 def _read_row(path: Path, number: int, values: dict[str, str]) -> JudgedRow:
-    for name in ("question", "document"):
+    for name in ("question" if "question" in values else "qid", "document"):
         if not values[name]:
             raise FormatError(path, number, f"a {name}", "; ".join(values.values()))
-    question, name = values["question"], values["document"]
+    question, name = values.get("question", ""), values["document"]
     grade = values.get("grade", "1")
     match = _GRADE.fullmatch(grade)
     value = int(match[1]) if match else _WORDS.get(grade.casefold())
@@ -143,6 +146,11 @@ def find_columns(header: Sequence[str]) -> dict[str, int]:
         field: [columns[name] for name in names if name in columns] for field, names in _COLUMNS.items()
     }
     return {field: own[0] for field, own in numbers.items() if own}
+
+
+def is_judged(columns: Container[str]) -> bool:
+    """Whether these fields make a table of judgments."""
+    return any(all(name in columns for name in needed) for needed in _NEEDED)
 
 
 def _plain(name: str) -> str:
@@ -202,7 +210,7 @@ def _is_utf8(content: bytes) -> bool:
 
 def _delimiter(text: str) -> str:
     """The sign that gives the first row the columns that are needed; a comma if none does."""
-    return next((sign for sign in ",;\t" if {"question", "document"} <= _first_columns(text, sign)), ",")
+    return next((sign for sign in ",;\t" if is_judged(_first_columns(text, sign))), ",")
 
 
 def _first_columns(text: str, delimiter: str) -> set[str]:
@@ -242,8 +250,8 @@ def _conditions(path: Path) -> Conditions:
             lines = start[: start.rfind(b"\n") + 1] or start  # whole characters
             text = lines.decode("utf-8" if _is_utf8(lines) else "cp1252", errors="replace")
         text = re.sub(r"\Asep=.\r?\n", "", text, flags=re.IGNORECASE)
-        columns = set().union(*(_first_columns(text, sign) for sign in ",;\t"))
-        yield {"question", "document"} <= columns, "its first row does not name question and document"
+        named = any(is_judged(_first_columns(text, sign)) for sign in ",;\t")
+        yield named, f"its first row does not name {_NAMED}"
 
 
 def _open(path: Path, encoding: str) -> Collection:
@@ -252,7 +260,10 @@ def _open(path: Path, encoding: str) -> Collection:
     rows: Callable[[], list[JudgedRow]] = lru_cache(1)(partial(read_judged, path, encoding))
 
     def queries() -> Iterator[Query]:
-        return iter({row.query.qid: row.query for row in rows()}.values())
+        own = {row.query.qid: row.query for row in rows()}
+        if lacking := next((qid for qid, query in own.items() if not query.text), None):
+            raise CollectionError(f"{path} has judgments alone, without the question of {lacking}")
+        return iter(own.values())
 
     def qrels() -> Iterator[Qrel]:
         return (Qrel(row.query.qid, row.docno, row.grade) for row in rows())
