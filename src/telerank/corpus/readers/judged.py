@@ -105,7 +105,8 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
         if any(cell.strip() for cell in cells[len(header) :]):
             raise FormatError(path, number, f"{len(header)} columns as in the header", "; ".join(cells))
         values = {name: cells[n].strip() if n < len(cells) else "" for name, n in columns.items()}
-        values["question"] = " ".join(values["question"].split())
+        if "question" in values:
+            values["question"] = " ".join(values["question"].split())
         if not any(values.values()):
             continue
         if not values["question" if "question" in values else "qid"]:
