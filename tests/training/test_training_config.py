@@ -207,7 +207,10 @@ WRONG_OF_RERANKERS = [
     (R + "model: {head: {hidden: [8]}}", "model: a monobert has the transformer's own layer"),
     (R + "model: {kind: k-nrm, start: s, dropout: 0.3}", "a k-nrm has head.dropout or none"),
     (R + "model: {kind: k-nrm, start: s, frozen_embeddings: true}", "a k-nrm has no encoder"),
-    (R + "model: {kind: bert, start: s, frozen: true, frozen_embeddings: true}", "trains nothing of its encoder"),
+    (
+        R + "model: {kind: bert, start: s, frozen: true, frozen_embeddings: true}",
+        "trains nothing of its encoder",
+    ),
     (R + "seed: 1\nseed: 2", r"config.yaml:3: expected YAML \(the key 'seed' comes twice\)"),
     (R + "folds: 5", "folds need a section test with the training split, split: train"),
     (R + f"folds: 5\n{TEST}}}", "folds need a section test"),

@@ -109,7 +109,7 @@ def keeping_freed_memory() -> Iterator[None]:
         configure = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         configure = None
-    if configure is None or not all([configure(name, value) for name, value in _KEEPING.items()]):
+    if configure is None or not all(configure(name, value) for name, value in _KEEPING.items()):
         yield
         return
     try:
