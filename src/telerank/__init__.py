@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from telerank.verbs.rerank import rerank as rerank
     from telerank.verbs.search import search as search
     from telerank.verbs.serve import serve as serve
+    from telerank.verbs.train import fine_tune as fine_tune
     from telerank.verbs.train import train as train
     from telerank.verbs.tune import tune as tune
 
@@ -86,7 +87,7 @@ _MODULES = {
     "verbs.rerank": "rerank",
     "verbs.search": "search",
     "verbs.serve": "serve",
-    "verbs.train": "train",
+    "verbs.train": "fine_tune train",
     "verbs.tune": "tune",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -96,7 +97,9 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'telerank' has no attribute {name!r}")
+        from telerank.errors import UnknownAttribute
+
+        raise UnknownAttribute("tr", name, __all__)
     attribute = "open_collection" if name == "collection" else name
     value = getattr(import_module(f"telerank.{_MODULE_OF[name]}"), attribute)
     if isinstance(value, FunctionType):

@@ -203,7 +203,7 @@ def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
     print(plain(ranking.query.text))
     rows = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        doc = index.doc(docno)
+        doc = index[docno]
         title = "" if doc.text.startswith(doc.title) else f"{doc.title} "  # files begin with theirs
         where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
         more = _describe_further(_further(passages, docno))
@@ -220,7 +220,7 @@ def _record(
 ) -> dict[str, Any]:
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        doc = index.doc(docno)
+        doc = index[docno]
         record: dict[str, Any] = {"rank": rank, "score": score, **doc.record}
         if location := index.locate_hit(docno, ranking.query.text):
             record |= asdict(location)

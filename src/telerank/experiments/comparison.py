@@ -118,7 +118,7 @@ class ExperimentResult(Report):
     def run(self, system: str) -> SystemRun:
         """The rankings of a system; raises CollectionError if there is no such system."""
         if system not in self.runs:
-            raise CollectionError(f"no system {system!r}; {known_names(self.runs, system)}")
+            raise CollectionError(f"no system {system!r}; {known_names(self.runs, str(system))}")
         return self.runs[system]
 
     def tables(self) -> list[Table]:

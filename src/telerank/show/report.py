@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telerank.drafts import replace_file
+from telerank.errors import ArgumentError
 from telerank.parameters import check_methods
 from telerank.show.tables import (
     Table,
@@ -34,6 +35,8 @@ _SUFFIXES: Mapping[str, Form] = {
     ".csv": "csv",
     ".json": "json",
 }
+_OTHER_FILES = (".doc", ".docx", ".ods", ".odt", ".parquet", ".pdf", ".png", ".svg", ".xls", ".xlsx")
+"""Suffixes of files that a text must not have, since nothing would open it."""
 
 
 @check_methods("report")
@@ -62,7 +65,13 @@ class Report(ABC):
         return to_json(self.record()) if form == "json" else render_tables(self.tables(), form, self.title)
 
     def save(self, path: str | Path) -> None:
-        """Write the report in the format of the suffix: .md, .tex, .html, .csv, .json, or plain text."""
+        """Write the report in the format of the suffix: .md, .tex, .html, .csv, .json, or plain text.
+
+        Raises
+        ------
+        ArgumentError
+            If the suffix is that of another kind of files.
+        """
         replace_file(Path(path), self.render(form_of(path)).encode())
 
     def __str__(self) -> str:
@@ -73,8 +82,17 @@ class Report(ABC):
 
 
 def form_of(path: str | Path) -> Form:
-    """The format of a file by its suffix; ``text`` if the suffix is none of the others."""
-    return _SUFFIXES.get(Path(path).suffix.lower(), "text")
+    """The format of a file by its suffix; ``text`` if the suffix is none of the others.
+
+    Raises
+    ------
+    ArgumentError
+        If the suffix is that of another kind of files.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in _OTHER_FILES:
+        raise ArgumentError(f"{path}: tables are saved as {', '.join(_SUFFIXES)} or .txt, not as {suffix}")
+    return _SUFFIXES.get(suffix, "text")
 
 
 def render_tables(tables: Sequence[Table], form: Form = "text", title: str = "") -> str:

@@ -96,6 +96,13 @@ class Analyzer:
         """
         return cls.parse(f"{PYTHON}('{_register(function)}'){'|' if steps else ''}{steps}")
 
+    @classmethod
+    def open(cls, source: Analyzer | str | Callable[[str], Iterable[str]]) -> Analyzer:
+        """The analyzer itself, that of a text, or that of a function that finds tokens."""
+        if isinstance(source, Analyzer):
+            return source
+        return cls.parse(source) if isinstance(source, str) else cls.of(source)
+
     @cached_property
     def _expands(self) -> bool:
         """Whether a query has other terms than a document of the same text."""

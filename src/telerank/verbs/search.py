@@ -16,7 +16,7 @@ from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.stage import Stage, change_stages, walk_stages
+from telerank.stage import Stage, change_stages, require_first, walk_stages
 from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
 
@@ -58,7 +58,7 @@ def search(
     pool = partial(queries.pool, split=split) if isinstance(queries, Collection) else None
     text = model or opened.default_pipeline
     stage = (text if isinstance(text, Stage) else pipeline(text, opened, pool=pool)) % k
-    batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
+    batched = change_stages(require_first(stage), lambda part: part.in_batches(_BATCH, threads))
 
     def compute() -> Iterator[Ranking]:
         describe_queries()  # what is wrong with the judgments shows before anything is computed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from telerank.parameters import FieldsOf
 from telerank.show.progress import show_progress
 from telerank.training import launched
 from telerank.training.trained import TrainedModels
@@ -13,6 +14,7 @@ from telerank.types import ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.models.packing import PackedModel
+    from telerank.training.bi_encoder.fine_tune import FineTuned
     from telerank.training.log import Report as LogReport
 
 is_first_process = launched.is_first
@@ -89,3 +91,54 @@ def pack(
     from telerank.models.packing import pack_model
 
     return pack_model(Path(model), Path(output), encoder, licence=licence, overwrite=overwrite)
+
+
+def fine_tune(
+    collection: str | Path,
+    start: str = "e5-small",
+    output: str | Path = "fine-tuned",
+    *,
+    resume: bool = False,
+    report: LogReport | None = None,
+    progress: ProgressSetting = None,
+    **settings: Annotated[Any, FieldsOf("telerank.training.bi_encoder.config:FineTuning")],
+) -> FineTuned:
+    """Make an encoder better on a collection with judged queries; it is kept as it is if nothing is better.
+
+    ``start`` is an encoder of texts: `minilm`, `e5-small`, a folder, or a name on the hub. It keeps its
+    pooling, similarity, prompts and lengths, and learns by a softmax over the documents of a batch, with
+    negatives that it finds itself. Dev queries, which are not learned from, decide when to stop. The model is
+    ``output/model``; ``output/config.yaml`` has all settings, for `tr.train("bi-encoder", …)` to change.
+
+    >>> tr.fine_tune("insuranceqa-v2", "minilm", "minilm-insurance", epochs=0.5).model
+
+    Raises
+    ------
+    CollectionError
+        If the collection has no split to learn from, or too few judged queries.
+    ModelError
+        If there is no such encoder, or another training in the output.
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    from telerank.training.bi_encoder.config import BiEncoderTraining, FineTuning
+    from telerank.training.bi_encoder.fine_tune import NEGATIVES, plan_fine_tuning, prepare, read_fine_tuned
+    from telerank.training.bi_encoder.train import train_bi_encoder
+    from telerank.training.checkpoint import check_output
+    from telerank.training.log import silent_report
+    from telerank.training.settings import read_settings, validate_settings
+    from telerank.training.trained import CONFIG
+
+    folder = Path(output)
+    kept = f"the checkpoints are kept in {output}: the same call with resume=True goes on after the last one"
+    with show_progress(progress, kept=kept) as shown:
+        if resume and (folder / CONFIG).exists():
+            config = read_settings(folder / CONFIG, BiEncoderTraining)
+        else:
+            options = validate_settings(settings, FineTuning, settings)
+            config = plan_fine_tuning(str(collection), start, folder, options)
+            check_output(config, folder, resume=False)
+            folder.mkdir(parents=True, exist_ok=True)
+            config = prepare(config, folder / NEGATIVES, shown)
+        train_bi_encoder(config, folder, resume=resume, report=report or silent_report, progress=shown)
+    return read_fine_tuned(folder)

@@ -268,7 +268,7 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
     terms = query_terms(opened, ranking.query.text) if request.highlight else {}
     hits = []
     for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
-        doc = opened.doc(docno)
+        doc = opened[docno]
         hit = Hit(
             rank=rank,
             docno=docno,
@@ -403,7 +403,7 @@ def _show_answers(
     """The answers in their sentences, in a thread: long documents take time to split."""
     hits, language = [], stage.reader.reader.settings.language
     for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index.doc(answer.docno)
+        doc = index.index[answer.docno]
         start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
         more = {
             "end": answer.end,
