@@ -108,7 +108,6 @@ def reader(
 
 
 @derive
-<<<<<<< HEAD
 def pack(
     model: Annotated[str, Flags("MODEL"), Help("The folder of a training, or its `model`.")],
     output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
@@ -130,7 +129,9 @@ def pack(
     size = f"{packed.bytes / 1e6:.1f} MB"
     error = f"{packed.error:.2%} of the squares of what was learned is lost"
     console.err().print(f"wrote {packed.folder}: {size}; {error}")
-=======
+
+
+@derive
 def fine_tune(
     collection: Annotated[str, Flags("COLLECTION"), Help("A collection with judged queries.")],
     *,
@@ -158,7 +159,6 @@ def fine_tune(
         print(tuned.render("json"))
     else:
         write_tables(tuned.tables(), "-", None, tuned.title)
->>>>>>> main
 
 
 def _train(
@@ -213,15 +213,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-<<<<<<< HEAD
-@group(bi_encoder, reranker, reader, pack)
+@group(fine_tune, bi_encoder, reranker, reader, pack)
 def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`; `pack` what they learned.
-=======
-@group(fine_tune, bi_encoder, reranker, reader)
-def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` makes an encoder better on a collection.
->>>>>>> main
+    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` an encoder; `pack` what was learned.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

@@ -110,13 +110,8 @@ class RerankerStart(settings.CheckedSection):
     """`monobert`; `bert`, layers on an encoder's first token (as the Piaf report's rankers); `bert-dmn`; or
     `dmn`, `qa-lstm` or `k-nrm`, over word vectors."""
     start: str
-<<<<<<< HEAD
-    """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub, also a reader's or a bi-encoder's;
-    for the last three kinds, a folder of word vectors."""
-=======
     """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub, also that of a reader or a
     bi-encoder; for the last three kinds, a folder of word vectors."""
->>>>>>> main
     frozen: bool = False
     """Train only the head, on stored outputs of the encoder: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
     frozen_embeddings: bool = False
