@@ -13,6 +13,7 @@ from telerank.training.trained import TrainedModels
 from telerank.types import ProgressSetting
 
 if TYPE_CHECKING:
+    from telerank.models.packing import PackedModel
     from telerank.training.bi_encoder.fine_tune import FineTuned
     from telerank.training.log import Report as LogReport
 
@@ -61,6 +62,35 @@ def train(
     kept = f"the checkpoints are kept in {output}: the same call with resume=True goes on after the last one"
     with show_progress(progress, kept=kept) as shown:
         return training.train_all(settings, output, **options, progress=shown)
+
+
+def pack(
+    model: str | Path,
+    output: str | Path,
+    *,
+    encoder: str = "e5-small",
+    licence: str = "",
+    overwrite: bool = False,
+) -> PackedModel:
+    """Write what a reader or a re-ranker has learned as a compact model: four bits for each weight.
+
+    ``model`` is the folder of a training, or its ``model``. The training must have started from ``encoder``,
+    which a package holds, and left its word embeddings as they are. The folder ``output`` opens wherever a
+    model is named; it needs the same release of the encoder's package. ``licence`` is that of the weights.
+
+    >>> pack("reader", "reader-fr-en", licence="CC-BY-SA-4.0")
+
+    Raises
+    ------
+    ModelError
+        If there is no such model or encoder, the model's word embeddings or tokenizer are not the encoder's,
+        or there is a model in ``output``.
+    MissingExtra
+        If torch, transformers or the package of the encoder is not installed.
+    """
+    from telerank.models.packing import pack_model
+
+    return pack_model(Path(model), Path(output), encoder, licence=licence, overwrite=overwrite)
 
 
 def fine_tune(
