@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from telerank.computing import PairComputing, SpanComputing
 from telerank.errors import CollectionError, ExpressionError
@@ -104,6 +104,11 @@ def dense(
     return names.models.open_vectors(model, approximate, candidates)
 
 
+def boolean(names: Names, join: Literal["and", "or"] = "and") -> Stage:
+    """The documents that fulfil the expression that a query is; see :meth:`telerank.Index.boolean`."""
+    return names.models.open_boolean(join)
+
+
 Scoring = Annotated[Any, FieldsOf(PairComputing)]
 
 
@@ -151,6 +156,7 @@ OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
 #
 # The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
 FUNCTIONS: dict[str, Callable[..., Any] | str] = {
+    "boolean": boolean,
     "dense": dense,
     "rerank": rerank,
     "minmax": minmax,

@@ -68,6 +68,10 @@ class Models:
         index = self._need("dense")
         return index.dense(model, approximate=approximate, candidates=candidates, models=self.sources)
 
+    def open_boolean(self, join: Literal["and", "or"]) -> Stage:
+        """The retriever of Boolean expressions."""
+        return self._need("boolean").boolean(join)
+
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         from telerank.reranking.scorer import Scorer
 

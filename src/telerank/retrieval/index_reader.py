@@ -18,6 +18,7 @@ from telerank.retrieval.index_vectors import open_vectors
 from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
+from telerank.sparse.boolean import BooleanRetriever, Join
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
@@ -173,6 +174,13 @@ class IndexReader(FolderReader):
 
     def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
         return self.retriever(DFI(independence))
+
+    def boolean(self, join: Join = "and") -> BooleanRetriever:
+        """The documents that fulfil a query such as ``passport AND (lost OR stolen) NOT visa``.
+
+        ``join`` is the operator of words that stand side by side. ``within(index.boolean(), …)`` ranks them.
+        """
+        return BooleanRetriever(self.sparse, join)
 
     @property
     def vectors(self) -> Mapping[str, Path]:
