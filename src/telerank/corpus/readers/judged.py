@@ -104,9 +104,7 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
     for number, cells in rows:
         if any(cell.strip() for cell in cells[len(header) :]):
             raise FormatError(path, number, f"{len(header)} columns as in the header", "; ".join(cells))
-        values = {name: cells[n].strip() if n < len(cells) else "" for name, n in columns.items()}
-        if "question" in values:
-            values["question"] = " ".join(values["question"].split())
+        values = {name: _read_cell(name, cells, n) for name, n in columns.items()}
         if not any(values.values()):
             continue
         if not values["question" if "question" in values else "qid"]:
@@ -125,6 +123,12 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
         if len(judged) > _MOST_ROWS:
             raise FormatError(path, number, f"at most {_MOST_ROWS:,} judgments")
     return judged
+
+
+def _read_cell(name: str, cells: Sequence[str], column: int) -> str:
+    """A cell without blanks around it, a question also without more than one between words."""
+    text = cells[column].strip() if column < len(cells) else ""
+    return " ".join(text.split()) if name == "question" else text
 
 
 def _read_row(path: Path, number: int, values: dict[str, str]) -> JudgedRow:
