@@ -266,7 +266,7 @@ def test_documents_that_changed_in_the_index_are_read_from_it(tmp_path, name):
         ((opened.bm25() >> tr.read(name, opened)).answer("q1"), opened),
     ):
         assert any(a.docno == "b" for a in answers)
-        assert all(a.text == docs.doc(a.docno).text[a.start : a.end] for a in answers)
+        assert all(a.text == docs[a.docno].text[a.start : a.end] for a in answers)
 
 
 def test_the_sentence_of_an_answer_and_a_document_that_changed(index):

@@ -219,6 +219,11 @@ WRONG_OF_RERANKERS = [
     (R + "loss: {objective: margin, class_weights: true}", "class_weights go with objective pointwise"),
     (R + "model: {head: {hidden: [8]}}", "model: a monobert has the transformer's own layer"),
     (R + "model: {kind: k-nrm, start: s, dropout: 0.3}", "a k-nrm has head.dropout or none"),
+    (R + "model: {kind: k-nrm, start: s, frozen_embeddings: true}", "a k-nrm has no encoder"),
+    (
+        R + "model: {kind: bert, start: s, frozen: true, frozen_embeddings: true}",
+        "trains nothing of its encoder",
+    ),
     (R + "model: {kind: k-nrm, start: s, fresh: true}", "fresh is of an encoder; a k-nrm has word vectors"),
     (R + "model: {kind: bert, frozen: true, fresh: true}", "a frozen encoder learns nothing"),
     (R + "seed: 1\nseed: 2", r"config.yaml:3: expected YAML \(the key 'seed' comes twice\)"),

@@ -7,17 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from annotated_types import Ge
+
 from telerank.computing import PairComputing, SpanComputing
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
+from telerank.feedback import bo1, rm3, rocchio
+from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.fusion import interleave, minmax, prob, rrf, within
 from telerank.parameters import FieldsOf
 from telerank.pipelines.reader import Models, Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.group import group
 from telerank.retrieval.index import Index, save_pipelines
+from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import is_similarity
-from telerank.stage import Stage
+from telerank.stage import Stage, change_stages
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -94,7 +99,11 @@ def _read_last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
 
 def read_pipeline(text: str, names: Names) -> Stage:
     """The stage of a text whose words stand for ``names``; raises as :func:`pipeline`."""
-    return PipelineReader(text, names).stage(parse_expression(text))
+    stage = PipelineReader(text, names).stage(parse_expression(text))
+    if names.index is None or not names.index.has_texts:
+        return stage
+    docs = names.index.docs
+    return change_stages(stage, lambda part: part.with_docs(docs))
 
 
 def dense(
@@ -118,6 +127,12 @@ def rerank(names: Names, model: str, **settings: Scoring) -> Stage:
 
     docs = names.models.open_docs("rerank")
     return CrossReranker(names.models.open_reranker(model, **settings), docs, name=model)
+
+
+def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarity | None = None) -> Stage:
+    """The documents that are like the one whose docno is the query; see :meth:`telerank.Index.like`."""
+    docs = names.models.open_docs(LIKE)
+    return Like(docs.index, fb_terms, model)
 
 
 READ = "read"
@@ -167,6 +182,10 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "pool": pool,
     "run": RunFile,
     "group": group,
+    "rm3": rm3,
+    "bo1": bo1,
+    "rocchio": rocchio,
+    LIKE: like,
     **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }

@@ -23,13 +23,13 @@ import torch
 
 from telerank.corpus.docstore import identify_docs, read_candidates, read_doc
 from telerank.errors import ModelError
-from telerank.expressions import call_text, quote
+from telerank.expressions import call_text, depth_text, quote
 from telerank.models.inference import compute_each
 from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TextPair, make_pairs, sentences_with_tokens
-from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
+from telerank.stage import CALL, PRODUCT, Stage, check_depth
 from telerank.text.sentences import split_sentences
 from telerank.types import Docs, Explanation, Phrase, Query, Ranking
 

@@ -203,7 +203,7 @@ def in_sentence(index: Index, answer: Answer, language: str = "en") -> AnswerSen
     CollectionError
         If the document has another text now.
     """
-    doc = index.doc(answer.docno)
+    doc = index[answer.docno]
     if doc.text[answer.start : answer.end] != answer.text:
         raise CollectionError(
             f"document {answer.docno!r} has changed: it has no {answer.text!r} at {answer.start}"

@@ -16,6 +16,7 @@ from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting
 
 if TYPE_CHECKING:
+    from telerank.corpus.statistics import CollectionStatistics
     from telerank.models.rerankers.reranker import Reranker
     from telerank.segments.split import Segmenter
     from telerank.segments.statistics import SegmentStatistics
@@ -42,6 +43,41 @@ def with_documents(collection: Collection, index: Index | str | Path) -> Collect
         raise CollectionError(f"{collection.name} has documents of its own: it takes none of an index")
     opened = index if isinstance(index, Index) else Index(index)
     return replace(collection, docs=lambda: iter(opened.docs.values()), size=len(opened))
+
+
+def collection_statistics(
+    collection: Collection | str | Path,
+    *,
+    splits: Sequence[str] | None = None,
+    analyzer: str = "standard",
+    tokenizer: str | Path | None = None,
+    language: str | None = None,
+    progress: ProgressSetting = None,
+) -> CollectionStatistics:
+    """Lengths, question words, class balance, and what tells relevant documents besides their texts.
+
+    Lengths are in terms of the ``analyzer``, or in tokens of a ``tokenizer.json``. The ``remarks`` of the
+    report are its warnings: properties, such as having a title, that separate relevant documents from others.
+
+    >>> from telerank.verbs.data import collection_statistics
+    >>> collection_statistics("dila").remarks
+
+    Raises
+    ------
+    CollectionError
+        If there is no such collection or split.
+    AnalyzerError
+        If the analyzer is unknown.
+    FormatError
+        If the tokenizer cannot be read.
+    """
+    from telerank.corpus.lengths import token_counter
+    from telerank.corpus.statistics import describe
+
+    opened = collection if isinstance(collection, Collection) else open_collection(collection)
+    count = token_counter(analyzer, tokenizer)
+    with show_progress(progress, opened.size) as shown:
+        return describe(opened, count=count, splits=splits, language=language, progress=shown)
 
 
 def segment_lengths(

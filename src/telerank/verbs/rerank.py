@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.computing import PairComputing
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentTypeError, CollectionError, show_value
 from telerank.parameters import FieldsOf
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
@@ -134,8 +134,14 @@ def _open_scorer(
     texts: Index | Collection | Docs | Mapping[str, str] | None,
     settings: Mapping[str, Any],
 ) -> Scorer:
+    from telerank.models.rerankers.reranker import Reranker
     from telerank.reranking.scorer import Scorer
 
+    if not isinstance(model, str | Path | Scorer | Reranker):
+        hint = ": a function becomes a stage by tr.scorer(f)" if callable(model) else ""
+        raise ArgumentTypeError(
+            f"tr.rerank: model must be a re-ranker or its name, got {show_value(model)}{hint}"
+        )
     if isinstance(model, str | Path):
         model = locate_model(str(model), index=texts.folder if isinstance(texts, Index) else None)
     return model if isinstance(model, Scorer) else Scorer(model, **settings)

@@ -107,7 +107,7 @@ def make_long_documents(
     sets: Annotated[list[str], Flags("SET"), Help("SQuAD-style sets.")],
     *,
     least_words: Annotated[
-        int, Ge(0), Help("Ask only about articles of more words; the others are distractors.")
+        int, Ge(0), Help("Each document has more words: shorter articles are joined to such documents.")
     ] = 0,
     folds: Annotated[int, Ge(1), Help("Number of splits by article; 1: the split `all`.")] = 5,
     seed: _Seed = 0,
@@ -198,6 +198,9 @@ def _show_documents(written: WrittenDocuments, *, as_json: bool) -> None:
     console.out().print(
         f"{kinds['relevant']:,} documents with relevant text, {kinds.get('distractors', 0):,} distractors"
     )
+    if joined := manifest.get("joined", {}).get("short_articles"):
+        of_them = count_noun(manifest["joined"]["documents"], "document")
+        console.out().print(f"{count_noun(joined, 'short article')} joined to {of_them}")
     left_out = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in manifest["left_out"].items()]
     console.out().print(f"left out: {', '.join(left_out)}")
     if offsets := manifest.get("offsets"):

@@ -186,10 +186,7 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
     folder = locate_reranker(name)
     shape = read_shape(folder)
     if shape is None:
-        raise ModelError(
-            f"{folder}: expected a re-ranker, got "
-            f"{architecture_of(read_config(folder, None)) or 'nothing'} and no {SETTINGS}"
-        )
+        raise _expected_reranker(folder)
     with naming(folder):
         model, texts = find_kind(shape.kind).load(folder, shape, dropout)
     return Reranker(model.eval(), texts, shape)
@@ -205,6 +202,29 @@ def locate_reranker(name: str | Path) -> Path:
     return Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
 
 
+def require_reranker(name: str | Path) -> Path:
+    """The folder of the re-ranker of that name, of which only the settings are read.
+
+    Raises
+    ------
+    ModelError
+        If there is none, or the model is of another kind.
+    """
+    folder = locate_reranker(name)
+    if not (folder / SETTINGS).exists() and not _is_cross_encoder(folder):
+        raise _expected_reranker(folder)
+    return folder
+
+
+def _is_cross_encoder(folder: Path) -> bool:
+    return architecture_of(read_config(folder, None)).endswith("ForSequenceClassification")
+
+
+def _expected_reranker(folder: Path) -> ModelError:
+    architecture = architecture_of(read_config(folder, None)) or "nothing"
+    return ModelError(f"{folder}: expected a re-ranker, got {architecture} and no {SETTINGS}")
+
+
 def read_shape(folder: Path) -> Shape | None:
     """The shape of the re-ranker in a folder; None if its model is an encoder alone.
 
@@ -213,7 +233,7 @@ def read_shape(folder: Path) -> Shape | None:
     """
     file = folder / SETTINGS
     if not file.exists():
-        if not architecture_of(read_config(folder, None)).endswith("ForSequenceClassification"):
+        if not _is_cross_encoder(folder):
             return None
         query, length = readable_lengths(folder)
         return Shape("monobert", max_query=query, max_length=length)

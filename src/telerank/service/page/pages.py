@@ -225,7 +225,7 @@ class Pages:
         read = run_reader(reader, ranked.ranking, most)
         answers: list[Values] = []
         for answer in read.answers:
-            doc, span = self.index.doc(answer.docno), Span(answer.start, answer.end)
+            doc, span = self.index[answer.docno], Span(answer.start, answer.end)
             shown = highlight.around(doc.text, span, language=self.text_language or "en")
             passage = flow(mark(doc.text, (), answer=span, shown=shown))
             source = self.source(doc, span, is_answer=True)
@@ -337,7 +337,7 @@ class Pages:
 
     def doc(self, docno: str) -> Doc:
         try:
-            return self.index.doc(docno)
+            return self.index[docno]
         except KeyError as error:
             raise NotServed(f"no document {shorten(docno)}") from error
 
@@ -373,14 +373,14 @@ class Pages:
         passages, runs = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         results = []
         for rank, (docno, _) in listed:
-            doc, passage = self.index.doc(docno), passages.get(docno)
+            doc, passage = self.index[docno], passages.get(docno)
             further = groups.passages[whole_docno(docno)][1:] if groups else ()
             results.append(
                 {
                     "rank": rank,
                     **self._shown(doc, passage),
                     "further": len(further),
-                    "passages": [self._shown(self.index.doc(other)) for other in further[:MOST_FURTHER]],
+                    "passages": [self._shown(self.index[other]) for other in further[:MOST_FURTHER]],
                 }
             )
         return {"results": results, "pipeline": stage.text, "stages": ranked.stages + runs, "groups": groups}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
 from telerank.expressions import quote
+from telerank.feedback.like import LIKE
 from telerank.retrieval.group import MOST_FURTHER
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
@@ -52,10 +53,15 @@ if TYPE_CHECKING:
 
 
 class SearchRequest(Body):
-    """A search."""
+    """A search: for a query, or for documents that are ``like`` one."""
 
-    query: QueryText
+    query: QueryText | None = None
     history: History = Field(default_factory=list)
+    like: Docno | None = Field(
+        default=None,
+        description="A document, whose words are searched; instead of a query and a pipeline. "
+        "The query of the reply is its name.",
+    )
     index: IndexName = None
     pipeline: PipelineText = None
     k: int = Field(10, ge=1, le=1_000_000, description="Documents of a page.")
@@ -172,8 +178,9 @@ async def search_by_url(
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
     """A page of the ranking of a query."""
-    query, completed = complete_query(request, served.settings)
     index = snapshot.served_index(request.index)
+    request = _as_query(index, request)
+    query, completed = complete_query(request, served.settings)
     stage = index.pipeline(request.pipeline, request.group)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
@@ -227,6 +234,19 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     )
 
 
+def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:
+    """A search for documents like one as a query of the stage that finds them."""
+    if request.like is None:
+        if request.query is None:
+            raise Unprocessable("query: Field required, or like")
+        return request
+    if request.query is not None or request.pipeline or request.history:
+        raise Unprocessable("like: it stands instead of a query and a pipeline")
+    if not index.index.has_texts or request.like not in index.index.docs:
+        raise NotServed(f"no document {request.like!r} with words in the index {index.name}")
+    return request.model_copy(update={"query": request.like, "pipeline": LIKE})
+
+
 def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     """The query without blanks at its ends.
 
@@ -252,7 +272,7 @@ def complete_query(
 
     Raises as :func:`check_query`, also of those before it.
     """
-    query, most = check_query(request.query, settings), settings.limits.query_characters
+    query, most = check_query(request.query or "", settings), settings.limits.query_characters
     for number, earlier in enumerate(request.history):
         if len(earlier) > most:
             raise Unprocessable(f"history.{number}: at most {most:,} characters, got {len(earlier):,}")
@@ -290,7 +310,7 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
     terms = query_terms(opened, ranking.query.text) if request.highlight else {}
     hits = []
     for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
-        doc = opened.doc(docno)
+        doc = opened[docno]
         hit = Hit(
             rank=rank,
             docno=docno,
@@ -428,7 +448,7 @@ def _show_answers(
     """The answers in their sentences, in a thread: long documents take time to split."""
     hits, language = [], stage.reader.reader.settings.language
     for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index.doc(answer.docno)
+        doc = index.index[answer.docno]
         start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
         more = {
             "end": answer.end,

@@ -111,13 +111,16 @@ class RerankerStart(settings.CheckedSection):
     """`monobert`; `bert`, layers on an encoder's first token (as the Piaf report's rankers); `bert-dmn`; or
     `dmn`, `qa-lstm`, `k-nrm`, `conv-knrm` or `co-pacrr`, over word vectors."""
     start: str
-    """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub; for the last five kinds, a folder of
-    word vectors."""
+    """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub, also that of a reader or a
+    bi-encoder; for the last five kinds, a folder of word vectors."""
     # what it is not is not written, so that folders of trainings keep their names
     fresh: bool = Field(default=False, exclude_if=operator.not_)
     """Use only the shape and the vocabulary of `start`; the seed draws new weights (BeST, section 3)."""
     frozen: bool = False
     """Train only the head, on stored outputs of the encoder: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
+    frozen_embeddings: bool = False
+    """Whether word embeddings stay as they are: of `e5-small` they are four fifths of all weights, and a
+    processor's updates are faster without them."""
     max_query: Annotated[PositiveInt | None, settings.OFF] = 64
     """Most tokens of a query; the rest is cut off (monoBERT). `null` or `none`: no query is cut as long as a
     token of the passage fits beside it."""
@@ -145,6 +148,9 @@ class RerankerStart(settings.CheckedSection):
         yield self.fresh and self.frozen, "a frozen encoder learns nothing: fresh is of one that is trained"
         without = kind.over_words and self.dropout != default
         yield without, f"dropout is that of an encoder; a {self.kind} has head.dropout or none"
+        without = self.frozen_embeddings and (kind.over_words or self.frozen)
+        trained = "has no encoder" if kind.over_words else "with frozen: true trains nothing of its encoder"
+        yield without, f"frozen_embeddings are those of an encoder that is trained; a {self.kind} {trained}"
 
 
 class RerankerLoss(settings.CheckedSection):
