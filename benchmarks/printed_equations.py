@@ -31,6 +31,8 @@ def agreement(lucene: tr.Ranking, printed: tr.Ranking) -> float:
     """NaN if the first documents are fewer than two, or all alike."""
     scores = dict(printed)
     first = lucene.docnos[:FIRST]
+    if len(first) < 2:
+        return float("nan")
     return float(kendalltau(lucene.scores[:FIRST], [scores[docno] for docno in first]).statistic)
 
 
