@@ -103,7 +103,7 @@ class BiEncoderDev(settings.DevSettings):
 
     split: str
     """The split of the dev queries, in the same collection."""
-    measure: str = "RR@10"
+    measures: str = "RR@10"
     every: settings.Interval = 10_000
     patience: settings.Interval = 100_000
     queries: PositiveInt | None = None
