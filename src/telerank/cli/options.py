@@ -82,8 +82,8 @@ class JudgedCollectionOptions(CollectionOptions):
         str,
         Flags("COLLECTION", "--qrels"),
         Help(
-            "A folder, a file or an ir_datasets id, such as a table of judged questions; `--qrels COLLECTION` is "
-            "the same."
+            "A folder, a file, such as a table of judged questions, or an ir_datasets id; "
+            "`--qrels COLLECTION` is the same."
         ),
     ]
 
@@ -99,8 +99,8 @@ class JudgedOptions:
         str,
         Flags("QRELS", "--qrels"),
         Help(
-            "A qrels file (`-`: standard input), a table of judged questions or a collection; `--qrels QRELS` "
-            "is the same."
+            "A qrels file (`-`: standard input), a table of judged questions or a collection; "
+            "`--qrels QRELS` is the same."
         ),
     ]
     run: Runs
