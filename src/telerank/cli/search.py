@@ -223,9 +223,11 @@ def _further(passages: Passages, docno: str) -> tuple[str, ...]:
 
 
 def _describe_further(docnos: Sequence[str]) -> str:
+    """How many there are, and the names of some behind that of their file, which stands before them."""
     more = ", …" if len(docnos) > _FURTHER else ""
     further = count_noun(len(docnos), "further passage")
-    return f" (+ {further}: {', '.join(docnos[:_FURTHER])}{more})" if docnos else ""
+    names = ", ".join(docno.removeprefix(whole_docno(docno)) for docno in docnos[:_FURTHER])
+    return f" (+ {further}: {names}{more})" if docnos else ""
 
 
 def _show(index: Index, ranking: Ranking, passages: Passages) -> None:

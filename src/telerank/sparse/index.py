@@ -55,7 +55,8 @@ FILES = "files"
 class SegmentEntry:
     """A segment: its counts, from which statistics are computed, and its files by name.
 
-    ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies.
+    ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies;
+    ``kinds`` is that of copies that are found, left out or not.
     """
 
     name: str
@@ -66,6 +67,7 @@ class SegmentEntry:
     deleted: str | None = None
     deletions: int = 0
     copies: str | None = None
+    kinds: str | None = None
 
 
 @dataclass(frozen=True)
