@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from telerank.corpus.formats import piaf as piaf
     from telerank.errors import TelerankError as TelerankError
     from telerank.evaluation.own_measures import measure as measure
+    from telerank.feedback import bo1 as bo1
+    from telerank.feedback import rm3 as rm3
+    from telerank.feedback import rocchio as rocchio
     from telerank.fusion import interleave as interleave
     from telerank.fusion import minmax as minmax
     from telerank.fusion import prob as prob
@@ -68,6 +71,7 @@ _MODULES = {
     "corpus.formats": "collection piaf",
     "errors": "TelerankError",
     "evaluation.own_measures": "measure",
+    "feedback": "bo1 rm3 rocchio",
     "fusion": "interleave minmax prob rrf",
     "pipelines.functions": "pipeline",
     "retrieval.functions": "retriever scorer",

@@ -242,7 +242,7 @@ def test_a_re_ranker_starts_from_the_weights_of_a_reader_that_is_trained_before_
     spec["systems"] = {"BM25": "bm25 % 4", "ranked": "BM25 >> rerank(ranker)"}
     outcome = run(place, tmp_path, spec)
     assert "ranked" in outcome.systems
-    assert "bert from reader (reader from encoder, trained with one seed)" in outcome.systems["ranked"].about
+    assert outcome.systems["ranked"].about.startswith("bert from reader (reader from encoder")
     (reader,) = tmp_path.rglob("reader-0-*/model/model.safetensors")
     (ranker,) = tmp_path.rglob("ranker-0-*/model/model.safetensors")
     learned, started = load_file(reader), load_file(ranker)

@@ -17,6 +17,7 @@ from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
 from telerank.computing import Computing
 from telerank.errors import CollectionError, FormatError, count_noun
+from telerank.feedback.like import LIKE
 from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
@@ -50,6 +51,9 @@ def search(
         Help("Show the first documents for this query; `-`: for the lines of standard input."),
     ] = None,
     queries: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    like: Annotated[
+        str | None, Flags("--like", "DOCNO"), Help("Show the documents that are most like this one.")
+    ] = None,
     split: Split = None,
     model: options.Pipeline = None,
     group: Annotated[
@@ -81,14 +85,22 @@ def search(
 
     Example: `telerank search idx --query "parental leave" --group file`
 
+    Example: `telerank search idx --like 42 -k 5`
+
     Example: `telerank search vectors xquad-en -o dense.run`
     """
     import telerank as tr
 
-    is_typed = collection is None and query is None and queries is None and sys.stdin.isatty()
+    asked = (collection, query, queries, like)
+    is_typed = all(each is None for each in asked) and sys.stdin.isatty()
     if not is_typed:
-        _check_asked("search", collection, query, queries)
+        _check_asked("search", *asked)
     opened = tr.open(index)
+    if like is not None:
+        if model is not None:
+            raise CollectionError("search: --like searches with the words of a document: leave out --model")
+        opened.docs.locate(like)
+        model, query = LIKE, like
     if group is not None:
         model = f"{model or opened.default_pipeline} >> group({group})"
     if analyzer is not None:
@@ -105,10 +117,13 @@ def search(
         console.say(remark)
 
 
-def _check_asked(command: str, collection: str | None, query: str | None, queries: str | None) -> None:
-    """Raise CollectionError unless there is either a collection, a query that is not empty, or a file."""
-    if (collection is not None) + (query is not None) + (queries is not None) != 1:
-        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --queries")
+def _check_asked(
+    command: str, collection: str | None, query: str | None, queries: str | None, like: str | None = None
+) -> None:
+    """Raise CollectionError unless there is one thing to search for, and it is not empty."""
+    if sum(each is not None for each in (collection, query, queries, like)) != 1:
+        further = ", --queries or --like" if command == "search" else " or --queries"
+        raise CollectionError(f"{command}: give one of a COLLECTION, --query{further}")
     if query is not None and not query.strip():
         raise CollectionError(f"{command}: --query is empty")
 

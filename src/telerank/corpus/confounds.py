@@ -203,7 +203,8 @@ class _Property:
         return self.values if self.scores is None else np.where(np.isnan(self.values), np.nan, self.scores)
 
     def differs(self) -> bool:
-        known = self.values[~np.isnan(self.values)]
+        """Whether it may tell anything; where all documents are relevant, groups cannot."""
+        known = self.compared[~np.isnan(self.values)]
         return bool(len(known)) and bool(known.min() != known.max())
 
     def describe(self, rows: _Mask) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge
 
 from telerank.computing import PairComputing, SpanComputing
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
+from telerank.feedback import bo1, rm3, rocchio
+from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.fusion import interleave, minmax, prob, rrf, within
 from telerank.model_names import READER, RERANKER
 from telerank.parameters import FieldsOf
@@ -17,8 +21,9 @@ from telerank.pipelines.reader import Models, Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.group import group
 from telerank.retrieval.index import Index, save_pipelines
+from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import is_similarity
-from telerank.stage import Stage
+from telerank.stage import Stage, change_stages
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -97,7 +102,11 @@ def _read_last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
 
 def read_pipeline(text: str, names: Names) -> Stage:
     """The stage of a text whose words stand for ``names``; raises as :func:`pipeline`."""
-    return PipelineReader(text, names).stage(parse_expression(text))
+    stage = PipelineReader(text, names).stage(parse_expression(text))
+    if names.index is None or not names.index.has_texts:
+        return stage
+    docs = names.index.docs
+    return change_stages(stage, lambda part: part.with_docs(docs))
 
 
 def dense(
@@ -105,6 +114,11 @@ def dense(
 ) -> Stage:
     """The documents whose vectors are nearest to the query's; see :meth:`telerank.Index.dense`."""
     return names.models.open_vectors(model, approximate, candidates)
+
+
+def boolean(names: Names, join: Literal["and", "or"] = "and") -> Stage:
+    """The documents that fulfil the expression that a query is; see :meth:`telerank.Index.boolean`."""
+    return names.models.open_boolean(join)
 
 
 Scoring = Annotated[Any, FieldsOf(PairComputing)]
@@ -120,6 +134,12 @@ def rerank(names: Names, model: str = RERANKER, **settings: Scoring) -> Stage:
 
     docs = names.models.open_docs("rerank")
     return CrossReranker(names.models.open_reranker(model, **settings), docs, name=model)
+
+
+def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarity | None = None) -> Stage:
+    """The documents that are like the one whose docno is the query; see :meth:`telerank.Index.like`."""
+    docs = names.models.open_docs(LIKE)
+    return Like(docs.index, fb_terms, model)
 
 
 READ = "read"
@@ -159,6 +179,7 @@ OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
 #
 # The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
 FUNCTIONS: dict[str, Callable[..., Any] | str] = {
+    "boolean": boolean,
     "dense": dense,
     "rerank": rerank,
     "minmax": minmax,
@@ -169,6 +190,10 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "pool": pool,
     "run": RunFile,
     "group": group,
+    "rm3": rm3,
+    "bo1": bo1,
+    "rocchio": rocchio,
+    LIKE: like,
     **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }

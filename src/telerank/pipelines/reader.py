@@ -35,7 +35,7 @@ from telerank.stage import Stage
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.reranking.scorer import Scorer
-    from telerank.types import Docs
+    from telerank.sparse.index import IndexDocs
 
 _DEEPEST = 20  # saved pipelines that name each other
 _READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
@@ -65,7 +65,7 @@ class Models:
         if model == default and self.locate(model) == model:
             require_default(default)
 
-    def open_docs(self, function: str) -> Docs:
+    def open_docs(self, function: str) -> IndexDocs:
         """The documents that a function of pipelines reads; raises CollectionError without an index."""
         return self._need(function, ", whose documents it reads,").docs
 
@@ -73,6 +73,10 @@ class Models:
         """The retriever over the vectors of a model; None: the only ones of the index."""
         index = self._need("dense")
         return index.dense(model, approximate=approximate, candidates=candidates, models=self.sources)
+
+    def open_boolean(self, join: Literal["and", "or"]) -> Stage:
+        """The retriever of Boolean expressions."""
+        return self._need("boolean").boolean(join)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         from telerank.reranking.scorer import Scorer
@@ -231,6 +235,8 @@ class PipelineReader:
         kind = parameter.kind
         if kind == (int, str):
             kind = int if isinstance(tree, Word) and tree.number is not None else str
+        if kind == (Similarity, str):  # programs may give its text
+            kind = Similarity
         if kind is bool or get_origin(kind) is Literal:
             words = ("true", "false") if kind is bool else get_args(kind)
             if (word := as_name(tree, self.text)) not in words:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.computing import PairComputing
 from telerank.corpus.collection import Collection
-from telerank.errors import ArgumentError, CollectionError
+from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, show_value
 from telerank.model_names import RERANKER, require_default
 from telerank.parameters import FieldsOf
 from telerank.pipelines.functions import pipeline
@@ -144,8 +144,14 @@ def _open_scorer(
     texts: Index | Collection | Docs | Mapping[str, str] | None,
     settings: Mapping[str, Any],
 ) -> Scorer:
+    from telerank.models.rerankers.reranker import Reranker
     from telerank.reranking.scorer import Scorer
 
+    if not isinstance(model, str | Path | Scorer | Reranker):
+        hint = ": a function becomes a stage by tr.scorer(f)" if callable(model) else ""
+        raise ArgumentTypeError(
+            f"tr.rerank: model must be a re-ranker or its name, got {show_value(model)}{hint}"
+        )
     if isinstance(model, str | Path):
         model = locate_model(str(model), index=texts.folder if isinstance(texts, Index) else None)
     return model if isinstance(model, Scorer) else Scorer(model, **settings)

@@ -135,7 +135,7 @@ def combine(
 @derive
 def tune(
     index: options.IndexName,
-    data: options.CollectionOptions,
+    data: options.JudgedCollectionOptions,
     *,
     model: Annotated[
         list[str] | None,

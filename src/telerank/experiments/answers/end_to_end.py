@@ -31,7 +31,7 @@ from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.show.tables import Table
 from telerank.types import Answers, Doc, Ranking
 
-_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)")
+_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)", "EM(literal)")
 _SHOWN = 80  # characters of an answer in a table
 
 

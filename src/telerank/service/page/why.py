@@ -16,6 +16,13 @@ _ROUNDING = "rounding to float32"  # less than any digit that is shown
 _OVER_WORDS = "attention over the words"
 _UNREAD = ": not read, beyond {k} tokens"
 _SEGMENT = "segment {n} of {of}, characters {span.start:,} to {span.end:,}{weight}: “{text}”"
+_FED_BACK = (
+    "{term!r}, weight {weight:.4f}: {query:.4f} from the query, {feedback:.4f} from {n} of {of} documents"
+)
+_WEIGHT = (
+    "“{term}”, weight {weight} ({query} from the query, {feedback} from {n} of {of} documents)",
+    "«~{term}~», poids {weight} ({query} de la question, {feedback} de {n} documents sur {of})",
+)
 
 PHRASES: Mapping[str, tuple[str, str]] = {
     "{term!r}: tf {tf}, df {df}, cf {cf}": (
@@ -25,6 +32,31 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "{term!r}: tf {tf}, df {df}, cf {cf}, {times} times in the query": (
         "“{term}”, {times} × in the query: {tf} × in this document; {df} documents have it",
         "«~{term}~», {times} fois dans la question~: {tf} fois dans ce document~; documents qui l’ont~: {df}",
+    ),
+    _FED_BACK + "; tf {tf}, df {df}, cf {cf}": (
+        f"{_WEIGHT[0]}: {{tf}} × in this document; {{df}} documents have it",
+        f"{_WEIGHT[1]}~: {{tf}} fois dans ce document~; documents qui l’ont~: {{df}}",
+    ),
+    _FED_BACK + "; not in the document (df {df})": (
+        f"{_WEIGHT[0]}: not in this document; {{df}} documents have it",
+        f"{_WEIGHT[1]}~: absent de ce document~; documents qui l’ont~: {{df}}",
+    ),
+    "{model}, by {method} of {n} documents": (
+        "{model}, with terms of the first {n} documents ({method})",
+        "{model}, avec des termes des {n} premiers documents ({method})",
+    ),
+    "{model}, terms of {docno}": ("{model}, with terms of {docno}", "{model}, avec des termes de {docno}"),
+    "{weight:g} times the query's vector": (
+        "{weight} times the query’s vector",
+        "{weight} fois le vecteur de la question",
+    ),
+    "{weight:g} times the vector of {docno}": (
+        "{weight} times the vector of {docno}",
+        "{weight} fois le vecteur de {docno}",
+    ),
+    "inner product of {n} dimensions, by {model}, with the sum of": (
+        "inner product in {n} dimensions, by {model}, with the sum of",
+        "produit scalaire en {n} dimensions, par {model}, avec la somme de",
     ),
     "{term!r}: not in the document (df {df})": (
         "“{term}”: not in this document; {df} documents have it",

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
 from telerank.expressions import quote
+from telerank.feedback.like import LIKE
 from telerank.retrieval.group import MOST_FURTHER
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
@@ -50,9 +51,14 @@ if TYPE_CHECKING:
 
 
 class SearchRequest(Body):
-    """A search."""
+    """A search: for a query, or for documents that are ``like`` one."""
 
-    query: QueryText
+    query: QueryText | None = None
+    like: Docno | None = Field(
+        default=None,
+        description="A document, whose words are searched; instead of a query and a pipeline. "
+        "The query of the reply is its name.",
+    )
     index: IndexName = None
     pipeline: PipelineText = None
     k: int = Field(10, ge=1, le=1_000_000, description="Documents of a page.")
@@ -168,8 +174,9 @@ async def search_by_url(
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
     """A page of the ranking of a query."""
-    query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
+    request = _as_query(index, request)
+    query = check_query(request.query or "", served.settings)
     stage = index.pipeline(request.pipeline, request.group)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
@@ -220,6 +227,19 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
         docno=request.docno,
         explanation=await served.run_stage(stage, explain_score, stage, query, request.docno),
     )
+
+
+def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:
+    """A search for documents like one as a query of the stage that finds them."""
+    if request.like is None:
+        if request.query is None:
+            raise Unprocessable("query: Field required, or like")
+        return request
+    if request.query is not None or request.pipeline:
+        raise Unprocessable("like: it stands instead of a query and a pipeline")
+    if not index.index.has_texts or request.like not in index.index.docs:
+        raise NotServed(f"no document {request.like!r} with words in the index {index.name}")
+    return request.model_copy(update={"query": request.like, "pipeline": LIKE})
 
 
 def check_query(query: str, settings: ServiceSettings) -> SearchQuery:

@@ -7,6 +7,7 @@ complete.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -134,10 +135,13 @@ class RerankerStart(settings.CheckedSection):
 
     kind: str = "monobert"
     """`monobert`; `bert`, layers on an encoder's first token (as the Piaf report's rankers); `bert-dmn`; or
-    `dmn`, `qa-lstm` or `k-nrm`, over word vectors."""
+    `dmn`, `qa-lstm`, `k-nrm`, `conv-knrm` or `co-pacrr`, over word vectors."""
     start: str
     """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub, also that of a reader or a
-    bi-encoder; for the last three kinds, a folder of word vectors."""
+    bi-encoder; for the last five kinds, a folder of word vectors."""
+    # what it is not is not written, so that folders of trainings keep their names
+    fresh: bool = Field(default=False, exclude_if=operator.not_)
+    """Use only the shape and the vocabulary of `start`; the seed draws new weights (BeST, section 3)."""
     frozen: bool = False
     """Train only the head, on stored outputs of the encoder: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
     frozen_embeddings: bool = False
@@ -166,6 +170,8 @@ class RerankerStart(settings.CheckedSection):
         kind, default = find_kind(self.kind), type(self).model_fields["dropout"].default
         without = self.head and not kind.takes_settings
         yield without, f"a {self.kind} has the transformer's own layer: no settings of a head"
+        yield self.fresh and kind.over_words, f"fresh is of an encoder; a {self.kind} has word vectors"
+        yield self.fresh and self.frozen, "a frozen encoder learns nothing: fresh is of one that is trained"
         without = kind.over_words and self.dropout != default
         yield without, f"dropout is that of an encoder; a {self.kind} has head.dropout or none"
         without = self.frozen_embeddings and (kind.over_words or self.frozen)
@@ -185,7 +191,7 @@ class RerankerLoss(settings.CheckedSection):
     Piaf report's equation 18 as printed: equal scores satisfy it."""
     of: Literal["probability", "logit"] = "probability"
     """Whether the margin is a difference of probabilities (BERT-DMN's equation 3) or of the model's outputs,
-    the default of `qa-lstm` and `k-nrm`, whose outputs lie between -1 and 1."""
+    the default of `qa-lstm`, `k-nrm` and `conv-knrm`, whose outputs lie between -1 and 1."""
     class_weights: bool = False
     """Give both classes the same weight in all (objective `pointwise`; the Piaf report's equation 17)."""
     teacher: str | None = None
