@@ -296,12 +296,16 @@ def answer(
     split: Split = None,
     model: options.Pipeline = None,
     reader: Annotated[
-        str | None, Help("The folder OUTPUT/model of `telerank train reader`, or a reader on the hub.")
+        str | None,
+        Help(
+            "The folder OUTPUT/model of `telerank train reader`, or a reader on the hub. Default: the French "
+            "and English one that comes with telerank (extra `e5`)."
+        ),
     ] = None,
     depth: Annotated[
         int | None,
         Ge(1),
-        Help("Documents of each ranking that are read, with `--reader`. Default: 20."),
+        Help("Documents of each ranking that are read, if the pipeline has no reader. Default: 20."),
     ] = None,
     mu: Annotated[
         float | None,
