@@ -1,4 +1,4 @@
-"""``telerank train``: train models on a collection."""
+"""``telerank train``: train models on a collection, and pack them."""
 
 from __future__ import annotations
 
@@ -108,6 +108,30 @@ def reader(
 
 
 @derive
+def pack(
+    model: Annotated[str, Flags("MODEL"), Help("The folder of a training, or its `model`.")],
+    output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
+    *,
+    encoder: Annotated[str, Help("What the training started from: `e5-small` or `minilm`.")] = "e5-small",
+    licence: Annotated[str, Help("The licence of the weights, which is kept with them.")] = "",
+    overwrite: Annotated[bool, Help("Replace a model in OUT; other files there stay.")] = False,
+) -> None:
+    """Write what a reader or a re-ranker has learned as a compact model: four bits for each weight.
+
+    The training must have left word embeddings as they are (`model: {frozen_embeddings: true}`). The folder
+    opens wherever a model is named, if the same release of the encoder's package is installed.
+
+    Example: `telerank train pack reader reader-fr-en --licence CC-BY-SA-4.0`
+    """
+    from telerank.verbs.train import pack as pack_model
+
+    packed = pack_model(model, output, encoder=encoder, licence=licence, overwrite=overwrite)
+    size = f"{packed.bytes / 1e6:.1f} MB"
+    error = f"{packed.error:.2%} of the squares of what was learned is lost"
+    console.err().print(f"wrote {packed.folder}: {size}; {error}")
+
+
+@derive
 def fine_tune(
     collection: Annotated[str, Flags("COLLECTION"), Help("A collection with judged queries.")],
     *,
@@ -189,9 +213,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, reranker, reader)
+@group(fine_tune, bi_encoder, reranker, reader, pack)
 def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` makes an encoder better on a collection.
+    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` an encoder; `pack` a model.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

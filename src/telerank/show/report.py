@@ -7,12 +7,12 @@ import io
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from telerank.drafts import replace_file
-from telerank.errors import ArgumentError
+from telerank.errors import ArgumentError, MissingExtra
 from telerank.parameters import check_methods
 from telerank.show.tables import (
     Table,
@@ -23,6 +23,9 @@ from telerank.show.tables import (
     render_markdown,
     render_terminal,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _WIDE = 400  # columns of a plain text: nothing is wrapped
 Form = Literal["text", "markdown", "latex", "html", "csv", "json"]
@@ -79,6 +82,21 @@ class Report(ABC):
 
     def _repr_html_(self) -> str:
         return "".join(map(render_html, self.tables()))
+
+
+def make_frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
+    """A data frame of rows.
+
+    Raises
+    ------
+    MissingExtra
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pandas", "pandas") from error
+    return pd.DataFrame([*rows], columns=[*columns])
 
 
 def form_of(path: str | Path) -> Form:

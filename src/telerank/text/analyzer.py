@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from telerank.errors import AnalyzerError
+from telerank.errors import AnalyzerError, check_function
 from telerank.text.steps import (
     APOSTROPHES,
     PRESETS,
@@ -94,6 +94,7 @@ class Analyzer:
 
         >>> analyzer = Analyzer.of(my_tokenize, "stop(english)|snowball(porter)")
         """
+        check_function("an analyzer", function, "text")
         return cls.parse(f"{PYTHON}('{_register(function)}'){'|' if steps else ''}{steps}")
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from telerank.computing import Count
 from telerank.corpus import in_memory
 from telerank.corpus.collection import CandidatePool, Collection
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentTypeError, CollectionError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.index import Index
@@ -98,6 +98,8 @@ def open_queries(queries: Queries) -> Collection | list[Query]:
     """
     if isinstance(queries, Collection):
         return queries
+    if isinstance(queries, Index | Stage):
+        raise ArgumentTypeError(f"queries: expected a dict, a list or a data frame, got {queries!r:.60}")
     if not isinstance(queries, str | Path):
         return in_memory.read_queries([queries] if isinstance(queries, Query) else queries)
     from telerank.corpus.formats import open_collection

@@ -37,7 +37,7 @@ from telerank.training.reader.questions import QuestionSet, read_questions
 from telerank.training.reader.train import ReadQuestions, read_sets
 from telerank.types import Progress
 
-_MEASURES = "EM F1 EM(fr) F1(fr) F1(characters)"
+_MEASURES = tuple(ANSWER_MEASURES)
 
 
 @dataclass(frozen=True, eq=False)
