@@ -161,7 +161,8 @@ def test_sheets_are_read_alike_and_of_several_the_first_with_the_columns(tmp_pat
         judged(tmp_path / "bad.xlsx")
     xlsx(tmp_path / "other.xlsx", {"notes": [["a", "b"]]})
     with pytest.raises(
-        FormatError, match="expected a sheet with a first row that names question and document, got 'notes'"
+        FormatError,
+        match="expected a sheet with a first row that names question and document, or qid, document and grade, got 'notes'",
     ):
         judged(tmp_path / "other.xlsx")
 

@@ -208,6 +208,6 @@ def test_a_hit_leads_to_its_page_and_heading(tmp_path):
     assert index.locate_hit(best, query) == Location("ecole.pdf", 2, 2, "Transport scolaire")
     assert index.locate_hit(best, "quotient familial") == Location("ecole.pdf", 1, 1, "Cantine")
     assert index.locate_hit(best, "zèbre") == index.locate(best)
-    text = index.doc(best).text
+    text = index[best].text
     start = text.index("le premier lundi")
     assert index.locate(best, start, start + 16) == Location("ecole.pdf", 3, 3, "Transport scolaire")

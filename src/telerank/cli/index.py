@@ -131,13 +131,7 @@ def _record_changes(changes: FolderChanges) -> dict[str, Any]:
 
 
 def _say_changes(changes: FolderChanges, folder: str, index: str) -> None:
-    counts = {
-        name: len(getattr(changes, name)) for name in ("added", "changed", "moved", "gone", "unchanged")
-    }
-    counts["unchanged"] += len(changes.renamed)
-    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    written = count_noun(changes.written, "document")
-    console.say(f"{index}: files of {folder}: {listed}; {written} written")
+    console.say(f"{index}: files of {folder}: {changes}")
     if changes.renamed:
         files = count_noun(len(changes.renamed), "file")
         console.say(f"the passages of {files} had numbers (#3) and are named by heading and text from now on")

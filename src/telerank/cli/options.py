@@ -33,6 +33,14 @@ def check_output(output: str | None) -> str | None:
     return output
 
 
+def check_tables(output: str) -> str | None:
+    """Refuse a file whose suffix is of other files than tables, too."""
+    from telerank.show.report import form_of
+
+    form_of(output)
+    return check_output(output)
+
+
 def check_plot(plot: str | None) -> str | None:
     """Refuse the name of a plot with an unknown suffix, too."""
     if plot is not None:
@@ -154,7 +162,7 @@ class ReportOptions:
     output: Annotated[
         str,
         Flags("-o"),
-        Check(check_output),
+        Check(check_tables),
         Help("File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output."),
     ] = "-"
     as_json: PrintJson = False

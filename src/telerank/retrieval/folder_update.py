@@ -108,6 +108,13 @@ class FolderChanges:
     written: int = 0
     files: Mapping[str, FileRecord] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        names = ("added", "changed", "moved", "gone", "unchanged")
+        counts = {name: len(getattr(self, name)) for name in names}
+        counts["unchanged"] += len(self.renamed)
+        listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        return f"{listed}; {count_noun(self.written, 'document')} written"
+
     @property
     def affected(self) -> frozenset[str]:
         """The names whose documents are replaced, added or deleted."""

@@ -11,8 +11,8 @@ from typing import Annotated, Literal, TypeAlias
 from annotated_types import Ge
 
 from telerank.errors import ArgumentError
-from telerank.expressions import call_text
-from telerank.stage import CHAIN, Retriever, Stage, batch_queries, check_depth, depth_text, operand_text
+from telerank.expressions import call_text, depth_text
+from telerank.stage import CHAIN, Retriever, Stage, batch_queries, check_depth, operand_text
 from telerank.types import Explanation, Phrase, Query, Ranking, whole_docno
 
 Column: TypeAlias = Literal["file"]

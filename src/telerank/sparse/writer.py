@@ -148,9 +148,9 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             build_segment(new, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
+                more = f" ({len(known):,} of the new ones are)" if len(known) > 1 else ""
                 raise DocumentError(
-                    f"document {known[0]!r} is in the index already ({len(known):,} of the new ones are): "
-                    f"replace them (update=True)"
+                    f"document {known[0]!r} is in the index already{more}: replace it (update=True)"
                 )
             entry = _record_segment(new)
             self._commit((*self._mark_deleted({*known, *deleted}), entry))

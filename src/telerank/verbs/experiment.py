@@ -27,7 +27,7 @@ from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import NOTHING, continued, show_progress
 from telerank.sparse.retriever import SparseRetriever
-from telerank.stage import Stage, walk_stages
+from telerank.stage import Stage, require_first, walk_stages
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgmentSource, open_run, read_judgments
 
@@ -79,7 +79,7 @@ def experiment(
     baselines = (baseline,) if isinstance(baseline, str) else tuple(baseline)
     opened: dict[str, System] = {}
     for name, system in systems.items():
-        if not isinstance(name, str):
+        if not isinstance(name, str) or not name.strip():
             raise ArgumentTypeError(f"tr.experiment: the name of a system must be a text, got {name!r:.60}")
         opened[name] = _open(name, system, index, opened)
     notes = _describe_judged(opened, judged, index)
@@ -120,8 +120,10 @@ def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> 
     grades, source, _ = read_judgments(qrels)
     given = list(data.split_queries(split)) if isinstance(data, Collection) else read_queries(data)
     queries = tuple(query for query in given if query.qid in grades)
+    if not given or not grades:
+        raise CollectionError("there is no judgment" if given else "there is no query")
     if not queries:
-        own = f"{next(iter(grades))!r}, not {given[0].qid!r}" if given else repr(next(iter(grades)))
+        own = f"{next(iter(grades))!r}, not {given[0].qid!r}"
         raise CollectionError(f"no query is judged: {source} judges other qids, such as {own}")
     return JudgedQueries(queries, {query.qid: grades[query.qid] for query in queries})
 
@@ -191,12 +193,12 @@ def show_experiment(file: str | Path, *, small: bool = False, on: Sequence[str] 
 
 def _open(name: str, system: System | str | Path, index: Index | None, above: Mapping[str, System]) -> System:
     if isinstance(system, Stage):
-        return system
+        return require_first(system)
     if not isinstance(system, str | Path):
         if isinstance(system, FirstStage):
             system.refuse()
         try:
-            return open_run(system)  # type: ignore[return-value]
+            return open_run(system, name)  # type: ignore[return-value]
         except ArgumentTypeError as error:
             wrong = f"system {name!r}: expected a stage, a run or a file, got {system!r:.60}"
             hint = ": a function becomes a stage by tr.scorer(f) or tr.retriever(f)"
