@@ -63,6 +63,12 @@ class SparseRetriever(Retriever):
             while running:
                 yield from running.popleft().result()
 
+    def search(self, query: Query | str) -> Ranking:
+        if type(query) is not Query:
+            return super().search(query)
+        [ranking] = self.rank_batch([query])  # without what checks and batches streams: a fifth of the time
+        return ranking
+
     @property
     def docs(self) -> IndexDocs:
         """The documents of the index."""
@@ -87,15 +93,15 @@ class SparseRetriever(Retriever):
         for text, weight in weights.items():
             term = self.index.term(text)
             number = term.numbers[segment_number]
-            posting = segment.find_posting(number, row) if number >= 0 else None
-            if posting is None:
+            held = segment.find_posting(number, row) if number >= 0 else None
+            if held is None:
                 parts.append(
                     Explanation(0.0, Phrase("{term!r}: not in the document (df {df})", term=text, df=term.df))
                 )
                 continue
             impacts.prepare([(number, term.df, term.cf)])
+            posting, tf = held
             value = impacts.contribution(number, posting) * weight
-            [tf] = segment.frequencies(posting, posting + 1)
             what = "{term!r}: tf {tf}, df {df}, cf {cf}"
             what += ", {times} times in the query" if weight > 1 else ""
             phrase = Phrase(what, term=text, tf=tf, df=term.df, cf=term.cf, times=weight)
@@ -126,11 +132,8 @@ class SparseRetriever(Retriever):
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
         lists: list[list[Ranking]] = [[] for _ in queries]
         for segment, answers in zip(self.index.segments, self.rank_rows(queries), strict=True):
-            docnos = segment.docnos.take(np.concatenate([rows for rows, _ in answers]))
-            end = 0
             for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
-                start, end = end, end + len(rows)
-                ranked.append(Ranking.presorted(query, tuple(docnos[start:end]), scores))
+                ranked.append(Ranking.presorted(query, tuple(segment.docnos.take(rows)), scores))
         if len(self.index.segments) == 1:
             return [ranking for [ranking] in lists]
         merged = []
