@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import telerank as tr
+from telerank.errors import ArgumentError
 from telerank.testing import check_stage
-from telerank.types import Query, Ranking, whole_docno
+from telerank.types import Query, whole_docno
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,10 @@ def test_grouping_obeys_the_laws_behind_stages_and_alone(index):
         check_stage(stage, queries)
         assert tr.pipeline(repr(stage), index) == stage
     alone = tr.group() % 2
-    assert alone.search("x") == Ranking(Query("query", "x"))
+    with pytest.raises(
+        ArgumentError, match=r"group\(file\) % 2 needs a first stage: index.bm25\(\) % 100 >> "
+    ):
+        alone.search("x")
     given = index.bm25().search("press")
     assert next(alone([given])) == (index.bm25() >> alone).search("press")
     before, after = index.bm25() >> tr.group() % 2 >> tr.scorer(len_of), tr.group() % 2 >> tr.scorer(len_of)
