@@ -34,7 +34,7 @@ from telerank.stage import Stage
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.reranking.scorer import Scorer
-    from telerank.sparse.index import IndexDocs
+    from telerank.types import Docs
 
 _DEEPEST = 20  # saved pipelines that name each other
 _READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
@@ -59,7 +59,7 @@ class Models:
         """The path of a model, or the name itself, which is then one on the hub."""
         return locate_model(model, models=self.sources, index=self.index.folder if self.index else None)
 
-    def open_docs(self, function: str) -> IndexDocs:
+    def open_docs(self, function: str) -> Docs:
         """The documents that a function of pipelines reads; raises CollectionError without an index."""
         return self._need(function, ", whose documents it reads,").docs
 

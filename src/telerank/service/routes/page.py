@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -120,15 +121,17 @@ async def home(pages: CurrentPages) -> Response:
 
 
 @router.api_route("/search", methods=_METHODS)
-async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> Response:
-    """The results of a query."""
+async def search(
+    served: CurrentServed, pages: CurrentPages, thanks: Thanks, spelling: Literal["", "off"] = ""
+) -> Response:
+    """The results of a query; with ``spelling=off`` as it was typed."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", **pages.links.values(inquiry)), 303, HEADERS)
     unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
     stage = pages.stage(group=inquiry.group)
-    view = await served.run_stage(stage, pages.results, stage)
+    view = await served.run_stage(stage, partial(pages.results, stage, as_typed=spelling == "off"))
     return pages.render("results.html", view=view, thanks=thanks, unusable=unusable, chosen=inquiry.model)
 
 
