@@ -64,8 +64,8 @@ def tune(
     ``models`` are families of sparse models (``bm25``, ``dfr``, …) or of feedback behind BM25 (``rm3``,
     ``bo1``, ``rocchio``), whose usual settings are tried: by default ``bm25``. ``settings`` are texts of any
     pipelines. Each is tried with each of the ``analyzers``: by default the index's own; for others the texts
-    are indexed again, temporarily. With ``test``, another split measures the choice instead of ``folds``. ``k``
-    documents are kept for each query.
+    are indexed again, temporarily. With ``test``, another split measures the choice instead of ``folds``.
+    ``k`` documents are kept for each query.
 
     >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measures="nDCG@10"))
 
