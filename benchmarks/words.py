@@ -69,8 +69,9 @@ def report_feedback() -> Table:
                 rows.append([f"{data.name} ({len(queries)})", label, *(f"{values[m]:.4f}" for m in MEASURES)])
     notes = [
         (
-            "Tuned by nDCG@10: each question is answered by the setting that the other four of 5 folds chose; "
-            f"without feedback is one of the settings. PIAF: {QUESTIONS} questions drawn with the seed {SEED}. "
+            "Tuned by nDCG@10: each question is answered by the setting that the other four of 5 folds "
+            "chose; without feedback is one of the settings. "
+            f"PIAF: {QUESTIONS} questions drawn with the seed {SEED}. "
             "1000 documents retrieved."
         )
     ]

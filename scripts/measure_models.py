@@ -3,8 +3,8 @@
 ``python scripts/measure_models.py [reader-fr-en] [reranker-fr-en] [--model NAME=FOLDER] [--questions N]``
 
 The collections are those of ``TELERANK_DATA``; one that is not there has no row. ``--model`` measures another
-folder under a name, such as the weights before they were packed, and ``--questions`` only as many of each set;
-with either the cards stay as they are.
+folder under a name, such as the weights before they were packed, and ``--questions`` only as many of each
+set; with either the cards stay as they are.
 """
 
 from __future__ import annotations

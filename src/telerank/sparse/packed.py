@@ -20,7 +20,7 @@ from telerank.compiled import compiled
 
 Array = Any
 WORD_BITS = 64
-_ONE, _LOW, _HIGH = np.uint64(1), np.uint64(63), np.uint64(6)
+_BIT, _LOW, _HIGH = np.uint64(1), np.uint64(63), np.uint64(6)
 _ALL = np.uint64(2**64 - 1)
 # (a power of two times this) >> 58 is another number for each: a de Bruijn sequence
 _SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
@@ -51,13 +51,13 @@ def put(words: Array, code: tuple[int, int, int], position: int, number: int) ->
     start, count, width = code
     value = np.uint64(number - position)
     if width:
-        low, at = value & ((_ONE << np.uint64(width)) - _ONE), np.uint64(start + position * width)
+        low, at = value & ((_BIT << np.uint64(width)) - _BIT), np.uint64(start + position * width)
         shift = at & _LOW
         words[at >> _HIGH] |= low << shift
         if np.int64(shift) + width > WORD_BITS:
-            words[(at >> _HIGH) + _ONE] |= low >> (np.uint64(WORD_BITS) - shift)
+            words[(at >> _HIGH) + _BIT] |= low >> (np.uint64(WORD_BITS) - shift)
     at = np.uint64(start + count * width + position) + (value >> np.uint64(width))
-    words[at >> _HIGH] |= _ONE << (at & _LOW)
+    words[at >> _HIGH] |= _BIT << (at & _LOW)
 
 
 @compiled
@@ -66,29 +66,29 @@ def take(words: Array, start: int, count: int, below: int, numbers: Array) -> An
     width = width_of(count, below)
     if start < 0 or start + size_of(count, below) > WORD_BITS * len(words):
         return False
-    mask, narrow = (_ONE << np.uint64(width)) - _ONE, np.uint64(width)
+    mask, narrow = (_BIT << np.uint64(width)) - _BIT, np.uint64(width)
     first = np.uint64(start + count * width)
     word = first >> _HIGH
     bits = words[word] & (_ALL << (first & _LOW))
     done, at, largest = 0, np.uint64(start), np.int64(0)
     while True:
         while bits != 0 and done < count:
-            lowest = bits & (~bits + _ONE)
+            lowest = bits & (~bits + _BIT)
             bits ^= lowest
-            place = (word << _HIGH) + np.uint64(_EXPONENTS[(lowest * _SEQUENCE) >> np.uint64(58)]) - first
-            value = (place - np.uint64(done)) << narrow
+            bit = (word << _HIGH) + np.uint64(_EXPONENTS[(lowest * _SEQUENCE) >> np.uint64(58)]) - first
+            value = (bit - np.uint64(done)) << narrow
             if width:
                 shift = at & _LOW
                 low = words[at >> _HIGH] >> shift
                 if shift + narrow > np.uint64(WORD_BITS):
-                    low |= words[(at >> _HIGH) + _ONE] << (np.uint64(WORD_BITS) - shift)
+                    low |= words[(at >> _HIGH) + _BIT] << (np.uint64(WORD_BITS) - shift)
                 value |= low & mask
                 at += narrow
             number = np.int64(value) + done
             numbers[done] = number
             largest = max(largest, number)
             done += 1
-        word += _ONE
+        word += _BIT
         if done == count or word >= np.uint64(len(words)):
             return done == count and largest < below
         bits = words[word]

@@ -125,9 +125,9 @@ class Segment:
     def find_posting(self, term: int, row: int) -> tuple[int, int] | None:
         """The number of a term's posting for a document, and its frequency there; None if there is none."""
         rows, tfs = self.postings.read(np.array([term]))
-        place = int(np.searchsorted(rows, row))
-        found = place < len(rows) and rows[place] == row
-        return (int(self.offsets[term]) + place, int(tfs[place])) if found else None
+        number = int(np.searchsorted(rows, row))
+        holds = number < len(rows) and rows[number] == row
+        return (int(self.offsets[term]) + number, int(tfs[number])) if holds else None
 
     def is_deleted(self, row: int, *, with_copies: bool = False) -> bool:
         """Whether a document is deleted or, without ``with_copies``, left out as a copy."""

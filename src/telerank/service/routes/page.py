@@ -89,8 +89,8 @@ async def inquiry_of(
     final: bool = False,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    asked = tuple(" ".join(each.split()) for each in before[-KEPT:])
-    return Inquiry(query, index or None, model or None, page, group or None, asked, final)
+    earlier = tuple(" ".join(each.split()) for each in before[-KEPT:])
+    return Inquiry(query, index or None, model or None, page, group or None, earlier, final)
 
 
 async def pages_of(
