@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from telerank.retrieval.index import Index as Index
     from telerank.retrieval.index import open as open  # noqa: A004 — telerank.open reads as it should
     from telerank.stage import Stage as Stage
+    from telerank.text.follow_up import follow_up as follow_up
     from telerank.types import Answer as Answer
     from telerank.types import Answers as Answers
     from telerank.types import Doc as Doc
@@ -78,6 +79,7 @@ _MODULES = {
     "retrieval.group": "group",
     "retrieval.index": "Index open",
     "stage": "Stage",
+    "text.follow_up": "follow_up",
     "types": "Answer Answers Doc Explanation Qrel Query Ranking",
     "verbs.answer": "answer read reader",
     "verbs.candidates": "consistency depth",

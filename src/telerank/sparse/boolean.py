@@ -170,7 +170,9 @@ class BooleanRetriever(Retriever):
         counts, has_synonym = np.zeros(len(segment), np.int32), np.zeros(len(segment), np.bool_)
         for term in terms.union(analyzer.query(word)):
             known = self.index.term(term).numbers[number]
-            rows = segment.rows[segment.offsets[known] : segment.offsets[known + 1]] if known >= 0 else []
+            if known < 0:
+                continue
+            rows = segment.read_rows(known)
             if term in terms:
                 counts[rows] += 1
             else:

@@ -94,8 +94,8 @@ class CoPacrr(nn.Module):
         maps = [similar]
         for behind, convolution in enumerate(self.convolutions, 1):
             padding = 2 * (behind // 2, behind - behind // 2)  # as many zeros around as keep the size
-            found = torch.relu(convolution(functional.pad(similar.unsqueeze(1), padding)))
-            maps.append(found.amax(1))
+            filtered = torch.relu(convolution(functional.pad(similar.unsqueeze(1), padding)))
+            maps.append(filtered.amax(1))
         lengths = texts.passage_mask.sum(1)
         parts = [self._strongest(each, context, lengths, share) for each in maps for share in CASCADE]
         mask = functional.pad(texts.query_mask, (0, missing[0]))
@@ -115,12 +115,12 @@ class CoPacrr(nn.Module):
 
     def _strongest(self, signals: Tensor, context: Tensor, lengths: Tensor, share: float) -> Tensor:
         """The strongest signals in the first part of passages, and contexts: (B, rows, 2 · strongest)."""
-        places = torch.arange(signals.shape[2], device=signals.device)
-        inside = places < torch.ceil(lengths * share).unsqueeze(-1)  # (B, T)
+        columns = torch.arange(signals.shape[2], device=signals.device)
+        inside = columns < torch.ceil(lengths * share).unsqueeze(-1)  # (B, T)
         masked = signals.masked_fill(~inside[:, None], -torch.inf)
         # of equal signals, as of a word that is there twice, the first: topk takes any
-        ordered, places = masked.sort(dim=-1, descending=True, stable=True)
-        values, at = ordered[..., : self.strongest], places[..., : self.strongest]
+        ordered, order = masked.sort(dim=-1, descending=True, stable=True)
+        values, at = ordered[..., : self.strongest], order[..., : self.strongest]
         contexts = context[:, None].expand_as(signals).gather(2, at)
         is_there = torch.isfinite(values)
         return torch.cat([values.where(is_there, 0.0), contexts.where(is_there, 0.0)], dim=-1)

@@ -24,6 +24,7 @@ from telerank.service.routes.fields import (
     CleanText,
     Docno,
     GroupName,
+    History,
     IndexName,
     PipelineReply,
     PipelineText,
@@ -40,11 +41,13 @@ from telerank.service.searching import (
     uses_models,
 )
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import CurrentServed, CurrentSnapshot, Served
+from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
+from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answers, Explanation, Ranking, whole_docno
 from telerank.types import Query as SearchQuery
+from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -54,6 +57,7 @@ class SearchRequest(Body):
     """A search: for a query, or for documents that are ``like`` one."""
 
     query: QueryText | None = None
+    history: History = Field(default_factory=list)
     like: Docno | None = Field(
         default=None,
         description="A document, whose words are searched; instead of a query and a pipeline. "
@@ -73,6 +77,11 @@ class SearchRequest(Body):
     )
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
     group: GroupName = None
+    spelling: bool = Field(
+        default=False,
+        description="Whether misspelt words are corrected: `spelling` of the reply has what was probably "
+        "meant, which is searched if nothing is found.",
+    )
 
 
 class SearchParameters(SearchRequest, strict=False):
@@ -122,6 +131,14 @@ class Hit(BaseModel):
     explanation: Explanation | None = None
 
 
+class Spelling(BaseModel):
+    """The query as it was ``typed``, and what was probably ``meant``; ``searched``: the hits are for that."""
+
+    typed: str
+    meant: str
+    searched: bool
+
+
 class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change.
 
@@ -129,11 +146,13 @@ class SearchReply(PipelineReply):
     limit of the service was reached: then ``warnings`` say how many documents were grouped.
     """
 
+    follow_up: FollowUp | None = None
     page: int
     k: int
     more: bool
     total: int | None = None
     warnings: list[str] | None = None
+    spelling: Spelling | None = None
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
@@ -173,10 +192,24 @@ async def search_by_url(
 
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
-    """A page of the ranking of a query."""
+    """A page of the ranking of a query, or of what was probably meant by it."""
+    reply, index = await _search(served, snapshot, request), snapshot.served_index(request.index).index
+    if not request.spelling or request.like is not None or not index.has_texts:
+        return reply
+    typed = reply.query
+    meant = await served.search(correct, index.sparse, typed)
+    if meant != typed and len(meant) <= served.settings.limits.query_characters:
+        searched = not reply.hits and request.page == 1
+        if searched:
+            reply = await _search(served, snapshot, request.model_copy(update={"query": meant}))
+        reply.spelling = Spelling(typed=typed, meant=meant, searched=searched)
+    return reply
+
+
+async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) -> SearchReply:
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
-    query = check_query(request.query or "", served.settings)
+    query, completed = complete_query(request, served.settings)
     stage = index.pipeline(request.pipeline, request.group)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
@@ -199,7 +232,8 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
     run = record_run(served, index, stage.text, query, ranked.stages)
-    reply = SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
+    more = len(ranked.ranking) > last
+    reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
     if groups := find_groups(stage, ranked):
         reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
     return reply
@@ -235,7 +269,7 @@ def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:
         if request.query is None:
             raise Unprocessable("query: Field required, or like")
         return request
-    if request.query is not None or request.pipeline:
+    if request.query is not None or request.pipeline or request.history:
         raise Unprocessable("like: it stands instead of a query and a pipeline")
     if not index.index.has_texts or request.like not in index.index.docs:
         raise NotServed(f"no document {request.like!r} with words in the index {index.name}")
@@ -258,6 +292,23 @@ def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     if len(text) > most:
         raise Unprocessable(f"query: at most {most:,} characters, got {len(text):,}")
     return SearchQuery(QID, text)
+
+
+def complete_query(
+    request: SearchRequest | AnswerRequest, settings: ServiceSettings
+) -> tuple[SearchQuery, FollowUp | None]:
+    """The query of a request, completed from those before it, and how; None if it is as typed.
+
+    Raises as :func:`check_query`, also of those before it.
+    """
+    query, most = check_query(request.query or "", settings), settings.limits.query_characters
+    for number, earlier in enumerate(request.history):
+        if len(earlier) > most:
+            raise Unprocessable(f"history.{number}: at most {most:,} characters, got {len(earlier):,}")
+    completed = follow_up(query.text, request.history)
+    if not completed.earlier or len(completed.text) > most:
+        return query, None
+    return SearchQuery(QID, completed.text), completed
 
 
 def record_run(
@@ -330,6 +381,7 @@ class AnswerRequest(Body):
     """A question."""
 
     query: QueryText
+    history: History = Field(default_factory=list)
     index: IndexName = None
     pipeline: PipelineText = None
     reader: CleanText | None = Field(
@@ -377,6 +429,7 @@ class AnswerReply(PipelineReply):
     many tokens were not read; missing if nothing was cut.
     """
 
+    follow_up: FollowUp | None = None
     milliseconds: float
     stages: list[StageRun]
     no_answer: float | None = None
@@ -387,7 +440,7 @@ class AnswerReply(PipelineReply):
 @router.post("/answer", summary="Answer a question", response_model_exclude_none=True)
 async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: AnswerRequest) -> AnswerReply:
     """The answers to a question, marked in their documents; none if the documents that are read have none."""
-    query = check_query(request.query, served.settings)
+    query, completed = complete_query(request, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.answers(answering_text(index, request))
     if stage.first is None:
@@ -401,6 +454,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     no_answer = read.answers.no_answer
     return AnswerReply(
         **run,
+        follow_up=completed,
         no_answer=no_answer if math.isfinite(no_answer) else None,
         warnings=[read.warning] if read.warning else None,
         answers=hits,
