@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from telerank.errors import nearest_name
+from telerank.errors import MissingExtra, ModelError, nearest_name
 
 # The environment variable with folders of models and word vectors, separated as in PATH.
 VARIABLE = "TELERANK_MODELS"
+# The file that makes a folder a compact model.
+COMPACT = "compact.json"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,27 @@ class ShippedModel:
     @property
     def is_here(self) -> bool:
         """Whether it is in this installation, with the package of its encoder."""
-        return self.folder.is_dir() and PACKAGED[self.encoder].folder is not None
+        return (self.folder / COMPACT).is_file() and PACKAGED[self.encoder].folder is not None
+
+    def require(self) -> Path:
+        """Its folder.
+
+        Raises
+        ------
+        MissingExtra
+            If the package of its encoder is not installed.
+        ModelError
+            If this installation has no such model.
+        """
+        encoder = PACKAGED[self.encoder]
+        if encoder.folder is None:
+            raise MissingExtra(encoder.package, encoder.extra)
+        if not (self.folder / COMPACT).is_file():
+            raise ModelError(
+                f"{self.name} is not in this installation of telerank: name another model, or put one of "
+                f"that name in a folder of {VARIABLE}"
+            )
+        return self.folder
 
 
 # The models that extras install, by their names.
@@ -97,6 +119,20 @@ def list_here() -> list[str]:
         cached = sorted(Path(HF_HUB_CACHE).glob("models--*"))
         names += [path.name.removeprefix("models--").replace("--", "/") for path in cached]
     return list(dict.fromkeys(names))
+
+
+def require_default(name: str) -> None:
+    """Check that a model of :data:`SHIPPED` is here, or one of its name in a folder of ``TELERANK_MODELS``.
+
+    Raises as :meth:`ShippedModel.require`.
+    """
+    if find_folder(name) is None:
+        SHIPPED[name].require()
+
+
+def has_default(name: str) -> bool:
+    """Whether :func:`require_default` finds that model."""
+    return find_folder(name) is not None or SHIPPED[name].is_here
 
 
 def nearest_here(name: str) -> str:

@@ -40,8 +40,7 @@ from telerank.types import Docs, Explanation, Phrase, Query, Ranking, as_query, 
 if TYPE_CHECKING:
     from telerank.show.notebook import Box
 
-# Roles of stages that have no documents but those of the rankings that they are given.
-_ON_CANDIDATES = ("rerank", "segments", "groups")
+_ON_CANDIDATES = ("rerank", "segments", "groups")  # roles of stages that find no documents themselves
 # How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``.
 CHAIN, SUM, PRODUCT, CALL = range(4)
 
@@ -127,6 +126,8 @@ class Stage(ABC):
 
     def search(self, query: Query | str) -> Ranking:
         """The ranking of one query."""
+        if isinstance(query, str) and not query.strip():
+            raise ArgumentError("stage.search: the query is empty")
         return next(require_first(self)([Ranking(as_query(query))]))
 
     def run(self, queries: Iterable[Query]) -> Iterator[Ranking]:
@@ -134,7 +135,7 @@ class Stage(ABC):
         if isinstance(queries, str | Query | Mapping):
             hint = "tr.search(index, queries, stage) takes other shapes"
             raise ArgumentTypeError(f"expected a list of tr.Query, got {queries!r:.60}: {hint}")
-        return require_first(self)(Ranking(check_query(query)) for query in queries)
+        return self(Ranking(check_query(query)) for query in queries)
 
     def in_batches(self, batch: int, threads: int = 1) -> Stage:  # noqa: ARG002
         """The stage answering ``batch`` queries at a time with ``threads``, if it can: rankings are equal."""
@@ -201,9 +202,9 @@ class Stage(ABC):
             if callable(other) and hasattr(other, "__rrshift__"):
                 return NotImplemented  # what reads answers ends a pipeline, and says so
             raise refuse_operand(">>", other)
-        docs = find_docs(self)
-        fed = other if docs is None else change_stages(other, lambda part: part.with_docs(docs))
-        return fed.behind(self)
+        if (docs := find_docs(self)) is not None:
+            other = change_stages(other, lambda part: part.with_docs(docs))
+        return other.behind(self)
 
     def __mod__(self, k: int) -> Stage:
         return self.limit(check_depth(k))
@@ -447,9 +448,8 @@ def find_docs(stage: Stage) -> Docs | None:
 def require_first(stage: Stage) -> Stage:
     """The stage; raises ArgumentError if it only ranks anew what no stage before it finds."""
     first = stage.stages[0] if isinstance(stage, Chain) else stage
-    for part in _inner_parts(first):
-        require_first(part)
-    if not inner_stages(first) and first.role in _ON_CANDIDATES:
+    parts = [require_first(part) for part in _inner_parts(first)]
+    if not parts and first.role in _ON_CANDIDATES:
         raise ArgumentError(f"{first.text} needs a first stage: index.bm25() % 100 >> {first.text}")
     return stage
 

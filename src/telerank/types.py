@@ -48,16 +48,8 @@ def check_query(query: object) -> Query:
 
 
 def as_query(query: Query | str) -> Query:
-    """The query itself, or a query with this text and the qid ``query``.
-
-    Raises
-    ------
-    ArgumentError
-        If the text is empty.
-    """
+    """The query itself, or a query with this text and the qid ``query``."""
     if isinstance(query, str):
-        if not query.strip():
-            raise ArgumentError("the query is empty")
         return Query("query", query)
     return check_query(query)
 

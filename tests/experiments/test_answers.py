@@ -37,7 +37,7 @@ def record(place, **changes):
             "sets": [{"collection": "two", "part": "dev"}],
             "every": 4,
             "patience": 4,
-            "measure": "F1(fr)",
+            "measures": "F1(fr)",
         },
         "model": {"start": [str(place / "encoder")], "language": "fr", **LENGTHS},
         "articles": SHARES,

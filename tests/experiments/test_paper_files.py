@@ -60,7 +60,7 @@ def test_systems_and_analyses_of_ms_marco_are_those_of_the_papers():
         (analysis,) = read_paper(f"repbert/{name}").analyses
         assert analysis.rerankers == {"BERT Large": "rerank(monoBERT)"}
     cut, whole = read_paper("repbert/table4").analyses
-    assert (cut.keep, whole.keep, whole.measure) == (None, 2000, "R@2000")  # recall without truncation
+    assert (cut.keep, whole.keep, whole.measures) == (None, 2000, "R@2000")  # recall without truncation
     assert read_paper("monobert/table1").on("msmarco").systems["candidates"] == "pool(top1000)"
     copy = read_paper("monobert/table1", small=True).on("msmarco-slice")
     assert copy.systems["candidates"] == "pool(top20)"
@@ -137,7 +137,7 @@ def test_the_report_scales_sparse_scores_alone_and_counts_questions_with_a_relev
 def test_the_small_copies_read_and_count_as_the_report_and_no_question_is_cut():
     small = training(read_paper("piaf/table5", small=True), FINE_TUNED)
     assert (small.optimisation.batch, small.data.negatives.per_group) == (12, 1)
-    assert (small.model.max_query, small.model.max_length, small.dev.measure) == (None, 512, "loss")
+    assert (small.model.max_query, small.model.max_length, small.dev.measures) == (None, 512, "loss")
     longest = read_paper("piaf/ranking-set").published["squadfr-fquad-piaf"]["tokens of the longest question"]
     for model in ("Sentence-BERT", "DPR"):
         lengths = read_paper("piaf/bi-encoders").trained[model].settings["model"]
@@ -193,7 +193,7 @@ def test_the_system_of_answers_has_the_ranker_of_table_5_and_other_questions():
     assert (ranker.data.queries, ranker.data.negatives.per_group) == (five.data.queries, 1)
     assert ranker.data.negatives.per_positive == five.data.negatives.per_positive
     dev = ranker.dev
-    assert (dev.measure, dev.every, dev.queries) == ("loss", five.dev.every, five.dev.queries)
+    assert (dev.measures, dev.every, dev.queries) == ("loss", five.dev.every, five.dev.queries)
     assert ranker.precision == five.precision
     assert system.data["piaf-fquad"].made_as == "article-parts"
     copy = training(small, "re-ranker")  # from multilingual-e5-small it would take longer than the reader

@@ -47,7 +47,7 @@ def test_what_is_trained_orders_what_it_could_not_order_before(ranked, on_dev, r
         data={"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 5}},
         loss={"objective": "softmax"},
         optimisation={"steps": 30, "batch": 12, "warm_up": 10},
-        dev=on_dev(every=15, measure="MRR"),
+        dev=on_dev(every=15, measures="MRR"),
         test=on_dev(queries=QUERIES // 2, measures=["RR", "AP"]),
         log_every=15,
     )

@@ -182,8 +182,8 @@ WRONG = [
     (C + "optimisation: {batch: 0, steps: 0}", r"optimisation.steps: .* \(and 1 more\)"),
     (C + "optimisation: {steps: 100}", r"warm_up \(10000\) must be less than steps \(100\)"),
     (C + "optimisation: {steps: 9, epochs: 2}", "optimisation: .*steps or epochs, got both"),
-    (C + "dev: {split: d, measure: APP}", "dev.measure: there is no measure 'APP'"),
-    (C + "dev: {split: d, measure: AP RR}", "dev.measure: expected one .*, got AP, RR"),
+    (C + "dev: {split: d, measures: APP}", "dev.measures: there is no measure 'APP'"),
+    (C + "dev: {split: d, measures: AP RR}", "dev.measures: expected one .*, got AP, RR"),
     (C + "dev: {split: d, patience: 9}", r"patience \(9\) must not be less .*\(10000\)"),
     (
         "data: {collection: c, negatives: {run: r, per_query: 1}}",
@@ -238,8 +238,8 @@ WRONG_OF_RERANKERS = [
     (R + "dev: {split: dev}", "expected one of run, pool, got none"),
     (R + f"{TEST}, store: true}}", "only a frozen encoder's features are stored"),
     (R + f"{TEST}, measures: [APP]}}", "test.measures: there is no measure 'APP'"),
-    (R + f"{DEV}, measure: P}}", "dev.measure: expected one measure, got P_5, P_10"),
-    (R + f"{DEV}, measure: lost}}", "dev.measure: there is no measure 'lost'"),
+    (R + f"{DEV}, measures: P}}", "dev.measures: expected one measure, got P_5, P_10"),
+    (R + f"{DEV}, measures: lost}}", "dev.measures: there is no measure 'lost'"),
     (R + f"{DEV}, every: 0.5}}", "dev.every: expected updates, as 100, or epochs, as 0.5 epochs, got"),
 ]
 CASES = [(BiEncoderTraining, *case) for case in WRONG] + [

@@ -90,7 +90,7 @@ class JudgedCollectionOptions(CollectionOptions):
         str,
         Flags("COLLECTION", "--qrels"),
         Help(
-            "A folder, a file or an ir_datasets id, such as a table of judged questions; "
+            "A folder, a file, such as a table of judged questions, or an ir_datasets id; "
             "`--qrels COLLECTION` is the same."
         ),
     ]

@@ -215,7 +215,7 @@ def _clock(seconds: float) -> str:
 
 @group(fine_tune, bi_encoder, reranker, reader, pack)
 def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` an encoder; `pack` what was learned.
+    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` an encoder; `pack` a model.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

@@ -204,8 +204,8 @@ class _Property:
 
     def differs(self) -> bool:
         """Whether it may tell anything; where all documents are relevant, groups cannot."""
-        known = self.compared[~np.isnan(self.values)]
-        return bool(len(known)) and bool(known.min() != known.max())
+        known = ~np.isnan(self.values)
+        return bool(known.any()) and all(np.ptp(each[known]) > 0 for each in (self.values, self.compared))
 
     def describe(self, rows: _Mask) -> str:
         """The share or the median over some documents; of categories the most frequent one."""

@@ -26,7 +26,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.drafts import cached_folder, share_weights
 from telerank.errors import MissingExtra, ModelError
-from telerank.model_names import PACKAGED, SHIPPED, ShippedModel, find_folder, nearest_here
+from telerank.model_names import PACKAGED, SHIPPED, find_folder, nearest_here
 from telerank.models.compact import is_compact, read_manifest, unpack
 from telerank.stored import file_checksum
 from telerank_e5 import FORMAT, WEIGHTS, WeightsError, convert
@@ -129,7 +129,7 @@ def locate(name: str | Path) -> Path:
     """
     folder = (None if isinstance(name, Path) else find_folder(name)) or Path(name)
     if folder == Path(name) and name in SHIPPED:
-        return _locate_shipped(SHIPPED[str(name)])
+        return _compact_folder(SHIPPED[str(name)].require())
     if folder == Path(name) and name in PACKAGED:
         model = PACKAGED[str(name)]
         try:
@@ -167,19 +167,6 @@ def locate_packaged(name: str) -> Path:
     if model.folder is None:
         raise MissingExtra(model.package, model.extra)
     return model.folder / "model" if name == "minilm" else _e5_folder(model.folder)
-
-
-def _locate_shipped(model: ShippedModel) -> Path:
-    """The folder of a model that comes with telerank."""
-    packaged = PACKAGED[model.encoder]
-    if packaged.folder is None:
-        raise MissingExtra(packaged.package, packaged.extra)
-    if not is_compact(model.folder):
-        raise ModelError(
-            f"{model.name} is not in this installation of telerank: name another model, or put one of that "
-            f"name in a folder of TELERANK_MODELS"
-        )
-    return _compact_folder(model.folder)
 
 
 def _compact_folder(compact: Path) -> Path:

@@ -36,6 +36,7 @@ from telerank_e5.blocks import BLOCK, BLOCK_BYTES, Floats, pack_blocks, unpack_b
 
 _OF_TRAINING = ("config.yaml", "data.json", "fit.json", "versions.json")
 _UNKNOWN = "of an unknown version"
+_FEW = 4096  # numbers that are not worth rounding
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Learned:
             for name, numbers in arrays.items():
                 theirs = encoder.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
                 if theirs is None or theirs.shape != numbers.shape or not _fits_blocks(numbers):
-                    small = np.float32 if numbers.ndim < 2 else np.float16
+                    small = np.float32 if numbers.ndim < 2 or numbers.size < _FEW else np.float16
                     tensors[f"{file}/{name}"] = numbers.astype(small)
                     continue
                 change = (numbers - theirs).reshape(-1, BLOCK)

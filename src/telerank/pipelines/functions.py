@@ -15,6 +15,7 @@ from telerank.expressions import Call, Expression, Operation, Word, parse_expres
 from telerank.feedback import bo1, rm3, rocchio
 from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.fusion import interleave, minmax, prob, rrf, within
+from telerank.model_names import READER, RERANKER
 from telerank.parameters import FieldsOf
 from telerank.pipelines.reader import Models, Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
@@ -91,6 +92,8 @@ def _read_last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
     """The stage ``read(READER)`` or ``read(READER) % k``."""
     if isinstance(tree, Operation) and tree.operator == "%":
         return _read_last(reader, tree.left) % whole_number(tree.right, reader.text)
+    if isinstance(tree, Word) and tree.text == READ:
+        tree = Call(READ, (), tree.at)
     if isinstance(tree, Call) and tree.name == READ:
         answers: ReadAnswers = reader.apply(read_last, tree)
         return answers
@@ -121,8 +124,12 @@ def boolean(names: Names, join: Literal["and", "or"] = "and") -> Stage:
 Scoring = Annotated[Any, FieldsOf(PairComputing)]
 
 
-def rerank(names: Names, model: str, **settings: Scoring) -> Stage:
-    """Score the documents of rankings again; see :func:`telerank.rerank`."""
+def rerank(names: Names, model: str = RERANKER, **settings: Scoring) -> Stage:
+    """Score the documents of rankings again; see :func:`telerank.rerank`.
+
+    By default with the re-ranker that comes with telerank (extra ``e5``).
+    """
+    names.models.check_default(model, RERANKER)
     from telerank.reranking.stage import CrossReranker
 
     docs = names.models.open_docs("rerank")
@@ -131,15 +138,16 @@ def rerank(names: Names, model: str, **settings: Scoring) -> Stage:
 
 def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarity | None = None) -> Stage:
     """The documents that are like the one whose docno is the query; see :meth:`telerank.Index.like`."""
-    docs = names.models.open_docs(LIKE)
-    return Like(docs.index, fb_terms, model)
+    if names.index is None:
+        raise CollectionError(f"{LIKE} needs an index, and there is none here")
+    return Like(names.index.sparse, fb_terms, model)
 
 
 READ = "read"
 Reading = Annotated[Any, FieldsOf(SpanComputing)]
 
 
-def read(names: Names, model: str, mu: float | None = None, **settings: Reading) -> Any:  # noqa: ARG001
+def read(names: Names, model: str = READER, mu: float | None = None, **settings: Reading) -> Any:  # noqa: ARG001
     """The function ``read`` where rankings are expected: it is refused."""
     raise ExpressionError(
         "read ends a pipeline, and its answers are no ranking: it can only come last, "
@@ -147,8 +155,9 @@ def read(names: Names, model: str, mu: float | None = None, **settings: Reading)
     )
 
 
-def read_last(names: Names, model: str, mu: float | None = None, **settings: Reading) -> ReadAnswers:
+def read_last(names: Names, model: str = READER, mu: float | None = None, **settings: Reading) -> ReadAnswers:
     """The function ``read`` at the end: the reader reads documents of the index."""
+    names.models.check_default(model, READER)
     from telerank.answers.combine import check_mu
     from telerank.answers.stage import ReadAnswers
 

@@ -24,6 +24,7 @@ from telerank.expressions import (
     whole_number,
     wrong,
 )
+from telerank.model_names import require_default
 from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
 from telerank.retrieval.index import Index
 from telerank.retrieval.index_reader import locate_model
@@ -34,7 +35,7 @@ from telerank.stage import Stage
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.reranking.scorer import Scorer
-    from telerank.sparse.index import IndexDocs
+    from telerank.types import Docs
 
 _DEEPEST = 20  # saved pipelines that name each other
 _READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
@@ -59,7 +60,12 @@ class Models:
         """The path of a model, or the name itself, which is then one on the hub."""
         return locate_model(model, models=self.sources, index=self.index.folder if self.index else None)
 
-    def open_docs(self, function: str) -> IndexDocs:
+    def check_default(self, model: str, default: str) -> None:
+        """Raise MissingExtra or ModelError if the model is the default one, and not here."""
+        if model == default and self.locate(model) == model:
+            require_default(default)
+
+    def open_docs(self, function: str) -> Docs:
         """The documents that a function of pipelines reads; raises CollectionError without an index."""
         return self._need(function, ", whose documents it reads,").docs
 

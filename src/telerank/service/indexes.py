@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
+from telerank.model_names import READER
 from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
@@ -27,6 +28,7 @@ from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
 from telerank.types import Query, whole_docno
+from telerank.vocabulary.lexicon import open_lexicon
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
@@ -138,6 +140,7 @@ class ServedIndex:
         if self.answer is not None and self.answer not in self.unavailable:
             return self.answer
         readers = self.models.readers.names if self.index.has_texts else []
+        readers.sort(key=lambda name: name == READER)  # that of a saved pipeline before telerank's own
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
     def pipeline(self, text: str | None = None, group: Column | None = None) -> Stage:
@@ -186,7 +189,9 @@ class ServedIndex:
             (self.pipeline(name) % READ_DEPTH).search(query)
         for name in self.answering:
             self.answers(name).answer(query)
-        if self.index.has_texts:  # queries of many terms are ranked in another way
+        if self.index.has_texts:
+            open_lexicon(self.index.sparse)
+            # queries of many terms are ranked in another way
             (self.index.bm25() % READ_DEPTH).search(long)
 
     def scrub(self, message: str) -> str:
@@ -309,6 +314,9 @@ class _OpenModels(Models):
     """Opens models among those of the service, which load each once; after that, no others."""
 
     served: ServedIndex = field(kw_only=True)
+
+    def check_default(self, model: str, default: str) -> None:
+        """The models of the service are known by then."""
 
     def open_docs(self, function: str) -> Docs:
         if not self.served.index.has_texts:

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from telerank.corpus.formats import open_collection
 from telerank.parameters import FieldsOf
 from telerank.show.progress import show_progress
 from telerank.training import launched
 from telerank.training.trained import TrainedModels
-from telerank.types import ProgressSetting
+from telerank.types import Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
     from telerank.models.packing import PackedModel
     from telerank.training.bi_encoder.fine_tune import FineTuned
     from telerank.training.log import Report as LogReport
+    from telerank.training.reranker.config import MadeSet
 
 is_first_process = launched.is_first
 
@@ -61,7 +63,51 @@ def train(
     options = {"resume": resume, "report": report or silent_report}
     kept = f"the checkpoints are kept in {output}: the same call with resume=True goes on after the last one"
     with show_progress(progress, kept=kept) as shown:
+        settings = _with_made_set(settings, Path(output), shown)
         return training.train_all(settings, output, **options, progress=shown)
+
+
+def _with_made_set(settings: Any, output: Path, progress: Progress) -> Any:
+    """The settings of a training, whose collection is made now if they say of what."""
+    recipe = getattr(settings.data, "made_of", None)
+    if recipe is None:
+        return settings
+    from telerank.training.parallel import join_processes
+    from telerank.training.task import choose_device
+
+    folder = output / "ranking-set"
+    with join_processes(choose_device(settings.device)) as processes:
+        processes.first(lambda: make_set(recipe, folder, progress))
+    data = settings.data.model_copy(update={"collection": str(folder), "made_of": None})
+    return settings.model_copy(update={"data": data})
+
+
+def make_set(settings: MadeSet, folder: Path, progress: Progress = silent) -> None:
+    """Make the ranking set of a training, unless the folder holds it.
+
+    Raises
+    ------
+    CollectionError
+        If one of the sets is not here, or the folder holds something else.
+    """
+    from telerank.corpus.derived import ranking_set
+    from telerank.verbs.data import first_stage_over
+
+    recipe = ranking_set.RankingSetSettings(
+        "bm25",
+        settings.depth,
+        settings.split_by,
+        settings.seed,
+        f"{settings.model} over {settings.analyzer}",
+        settings.titles,
+    )
+    if ranking_set.is_made_by(folder, recipe):
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    opened = [open_collection(name) for name in settings.sets]
+    first_stage = first_stage_over(settings.model, settings.analyzer, progress)
+    made_set = ranking_set.make_ranking_set(opened, recipe, first_stage=first_stage, progress=progress)
+    ranking_set.write_ranking_set(folder, made_set, overwrite=True)
 
 
 def pack(

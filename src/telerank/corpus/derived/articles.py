@@ -22,21 +22,22 @@ paragraphs.
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.questions import (
+    ARTICLE_PARTS,
+    ArticlePart,
+    ArticleParts,
     MergedSet,
     Question,
+    article_name,
     deal_questions,
-    digest,
     merge,
     name_folds,
     normalise,
@@ -244,48 +245,7 @@ def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterat
         yield LongDocument(doc, qids, tuple(answer for answer in answers if answer.docno == docno))
 
 
-ArticlePart: TypeAlias = Literal["train", "dev", "test"]
-PARTS: tuple[ArticlePart, ...] = ("train", "dev", "test")
 _RECIPE = "parts.recipe"
-_TAG = re.compile("<[^>]*>")
-
-
-@dataclass(frozen=True)
-class ArticleParts:
-    """``test`` and ``dev`` are the shares of articles in these parts, drawn by ``seed``; the rest is train.
-
-    Raises
-    ------
-    ValueError
-        If a share is negative, or train has none.
-    """
-
-    test: float = 0.2
-    dev: float = 0.1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.test, self.dev) < 0 or self.test + self.dev >= 1:
-            raise ArgumentError(
-                f"shares of articles leave none for training: test {self.test}, dev {self.dev}"
-            )
-
-    def part_of(self, article: str) -> ArticlePart:
-        """The part of an article, by its :func:`article_name`."""
-        position = int.from_bytes(digest(self.seed, article)[:8], "big") / 2**64
-        if position < self.test:
-            return "test"
-        return "dev" if position < self.test + self.dev else "train"
-
-
-def article_name(doc: Doc, collection: str) -> str:
-    """The title of a document's article without markup, case and punctuation.
-
-    Without a title it is the number of the article in the collection, which the docno ``3-7`` begins with.
-    """
-    plain = unicodedata.normalize("NFKC", _TAG.sub("", doc.title)).casefold()
-    words = "".join(c if c.isalnum() else " " for c in plain).split()
-    return " ".join(words) or f"{collection}/{doc.docno.rpartition('-')[0] or doc.docno}"
 
 
 def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: Path) -> None:
@@ -297,7 +257,7 @@ def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: 
 
     Raises CollectionError if a question comes twice, or its paragraph is not known.
     """
-    articles: dict[ArticlePart, dict[str, list[dict[str, Any]]]] = {part: {} for part in PARTS}
+    articles: dict[ArticlePart, dict[str, list[dict[str, Any]]]] = {part: {} for part in ARTICLE_PARTS}
     titles: dict[str, str] = {}
     known: set[str] = set()
     for collection in collections:

@@ -137,7 +137,7 @@ def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndTo
 
     def worth(text: str, answers: Sequence[str]) -> float:
         single = GoldAnswers({"q": ""}, {"q": tuple(answers)})
-        return measure_answers(single, {"q": text}, spec.measure).mean[spec.measure]
+        return measure_answers(single, {"q": text}, spec.measures).mean[spec.measures]
 
     answerable = [question for question in own.questions if gold.answers.get(question.query.qid)]
     return tune_mu(answerable, rules, worth, folds=Folds(spec.folds))
@@ -183,7 +183,7 @@ def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndAnalysis) -> Table:
         values = (100 * own.means[1.0], 100 * own.means[own.best], 100 * own.held_out)
         rows.append((name, *values, f"{own.best:g}", choices))
     note = (
-        f"{spec.measure} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
+        f"{spec.measures} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
         f"that the other {count_noun(spec.folds - 1, 'fold')} choose."
     )
     columns = ("system", "reader alone", "best, in sample", "held out", "best mu", "mu of folds")

@@ -98,8 +98,8 @@ class CoPacrr(nn.Module):
         maps = [similar]
         for behind, convolution in enumerate(self.convolutions, 1):
             padding = 2 * (behind // 2, behind - behind // 2)  # as many zeros around as keep the size
-            matches = torch.relu(convolution(functional.pad(similar.unsqueeze(1), padding)))
-            maps.append(matches.amax(1))
+            filtered = torch.relu(convolution(functional.pad(similar.unsqueeze(1), padding)))
+            maps.append(filtered.amax(1))
         lengths = texts.passage_mask.sum(1)
         parts = [self._strongest(each, context, lengths, share) for each in maps for share in CASCADE]
         mask = functional.pad(texts.query_mask, (0, missing[0]))

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -134,8 +135,10 @@ async def home(pages: CurrentPages) -> Response:
 
 
 @router.api_route("/search", methods=_METHODS)
-async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> Response:
-    """The results of a query."""
+async def search(
+    served: CurrentServed, pages: CurrentPages, thanks: Thanks, spelling: Literal["", "off"] = ""
+) -> Response:
+    """The results of a query; with ``spelling=off`` as it was typed."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", **pages.links.values(inquiry)), 303, HEADERS)
@@ -143,7 +146,7 @@ async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> 
     unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
     stage = pages.stage(group=inquiry.group)
-    view = await served.run_stage(stage, pages.results, stage)
+    view = await served.run_stage(stage, partial(pages.results, stage, as_typed=spelling == "off"))
     values = {"view": view, "thanks": thanks, "unusable": unusable, "chosen": inquiry.model}
     return pages.render("results.html", **values, completed=completed)
 

@@ -103,7 +103,7 @@ class BiEncoderDev(settings.DevSettings):
 
     split: str
     """The split of the dev queries, in the same collection."""
-    measure: str = "RR@10"
+    measures: str = "RR@10"
     every: settings.Interval = 10_000
     patience: settings.Interval = 100_000
     queries: PositiveInt | None = None
@@ -145,7 +145,7 @@ class FineTuning(Section):
     dev_split: str | None = None
     """The split that decides when to stop. Default: `dev` or `valid`, or a tenth of the queries to learn
     from, which are kept back."""
-    measure: str = "nDCG@10"
+    measures: str = "nDCG@10"
     """The measure on dev, by its name in ir_measures, higher is better."""
     epochs: float = Field(default=1.0, gt=0)
     """Most passes over the queries; dev ends it earlier."""

@@ -107,7 +107,7 @@ def _own_settings(start: str, options: FineTuning) -> dict[str, Any]:
 def _choose_dev(collection: Collection, split: str, options: FineTuning) -> dict[str, Any]:
     """The split of dev; if it is the one to learn from, how many of its queries are kept back."""
     others = (name for name in _DEV_SPLITS if name in collection.qrels and name != split)
-    dev: dict[str, Any] = {"split": options.dev_split or next(others, split), "measure": options.measure}
+    dev: dict[str, Any] = {"split": options.dev_split or next(others, split), "measures": options.measures}
     if dev["split"] == split:
         judged = len(collection.judged(split))
         if judged < 2 * _LEAST:
@@ -228,7 +228,7 @@ def read_fine_tuned(folder: Path) -> FineTuned:
     return FineTuned(
         model=folder / MODEL,
         start=config.model.start,
-        measure=dev.measure,
+        measure=dev.measures,
         queries=len(choose_queries(collection, dev, np.random.default_rng(config.seed))),
         before=measured[0][0],
         best=best,

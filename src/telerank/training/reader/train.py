@@ -305,7 +305,7 @@ def _open_dev(
         return [read_questions(own, config.articles, config.data_seed, progress) for own in dev.sets]
 
     precision = AUTO if config.precision == "float16" else config.precision  # for gradients
-    return ReaderDevSet(processes.alone(read, []), dev.measure, precision, str(device), processes)
+    return ReaderDevSet(processes.alone(read, []), dev.measures, precision, str(device), processes)
 
 
 KIND = TrainingKind(ReaderTraining, train_reader)

@@ -88,15 +88,41 @@ class SegmentTraining(settings.CheckedSection):
         return Aggregate(self.aggregate)
 
 
+class MadeSet(settings.CheckedSection):
+    """A ranking set that is made of several sets before the training, as `data make-ranking-set` does."""
+
+    sets: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Question-answering sets; duplicate questions and paragraphs are one."""
+    model: str = "bm25"
+    """The pipeline whose first documents without the answer are negatives; documents are encoded for its
+    `dense(ENCODER)`. In turns, `interleave(bm25, dense(e5-small))`, half of them come from each."""
+    analyzer: str = "standard"
+    """The analyzer of its index."""
+    depth: PositiveInt = 10
+    """Negatives of each question: the pool `negatives`."""
+    split_by: Literal["question", "paragraph", "article"] = "article"
+    """What no two of train, dev and test share; articles are in the parts that a reader's `articles` have
+    with the same seed."""
+    seed: settings.Seed = 0
+    """The seed of the parts."""
+    titles: bool = True
+    """Whether documents keep the titles of their articles, which are read with them."""
+
+
 class RerankerData(settings.TrainingData):
     """The relevant pairs of a split with negatives, or triples, or lists of documents with their labels."""
 
+    collection: str = ""
+    """A folder, a file, or an ir_datasets id."""
+    made_of: MadeSet | None = None
+    """A set that is made before the training, in OUTPUT/ranking-set, instead of a `collection`."""
     segments: SegmentTraining | None = None
     """Learn from segments of documents, and rank documents by their segments; by default a document is cut
     off where the model's input ends."""
 
     def problems(self) -> Iterator[tuple[object, str]]:
         negatives, segments = self.negatives, self.segments
+        yield settings.exactly_one(collection=self.collection or None, made_of=self.made_of)
         yield settings.exactly_one(negatives=negatives, triples=self.triples, listed=self.listed)
         lacking = segments and negatives is None
         yield lacking, "segments are of the documents of qrels and negatives: set negatives"

@@ -280,7 +280,7 @@ class RerankerTask(Task):
         if settings is None or dev is None:
             return None
         scores = self._score_dev(dev, progress)
-        return self.hardware.processes.first(partial(dev.candidates.measure, scores, settings.measure))
+        return self.hardware.processes.first(partial(dev.candidates.measure, scores, settings.measures))
 
     def dev_loss(self, progress: Progress) -> float | None:
         dev = self.dev_set
