@@ -85,16 +85,24 @@ async def inquiry_of(
     model: str | None = None,
     group: Literal["file", ""] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    before: Annotated[tuple[str, ...], Query(max_length=100)] = (),
-    final: bool = False,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    earlier = tuple(" ".join(each.split()) for each in before[-KEPT:])
-    return Inquiry(query, index or None, model or None, page, group or None, earlier, final)
+    return Inquiry(query, index or None, model or None, page, group or None)
+
+
+async def conversation_of(
+    before: Annotated[tuple[str, ...], Query(max_length=100)] = (), *, final: bool = False
+) -> Mapping[str, Any]:
+    """The questions before it, and whether the query is no follow-up of them, or is completed."""
+    questions = tuple(" ".join(each.split()) for each in before[-KEPT:])
+    return {"before": questions, "is_final": final}
 
 
 async def pages_of(
-    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
+    request: Request,
+    snapshot: CurrentSnapshot,
+    inquiry: Annotated[Inquiry, Depends(inquiry_of)],
+    conversation: Annotated[Mapping[str, Any], Depends(conversation_of)],
 ) -> Pages:
     """The pages for what the address asks for.
 
@@ -104,6 +112,7 @@ async def pages_of(
         If the query or the pipeline is too long.
     """
     limits = snapshot.settings.limits
+    inquiry = replace(inquiry, **conversation)
     for query in (inquiry.query, *inquiry.before):
         check_length("the query", query, limits.query_characters)
     check_length("the pipeline", inquiry.model or "", limits.pipeline_characters)
