@@ -57,8 +57,8 @@ def search(
     source, query_list = read_queries(queries, split)
     pool = partial(queries.pool, split=split) if isinstance(queries, Collection) else None
     text = model or opened.default_pipeline
-    stage = (text if isinstance(text, Stage) else pipeline(text, opened, pool=pool)) % k
-    batched = change_stages(require_first(stage), lambda part: part.in_batches(_BATCH, threads))
+    stage = require_first(text if isinstance(text, Stage) else pipeline(text, opened, pool=pool)) % k
+    batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
 
     def compute() -> Iterator[Ranking]:
         describe_queries()  # what is wrong with the judgments shows before anything is computed
