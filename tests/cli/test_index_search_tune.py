@@ -65,6 +65,9 @@ def test_topics_and_documents_can_come_from_standard_input():
 
 
 def test_one_query_is_answered_for_reading():
+    like = ok("search idx --like d1 --explain").stdout
+    assert like.startswith("d1\n")
+    assert "from the query" in like
     shown = ok("search idx --query 'aspirin cancer' -k 1 --explain").stdout
     assert "Cancer cells divide" in shown
     assert "'aspirin': tf 1, df 2, cf 2" in shown
@@ -80,7 +83,10 @@ def test_one_query_is_answered_for_machines():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("search idx", "give one of a COLLECTION, --query or --queries"),
+        ("search idx", "give one of a COLLECTION, --query, --queries or --like"),
+        ("search idx --like nothing", "no document 'nothing'"),
+        ("search idx --like d1 -q x", "give one of"),
+        ("search idx --like d1 --model bm25", "leave out --model"),
         ("search idx -q ' '", "search: --query is empty"),
         (f"search idx --queries {os.devnull}", f"{os.devnull} has no query"),
         (f"search idx --queries {os.devnull} --format pdf", "unknown format 'pdf' of topics"),

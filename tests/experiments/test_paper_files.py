@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from papers import read_paper, training
+from telerank.experiments.packaged import packaged_names
+from telerank.experiments.schema import merge
 from telerank.training.reader.config import QuestionSource, ReaderTraining
 
 SMALL = pytest.mark.parametrize("small", [False, True])
@@ -195,7 +197,10 @@ def test_the_system_of_answers_has_the_ranker_of_table_5_and_other_questions():
     assert ranker.precision == five.precision
     assert system.data["piaf-fquad"].made_as == "article-parts"
     copy = training(small, "re-ranker")  # from multilingual-e5-small it would take longer than the reader
-    assert (copy.model.start, copy.model.head) == ("bert-tiny-splade", ranker.model.head)
+    assert (copy.model.start, copy.model.head) == ("all sets", ranker.model.head)
+    assert small.trained["all sets"].train == "reader"
+    assert copy.model.max_length == small.trained["all sets"].settings["model"]["max_length"]
+    assert small.systems == system.systems
     assert (copy.data.split, copy.dev.split) == (ranker.data.split, dev.split) == ("train", "dev")
 
 
@@ -208,6 +213,29 @@ def test_dila_is_ranked_by_segments_with_the_re_ranker_of_answers_end_to_end():
     given = system.data["piaf-fquad"]
     for name in ("made_of", "made_as", "recipe", "split", "analyzer"):
         assert getattr(learned, name) == getattr(given, name)
+
+
+@SMALL
+def test_table_6_has_the_published_values_beside_the_weights_of_a_grid(small):
+    """Section 6.5 chooses both weights; equal ones have a row of their own, without a value of the report."""
+    table = read_paper("piaf/table6", small=small)
+    published = table.published["dila"]
+    assert [*published] == ["BM25", f"BM25 + {FINE_TUNED}"]
+    assert table.systems[f"BM25 + {FINE_TUNED}"].startswith("tuned(minmax(BM25), 'mean over passages'")
+    assert "alpha=0.5, beta=0.5" in table.systems["the same, equal weights"]
+
+
+@pytest.mark.parametrize("name", packaged_names())
+def test_dev_measures_of_long_lists_are_of_a_declared_number_of_queries(name):
+    """All of a large dev split would cost more than what is learned from; the Piaf report's is a tenth of it."""
+    experiment = read_paper(name)
+    for data in experiment.data:
+        alone = experiment.on(data)
+        for model in alone.trained.values():
+            settings = merge(alone.training if model.train == "reranker" else {}, model.settings)
+            dev = settings.get("dev") or {}
+            if model.train == "reranker" and dev and dev.get("depth", 1000) > 10:
+                assert dev.get("queries"), (data, model)
 
 
 @SMALL

@@ -193,6 +193,24 @@ def test_the_grid_has_the_108_heads_of_the_report():
     )
 
 
+@pytest.mark.parametrize(
+    ("packaged", "paper", "data", "model"),
+    [
+        ("monobert/msmarco", "monobert/table1", "msmarco", "monoBERT"),
+        ("bert-dmn/insuranceqa", "bert-dmn/table2", "insuranceqa-v2", "BERT-DMN"),
+        ("piaf/ranker", "piaf/table5", "squadfr-fquad-piaf", "MonoBERT ranker, fine-tuned"),
+    ],
+)
+def test_the_trainings_of_papers_are_those_of_their_experiments(packaged, paper, data, model):
+    """But for the first of several encoders, lists, which are pipelines there, and the test."""
+    record = read_training(packaged)
+    expected = training(read_paper(paper).on(data), model).model_dump(mode="json")
+    if isinstance(expected["model"]["start"], list):
+        expected["model"]["start"] = expected["model"]["start"][0]
+    expected = {**expected, "test": record.get("test")}
+    assert settings_alone(record) == settings_alone(expected)
+
+
 @pytest.mark.parametrize(("name", "data"), [("trec-dl-2019", "trec-dl-2019"), ("robust04", "robust04-title")])
 def test_the_trainings_of_best_are_those_of_its_experiment(name, data):
     """The settings of both, but for where the lists and the test are: there a pipeline, here a file."""
@@ -209,7 +227,7 @@ def settings_alone(record):
     settings = RerankerTraining.model_validate(record).model_dump(mode="json")
     settings.pop("test")
     settings["data"].pop("collection")
-    for lists in (settings["data"]["negatives"], settings["dev"]):
+    for lists in filter(None, (settings["data"]["negatives"], settings["dev"])):
         lists |= {"run": None, "pool": None}
     if settings["loss"]["objective"] != "margin":
         settings["loss"].pop("of")  # nothing but a margin is of something

@@ -141,3 +141,44 @@ def test_nothing_of_the_folder_is_said(client, folder):
         reply = client.post("/v1/search", json={"query": "q1", "pipeline": f"bm25 % 3 >> {pipeline}"})
         assert reply.status_code in (404, 422)
         assert str(folder) in pipeline or str(folder) not in reply.text
+
+
+def test_documents_like_one_are_found_and_feedback_is_a_pipeline(client, folder):
+    reply = client.get("/v1/search", params={"like": "d1", "k": 3, "explain": True}).json()
+    ranking = tr.open(folder).like("d1", 3)
+    assert [(hit["docno"], hit["score"]) for hit in reply["hits"]] == list(ranking)
+    assert reply["query"] == "d1"
+    assert reply["pipeline"].startswith("like(")
+    assert (
+        reply["hits"]
+        == client.post("/v1/search", json={"like": "d1", "k": 3, "explain": True}).json()["hits"]
+    )
+    grouped = client.get("/v1/search", params={"like": "d1", "group": "file"})
+    assert grouped.status_code == 200
+    fed = client.get("/v1/search", params={"query": "q1 x1", "pipeline": "bm25 >> rm3(fb_docs=2)"}).json()
+    ranked = tr.pipeline("bm25 >> rm3(fb_docs=2)", folder).search("q1 x1")
+    assert [(hit["docno"], hit["score"]) for hit in fed["hits"]] == list(ranked)[:10]
+    assert [stage["stage"].partition("(")[0] for stage in fed["stages"]] == ["bm25", "rm3"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "message"),
+    [
+        ({"like": "no such"}, 404, "no document 'no such'"),
+        ({"like": "d1", "query": "q1"}, 422, "like: it stands instead"),
+        ({"like": "d1", "pipeline": "bm25"}, 422, "like: it stands instead"),
+        ({}, 422, "query: Field required, or like"),
+        (
+            {"query": "q1", "pipeline": "bm25 >> rm3(fb_docs=101)"},
+            422,
+            "fb_docs is 101; a request has at most 100",
+        ),
+        ({"query": "q1", "pipeline": "bm25 >> bo1(fb_terms=5000)"}, 422, "fb_terms is 5,000"),
+        ({"query": "q1", "pipeline": "bm25 >> rm3(max_df=7)"}, 422, "max_df must be from 0 to 1"),
+        ({"query": "q1", "pipeline": "rm3 >> rm3(model=bm52)"}, 422, "bm52"),
+    ],
+)
+def test_what_is_wrong_with_feedback_is_said(client, request_, status, message):
+    reply = client.post("/v1/search", json=request_)
+    assert reply.status_code == status, reply.text
+    assert message in reply.text

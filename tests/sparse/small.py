@@ -24,6 +24,7 @@ from telerank.sparse.similarities.families import (
     Z,
     parse_similarity,
 )
+from telerank.sparse.similarities.literal import TFIDF, BM25Printed
 from telerank.sparse.writer import build_index
 from telerank.types import Doc
 
@@ -44,6 +45,10 @@ MODELS: tuple[Similarity, ...] = (
     DFI("standardized"),
     DFI("saturated"),
     DFI("chisquared"),
+    *(TFIDF(tf, idf) for tf in ("raw", "log", "sqrt") for idf in ("log", "smooth")),
+    TFIDF("sqrt", "smooth", "length"),
+    TFIDF(norm="none"),
+    BM25Printed(),
 )
 STEP = 2.0**-20
 
@@ -81,6 +86,7 @@ def reference(
     counts = {docno: Counter(terms) for docno, terms in documents.items()}
     nonempty = [terms for terms in documents.values() if terms]
     collection = Statistics(len(nonempty), sum(map(len, nonempty)))
+    norms = vector_lengths(counts, model, collection) if isinstance(model, TFIDF) else {}
     steps: Counter[str] = Counter()
     exact: Counter[str] = Counter()
     for term, weight in Counter(query).items():
@@ -88,7 +94,10 @@ def reference(
         tfs = [counts[docno][term] for docno in holding]
         lengths = [len(documents[docno]) for docno in holding]
         values = model.contributions(tfs, lengths, len(holding), sum(tfs), collection) if holding else ()
-        for docno, value in zip(holding, np.asarray(values).tolist(), strict=True):
+        values = np.asarray(values).tolist()
+        if isinstance(model, TFIDF) and model.norm == "cosine":
+            values = [v / (norms[docno] or 1.0) for docno, v in zip(holding, values, strict=True)]
+        for docno, value in zip(holding, values, strict=True):
             steps[docno] += round(value / STEP) * weight
             exact[docno] += value * weight
     for docno in gone:
@@ -96,6 +105,22 @@ def reference(
     scores = {docno: float(np.float32(total) * np.float32(STEP)) for docno, total in steps.items()}
     ranked = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
     return ranked, dict(exact)
+
+
+def vector_lengths(
+    counts: Mapping[str, Counter[str]], model: TFIDF, collection: Statistics
+) -> dict[str, float]:
+    """The length of each document's vector, its terms added in their order."""
+    df = Counter(term for count in counts.values() for term in count)
+    inverse = {"log": lambda n: np.log(collection.documents / n)}.get(
+        model.idf, lambda n: 1 + np.log((collection.documents + 1) / (n + 1))
+    )
+    occurrences = {"raw": float, "log": lambda tf: 1 + np.log(tf), "sqrt": np.sqrt}[model.tf]
+    squares = dict.fromkeys(counts, 0.0)
+    for docno, count in counts.items():
+        for term in sorted(count):
+            squares[docno] += float(occurrences(count[term]) * inverse(df[term])) ** 2
+    return {docno: float(np.sqrt(square)) for docno, square in squares.items()}
 
 
 def terms_of(index: SparseIndex) -> dict[str, list[str]]:

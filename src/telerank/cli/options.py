@@ -82,6 +82,20 @@ class CollectionOptions:
         return open_collection(self.collection, self.format, self.encoding)
 
 
+@dataclass
+class JudgedCollectionOptions(CollectionOptions):
+    """A collection with judged queries, and how it is read."""
+
+    collection: Annotated[
+        str,
+        Flags("COLLECTION", "--qrels"),
+        Help(
+            "A folder, a file, such as a table of judged questions, or an ir_datasets id; "
+            "`--qrels COLLECTION` is the same."
+        ),
+    ]
+
+
 Runs = Annotated[list[str], Flags("RUN"), Help("Run files; `-`: standard input.")]
 
 
@@ -89,7 +103,14 @@ Runs = Annotated[list[str], Flags("RUN"), Help("Run files; `-`: standard input."
 class JudgedOptions:
     """Runs, and the qrels that they are measured by."""
 
-    qrels: Annotated[str, Flags("QRELS"), Help("A qrels file (`-`: standard input) or a collection.")]
+    qrels: Annotated[
+        str,
+        Flags("QRELS", "--qrels"),
+        Help(
+            "A qrels file (`-`: standard input), a table of judged questions or a collection; "
+            "`--qrels QRELS` is the same."
+        ),
+    ]
     run: Runs
     split: Split = None
     format: Format = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,7 @@ from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
 from telerank.computing import Computing
 from telerank.errors import CollectionError, FormatError, count_noun
+from telerank.feedback.like import LIKE
 from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
@@ -50,6 +51,9 @@ def search(
         Help("Show the first documents for this query; `-`: for the lines of standard input."),
     ] = None,
     queries: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    like: Annotated[
+        str | None, Flags("--like", "DOCNO"), Help("Show the documents that are most like this one.")
+    ] = None,
     split: Split = None,
     model: options.Pipeline = None,
     group: Annotated[
@@ -71,7 +75,8 @@ def search(
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
-    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`. A run
+    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`; a follow-up
+    ("et pour un mineur ?") is completed from the query before, unless it begins with `=`. A run
     keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline, the
     checksums of what it read, and the versions of the packages.
 
@@ -81,14 +86,22 @@ def search(
 
     Example: `telerank search idx --query "parental leave" --group file`
 
+    Example: `telerank search idx --like 42 -k 5`
+
     Example: `telerank search vectors xquad-en -o dense.run`
     """
     import telerank as tr
 
-    is_typed = collection is None and query is None and queries is None and sys.stdin.isatty()
+    asked = (collection, query, queries, like)
+    is_typed = all(each is None for each in asked) and sys.stdin.isatty()
     if not is_typed:
-        _check_asked("search", collection, query, queries)
+        _check_asked("search", *asked)
     opened = tr.open(index)
+    if like is not None:
+        if model is not None:
+            raise CollectionError("search: --like searches with the words of a document: leave out --model")
+        opened.docs.locate(like)
+        model, query = LIKE, like
     if group is not None:
         model = f"{model or opened.default_pipeline} >> group({group})"
     if analyzer is not None:
@@ -105,10 +118,13 @@ def search(
         console.say(remark)
 
 
-def _check_asked(command: str, collection: str | None, query: str | None, queries: str | None) -> None:
-    """Raise CollectionError unless there is either a collection, a query that is not empty, or a file."""
-    if (collection is not None) + (query is not None) + (queries is not None) != 1:
-        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --queries")
+def _check_asked(
+    command: str, collection: str | None, query: str | None, queries: str | None, like: str | None = None
+) -> None:
+    """Raise CollectionError unless there is one thing to search for, and it is not empty."""
+    if sum(each is not None for each in (collection, query, queries, like)) != 1:
+        further = ", --queries or --like" if command == "search" else " or --queries"
+        raise CollectionError(f"{command}: give one of a COLLECTION, --query{further}")
     if query is not None and not query.strip():
         raise CollectionError(f"{command}: --query is empty")
 
@@ -160,11 +176,27 @@ def _answer(
             _show_segments(index, by_segments, ranking)
 
     if query is None:
-        answer_typed(show, f"{index.folder.name}> ")
+        answer_typed(_completing(show), f"{index.folder.name}> ")
     for line in [] if query is None else _read_lines() if query == "-" else [query]:
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _completing(show: Callable[[str], None]) -> Callable[[str], None]:
+    """Show queries that are typed one after another: a follow-up is completed from those before it."""
+    from telerank.text.follow_up import follow_up
+
+    before: list[str] = []  # as they were searched
+
+    def show_completed(line: str) -> None:
+        completed = follow_up(line.removeprefix("=").strip(), [] if line.startswith("=") else before)
+        if completed.earlier:
+            console.say(f"{completed.rule}: from {completed.earlier!r}; = before a query takes it as typed")
+        before.append(completed.text)
+        show(completed.text)
+
+    return show_completed
 
 
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
@@ -191,9 +223,11 @@ def _further(passages: Passages, docno: str) -> tuple[str, ...]:
 
 
 def _describe_further(docnos: Sequence[str]) -> str:
+    """How many there are, and the names of some behind that of their file, which stands before them."""
     more = ", …" if len(docnos) > _FURTHER else ""
     further = count_noun(len(docnos), "further passage")
-    return f" (+ {further}: {', '.join(docnos[:_FURTHER])}{more})" if docnos else ""
+    names = ", ".join(docno.removeprefix(whole_docno(docno)) for docno in docnos[:_FURTHER])
+    return f" (+ {further}: {names}{more})" if docnos else ""
 
 
 def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
@@ -262,12 +296,16 @@ def answer(
     split: Split = None,
     model: options.Pipeline = None,
     reader: Annotated[
-        str | None, Help("The folder OUTPUT/model of `telerank train reader`, or a reader on the hub.")
+        str | None,
+        Help(
+            "The folder OUTPUT/model of `telerank train reader`, or a reader on the hub. Default: the French "
+            "and English one that comes with telerank (extra `e5`)."
+        ),
     ] = None,
     depth: Annotated[
         int | None,
         Ge(1),
-        Help("Documents of each ranking that are read, with `--reader`. Default: 20."),
+        Help("Documents of each ranking that are read, if the pipeline has no reader. Default: 20."),
     ] = None,
     mu: Annotated[
         float | None,

@@ -154,7 +154,10 @@ class DenseRetriever(Retriever):
         return Explanation(score, Phrase(what, n=self.vectors.dimension, model=model), parts)
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
-        encoded = self.encoder.encode_queries([query.text for query in queries])
+        return self.rank_encoded(queries, self.encoder.encode_queries([query.text for query in queries]))
+
+    def rank_encoded(self, queries: Sequence[Query], encoded: Encoded) -> Iterator[Ranking]:
+        """The rankings of queries whose vectors are given."""
         most = len(self.vectors) if self.report is None else self.candidates
         depth = most if self.depth is None else min(self.depth, most)
         for query, (rows, scores) in zip(queries, self._search(encoded, depth), strict=True):

@@ -144,9 +144,11 @@ def update_folder(
             scanned[file.name] = file
             progress("comparing files", number, None)
         changes, copies = _compare(record.files, scanned)
-        if record.files and len(changes.gone) == len(record.files):
+        stayed = (*changes.changed, *changes.renamed, *changes.unchanged)
+        if record.files and not stayed and len(changes.gone) > len(changes.moved):
+            others = f" ({len(changes.moved):,} by other names)" if changes.moved else ""
             raise CollectionError(
-                f"{folder}: has none of the {count_noun(len(record.files), 'file')} of {index}: "
+                f"{folder}: has none of the {count_noun(len(record.files), 'file')} of {index}{others}: "
                 f"another folder?"
             )
         if not changes.affected:

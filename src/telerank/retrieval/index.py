@@ -138,7 +138,8 @@ class Index(IndexReader):
         IndexFault
             If the index was not made from a folder of files, or it cannot be written to.
         CollectionError
-            If the folder has none of the index's files.
+            If the folder has no file of the index by its name, and less than half of them by others: it is
+            another folder, such as one within it.
         DocumentError
             If a document cannot be stored.
         MissingExtra

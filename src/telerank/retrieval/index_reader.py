@@ -6,18 +6,22 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
 
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT
 from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, known_names
+from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
 from telerank.retrieval.index_vectors import open_vectors
 from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
+from telerank.sparse.boolean import BooleanRetriever, Join
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
@@ -31,7 +35,7 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, ProgressSetting
+from telerank.types import Doc, Location, ProgressSetting, Query, Ranking
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +93,7 @@ class IndexReader(FolderReader):
         return self.docs[docno] if self.has_texts else Doc(docno, "")
 
     def __contains__(self, docno: object) -> bool:
-        return docno in self.docs
+        return isinstance(docno, str) and docno in self.docs
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.docs)
@@ -173,6 +177,37 @@ class IndexReader(FolderReader):
 
     def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
         return self.retriever(DFI(independence))
+
+    def boolean(self, join: Join = "and") -> BooleanRetriever:
+        """The documents that fulfil a query such as ``passport AND (lost OR stolen) NOT visa``.
+
+        ``join`` is the operator of words that stand side by side. ``within(index.boolean(), …)`` ranks them.
+        """
+        return BooleanRetriever(self.sparse, join)
+
+    def like(
+        self,
+        docno: str,
+        k: Annotated[int, Ge(1)] = 10,
+        *,
+        fb_terms: int = TERMS,
+        model: Similarity | str | None = None,
+    ) -> Ranking:
+        """The ``k`` documents that are most like one, without that itself.
+
+        They are found by its ``fb_terms`` most informative terms, under ``model`` (None: BM25). The stage
+        ``like()`` of a pipeline does the same, for queries that are docnos.
+
+        >>> index.like("42")
+
+        Raises
+        ------
+        UnknownDocument
+            If there is no document of that docno.
+        """
+        self.docs.locate(docno)
+        similarity = parse_similarity(model) if isinstance(model, str) else model
+        return Like(self.sparse, fb_terms, similarity, depth=k).search(Query(LIKE, docno))
 
     @property
     def vectors(self) -> Mapping[str, Path]:

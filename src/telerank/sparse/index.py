@@ -14,6 +14,8 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import numpy as np
+
 from telerank import drafts
 from telerank.corpus.docnos import with_files
 from telerank.errors import (
@@ -24,7 +26,7 @@ from telerank.errors import (
     UnknownDocument,
     nearest_beside,
 )
-from telerank.sparse.segment import Impacts, Segment
+from telerank.sparse.segment import Counts, Impacts, Segment
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import (
     MANIFEST,
@@ -53,7 +55,8 @@ FILES = "files"
 class SegmentEntry:
     """A segment: its counts, from which statistics are computed, and its files by name.
 
-    ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies.
+    ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies;
+    ``kinds`` is that of copies that are found, left out or not.
     """
 
     name: str
@@ -64,6 +67,7 @@ class SegmentEntry:
     deleted: str | None = None
     deletions: int = 0
     copies: str | None = None
+    kinds: str | None = None
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,23 @@ def _find_term(segments: tuple[Segment, ...], term: str) -> Term:
 def _open_impacts(
     segments: tuple[Segment, ...], collection: Statistics, similarity: Similarity
 ) -> tuple[Impacts, ...]:
-    return tuple(Impacts(segment, similarity, collection) for segment in segments)
+    frequencies = partial(_count_everywhere, segments)
+    return tuple(Impacts(segment, similarity, collection, frequencies) for segment in segments)
+
+
+def _count_everywhere(segments: tuple[Segment, ...], segment: Segment) -> Counts:
+    """Df and cf in all segments of the terms of one of them."""
+    df, cf = (counts.astype(np.int64) for counts in segment.counts())
+    for other in segments:
+        if other is segment:
+            continue
+        numbers = [other.terms.find(segment.terms[number]) for number in range(len(segment.terms))]
+        here = np.flatnonzero(np.array(numbers, np.int64) >= 0)
+        there = np.array(numbers, np.int64)[here]
+        other_df, other_cf = other.counts()
+        df[here] += other_df[there]
+        cf[here] += other_cf[there]
+    return df, cf
 
 
 @dataclass(frozen=True, repr=False)

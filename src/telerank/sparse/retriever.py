@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from telerank.sparse.index import IndexDocs, SparseIndex
+from telerank.sparse.kernel import STEP
 from telerank.sparse.segment import RowScores
 from telerank.sparse.similarities.base import Similarity
 from telerank.stage import Retriever, batch_queries, check_depth
@@ -88,24 +89,27 @@ class SparseRetriever(Retriever):
             term = self.index.term(text)
             number = term.numbers[segment_number]
             posting = segment.find_posting(number, row) if number >= 0 else None
+            value, facts = 0.0, {"term": text, "df": term.df, "cf": term.cf, "times": weight}
+            if self.similarity.counts_absent and term.cf:
+                [steps] = impacts.absences([(term.df, term.cf, weight)], np.array([row]))
+                value = float(steps) * STEP
             if posting is None:
-                parts.append(
-                    Explanation(0.0, Phrase("{term!r}: not in the document (df {df})", term=text, df=term.df))
-                )
-                continue
-            impacts.prepare([(number, term.df, term.cf)])
-            value = impacts.contribution(number, posting) * weight
-            [tf] = segment.frequencies(posting, posting + 1)
-            what = "{term!r}: tf {tf}, df {df}, cf {cf}"
-            what += ", {times} times in the query" if weight > 1 else ""
-            phrase = Phrase(what, term=text, tf=tf, df=term.df, cf=term.cf, times=weight)
-            parts.append(Explanation(value, phrase))
+                what = "{term!r}: not in the document (df {df})"
+            else:
+                what = "{term!r}: tf {tf}, df {df}, cf {cf}"
+                what += ", {times} times in the query" if weight > 1 else ""
+                impacts.prepare([(number, term.df, term.cf)])
+                value += impacts.contribution(number, posting) * weight
+                facts["tf"] = segment.frequencies(posting, posting + 1)[0]
+            parts.append(Explanation(value, Phrase(what, **facts)))
             total += value
         score = float(np.float32(total))
         if score != total:
             parts.append(Explanation(score - total, "rounding to float32"))
-        facts = {"model": repr(self.similarity), "terms": segment.lengths[row]}
-        return Explanation(score, Phrase("{model} of a document of {terms} terms", **facts), tuple(parts))
+        whole = Phrase(
+            "{model} of a document of {terms} terms", model=repr(self.similarity), terms=segment.lengths[row]
+        )
+        return Explanation(score, whole, tuple(parts))
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""
@@ -118,9 +122,9 @@ class SparseRetriever(Retriever):
             known = [{t: weight for t, weight in query.items() if t.numbers[number] >= 0} for query in terms]
             impacts.prepare((term.numbers[number], term.df, term.cf) for query in known for term in query)
             weights = [{term.numbers[number]: weight for term, weight in query.items()} for query in known]
-            answers.append(
-                impacts.rank(weights, min(self.depth or len(impacts.segment), len(impacts.segment)))
-            )
+            depth = min(self.depth or len(impacts.segment), len(impacts.segment))
+            absent = [[(t.df, t.cf, weight) for t, weight in query.items() if t.cf] for query in terms]
+            answers.append(impacts.rank(weights, depth, absent if self.similarity.counts_absent else None))
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:

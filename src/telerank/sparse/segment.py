@@ -20,7 +20,7 @@ from __future__ import annotations
 import mmap
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -40,6 +40,10 @@ from telerank.text.steps import fold_accents
 # A stored frequency that means itself or more.
 ESCAPE = 255
 _BLOB, _STARTS = "terms.bin", "terms.starts.npy"
+
+
+# Of all terms of a segment: df (T,) and cf (T,).
+Counts: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 class BlockTables(NamedTuple):
@@ -101,6 +105,10 @@ class Segment:
     def df(self, term: int) -> int:
         """The number of documents that hold a term; deleted ones count until segments are merged."""
         return int(self.offsets[term + 1] - self.offsets[term])
+
+    def counts(self) -> Counts:
+        """The number of documents that hold each term, and of its occurrences."""
+        return np.diff(self.offsets), np.asarray(self.occurrences)
 
     def frequencies(self, start: int, end: int) -> npt.NDArray[np.int64]:
         """The frequencies of consecutive postings (end - start,)."""
@@ -182,6 +190,8 @@ def _encode(term: str) -> bytes:
 RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 # How often a query holds each of its terms, by the terms' numbers.
 Weights: TypeAlias = Mapping[int, int]
+# Terms as df and cf in the whole index, and how often a query holds them.
+AbsentTerms: TypeAlias = Sequence[tuple[int, int, int]]
 _POSTINGS = 1 << 20  # whose contributions are computed at a time
 _POWERS = 12  # of ten: the numbers of documents for which a term's scores are known
 _ROW = np.uint64(2**32 - 1)
@@ -194,8 +204,15 @@ class Impacts:
     4 bytes. Threads may share it: two that compute the same term write the same numbers.
     """
 
-    def __init__(self, segment: Segment, similarity: Similarity, collection: Statistics) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        similarity: Similarity,
+        collection: Statistics,
+        frequencies: Callable[[Segment], Counts] | None = None,
+    ) -> None:
         self.segment, self.similarity, self.collection = segment, similarity, collection
+        self._frequencies = frequencies or Segment.counts  # of terms in the whole index
         self.values = np.zeros(len(segment.rows), np.int32)  # takes memory when it is written to
         self._extremes: dict[int, tuple[int, int]] = {}  # term -> largest and smallest contribution
         self._large: dict[int, npt.NDArray[np.int64]] = {}  # contributions that int32 cannot hold, by term
@@ -226,6 +243,8 @@ class Impacts:
         tf = np.concatenate([segment.frequencies(part.start, part.stop) for part in parts])
         df, cf = np.repeat(terms[:, 1], sizes), np.repeat(terms[:, 2], sizes)
         exact = self.similarity.contributions(tf, segment.lengths[rows], df, cf, self.collection)
+        if self.similarity.is_cosine:  # a vector of length 0 has no component but 0
+            exact = exact / np.where(self.vector_lengths[rows] > 0, self.vector_lengths[rows], 1.0)
         steps = np.rint(exact / kernel.STEP).astype(np.int64)
         ends = np.cumsum(sizes)
         largest, smallest = (extreme.reduceat(steps, ends - sizes) for extreme in (np.maximum, np.minimum))
@@ -240,12 +259,45 @@ class Impacts:
         extremes = zip(largest.tolist(), smallest.tolist(), strict=True)
         self._extremes.update(zip(numbers.tolist(), extremes, strict=True))
 
-    def rank(self, queries: Sequence[Weights], k: int) -> list[RowScores]:
+    @cached_property
+    def vector_lengths(self) -> npt.NDArray[np.float64]:
+        """The length of each document's vector of weights, from every posting in the order of the terms."""
+        segment, (dfs, cfs) = self.segment, self._frequencies(self.segment)
+        squares, offsets = np.zeros(len(segment), np.float64), np.asarray(segment.offsets)
+        first = 0
+        while first < len(dfs):
+            end = max(int(np.searchsorted(offsets, offsets[first] + _POSTINGS, "right")) - 1, first + 1)
+            start, stop = int(offsets[first]), int(offsets[end])
+            sizes = np.diff(offsets[first : end + 1])
+            tf = segment.frequencies(start, stop).astype(np.float64)
+            df, cf = np.repeat(dfs[first:end], sizes), np.repeat(cfs[first:end], sizes)
+            # one after the other: a sum must not depend on how postings are grouped
+            np.add.at(
+                squares, segment.rows[start:stop], self.similarity.weight(tf, df, cf, self.collection) ** 2
+            )
+            first = end
+        return np.sqrt(squares)
+
+    def absences(self, terms: AbsentTerms, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """What terms add to documents whether they hold them or not, in steps: each rounded, then added."""
+        lengths, total = self.segment.lengths[rows].astype(np.float64), np.zeros(len(rows), np.int64)
+        for df, cf, weight in terms:
+            exact = self.similarity.absence(lengths, df, cf, self.collection)
+            total += np.rint(exact / kernel.STEP).astype(np.int64) * weight
+        return total
+
+    def rank(
+        self, queries: Sequence[Weights], k: int, absent: Sequence[AbsentTerms] | None = None
+    ) -> list[RowScores]:
         """The ``k`` best documents of each query; every term must be prepared.
 
         One call of the kernel handles all queries, and other threads may run meanwhile. As long as queries
-        have too few postings to load numba, :meth:`rank_by_numpy` is used.
+        have too few postings to load numba, :meth:`rank_by_numpy` is used. ``absent`` are all terms of each
+        query, if the similarity counts terms that a document lacks.
         """
+        if absent is not None:
+            pairs = zip(queries, absent, strict=True)
+            return [self.rank_by_numpy(weights, k, terms) for weights, terms in pairs]
         postings = sum(self.segment.df(term) for weights in queries for term in weights)
         if cold_start.covers(postings + len(queries) * (len(self.segment) // 16)):
             return [self.rank_by_numpy(weights, k) for weights in queries]
@@ -273,10 +325,10 @@ class Impacts:
         query = (np.array(list(weights), np.int64), np.array(list(weights.values()), np.int64))
         return self._decode(kernel.add_all(query, self._postings, self._ranks, k))
 
-    def rank_by_numpy(self, weights: Weights, k: int) -> RowScores:
+    def rank_by_numpy(self, weights: Weights, k: int, absent: AbsentTerms = ()) -> RowScores:
         """The same without numba, in float64: every posting, term after term.
 
-        Also used for sums beyond 2^31 steps, a score of 2,048; smaller sums are exact.
+        Also used for sums beyond 2^31 steps, a score of 2,048; those below 2^53 steps are exact.
         """
         sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
         for term, weight in weights.items():
@@ -287,7 +339,7 @@ class Impacts:
         if len(self.segment.deleted):
             holds &= ~self.segment.deleted
         rows = np.flatnonzero(holds).astype(np.uint32)
-        scores = (sums[rows] * kernel.STEP).astype(np.float32)
+        scores = ((sums[rows] + self.absences(absent, rows)) * kernel.STEP).astype(np.float32)
         order = np.lexsort((self.segment.docnos.rank[rows], scores))[::-1][:k]
         return rows[order], scores[order]
 

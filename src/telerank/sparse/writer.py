@@ -17,7 +17,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import filelock
 import numpy as np
@@ -28,7 +28,8 @@ from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, MissingExtra
 from telerank.parameters import CopySetting
 from telerank.sparse.build import STRETCH, build_segment, merge_segments, open_maker
-from telerank.sparse.copies import CopyKeys, CopySource, find_copies
+from telerank.sparse.copies import CopyKeys
+from telerank.sparse.copy_search import find_copies, open_copy_sources, update_copies
 from telerank.sparse.index import (
     LOCK,
     SEGMENTS,
@@ -37,7 +38,6 @@ from telerank.sparse.index import (
     SparseIndex,
     check_contents,
     has_index,
-    open_segments,
     read_committed,
     read_versions,
     sweep_index,
@@ -296,35 +296,33 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         return tuple(entries)
 
     def _mark_copies(self, manifest: IndexManifest) -> IndexManifest:
-        """The manifest with the numbers of copies and, if they are left out, with marks of them."""
+        """The manifest with the numbers of copies, their kinds and, if they are left out, marks of them."""
         entries = list(manifest.segments)
         if not manifest.copies or not entries:
             return manifest
-        segments = open_segments(self.folder, manifest)
-        sources = [
-            CopySource(s.folder, ~s.gone if len(s.gone) else np.ones(len(s), np.bool_), s.docnos)
-            for s in segments
-        ]
-        copies = find_copies(sources, near=manifest.copies.endswith("near"))
-        for number, marks in enumerate(copies.marks if manifest.copies.startswith("leave-out") else ()):
-            before = segments[number].copies
-            if not np.array_equal(marks, before if len(before) else np.zeros(len(marks), np.bool_)):
-                entries[number] = self._replace_marks(entries[number], "copies", marks)
+        near = manifest.copies.endswith("near")
+        sources = open_copy_sources(self.folder, self.manifest, manifest)
+        copies = update_copies(sources, near=near) or find_copies(sources, near=near)
+        for number, (entry, source, kinds) in enumerate(zip(entries, sources, copies.kinds, strict=False)):
+            if source.kinds is None or not entry.kinds or not np.array_equal(kinds, source.kinds):
+                entries[number] = entry = self._replace_marks(entry, "kinds", kinds)
+                if manifest.copies.startswith("leave-out") and (entry.copies or kinds.any()):
+                    entries[number] = self._replace_marks(entry, "copies", kinds > 0)
         return replace(manifest, segments=tuple(entries), exact_copies=copies.exact, near_copies=copies.near)
 
     def _replace_marks(
-        self, entry: SegmentEntry, kind: Literal["deleted", "copies"], marks: npt.NDArray[np.bool_]
+        self, entry: SegmentEntry, kind: Literal["deleted", "copies", "kinds"], marks: npt.NDArray[Any]
     ) -> SegmentEntry:
         """Write marks of a segment's documents; its entry with them."""
         folder = self.folder / SEGMENTS / entry.name
         name = f"{kind}.{self.manifest.generation + 1}.npy"
         np.save(folder / name, marks)
         sync_folder(folder)
-        old = entry.deleted if kind == "deleted" else entry.copies
+        old = getattr(entry, kind)
         files = {key: file for key, file in entry.files.items() if key != old}
         files[name] = StoredFile.record(folder / name)
-        if kind == "copies":
-            return replace(entry, files=files, copies=name)
+        if kind != "deleted":
+            return replace(entry, files=files, **{kind: name})
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 

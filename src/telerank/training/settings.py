@@ -230,6 +230,8 @@ class DevSettings(CheckedSection):
     """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: Interval
     """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
+    at_start: bool = False
+    """Also measure the model before its first update, which is kept if no update is better."""
 
     @property
     def by_loss(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.corpus.in_memory import read_qrels, read_queries
+from telerank.corpus.in_memory import read_queries
 from telerank.errors import ArgumentTypeError, CollectionError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames
@@ -29,7 +29,7 @@ from telerank.show.progress import NOTHING, continued, show_progress
 from telerank.sparse.retriever import SparseRetriever
 from telerank.stage import Stage, require_first, walk_stages
 from telerank.types import ProgressSetting
-from telerank.verbs.judge import JudgmentSource, open_run
+from telerank.verbs.judge import JudgmentSource, open_run, read_judgments
 
 __all__ = [
     "ExperimentOutcome",
@@ -44,7 +44,7 @@ __all__ = [
 
 def experiment(
     systems: Mapping[str, System | str | Path],
-    data: Collection | JudgedQueries | str | Path | Mapping[str, str] | Any,
+    data: Collection | JudgedQueries | str | Path | Mapping[str, str] | Any = None,
     qrels: JudgmentSource | None = None,
     *,
     split: str | None = None,
@@ -57,8 +57,9 @@ def experiment(
 ) -> ExperimentResult:
     """Measure systems on the judged queries of a split, and compare them with one or more baselines.
 
-    ``data`` is a collection, or queries, to which ``qrels`` belong: both as :mod:`telerank.corpus.in_memory`
-    reads them. A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index`` and
+    ``data`` is a collection, or queries, to which ``qrels`` belong: in memory, as
+    :mod:`telerank.corpus.in_memory` reads them, or files. Of a table of judged questions one of the two is
+    enough. A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index`` and
     over the stages above it, by name. A stage that several systems share is run once. With ``folder`` the
     runs are kept there and reused while everything that they depend on is the same.
 
@@ -106,7 +107,9 @@ def _describe_judged(
 
 def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> JudgedQueries:
     """The queries that are judged, of a collection or in memory."""
-    if qrels is None and isinstance(data, str | Path):
+    if data is None:
+        data, qrels = qrels, None
+    if isinstance(data, str | Path):
         data = open_collection(data)
     if qrels is None and isinstance(data, Collection):
         return JudgedQueries.of(data, split)
@@ -114,14 +117,14 @@ def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> 
         return data
     if qrels is None:
         raise ArgumentTypeError("queries need judgments: tr.experiment(systems, queries, qrels)")
-    grades, given = read_qrels(qrels), read_queries(data)
+    grades, source, _ = read_judgments(qrels)
+    given = list(data.split_queries(split)) if isinstance(data, Collection) else read_queries(data)
     queries = tuple(query for query in given if query.qid in grades)
     if not given or not grades:
         raise CollectionError("there is no judgment" if given else "there is no query")
     if not queries:
-        raise CollectionError(
-            f"no query is judged: the first is {given[0].qid!r}, the qrels begin with {next(iter(grades))!r}"
-        )
+        own = f"{next(iter(grades))!r}, not {given[0].qid!r}"
+        raise CollectionError(f"no query is judged: {source} judges other qids, such as {own}")
     return JudgedQueries(queries, {query.qid: grades[query.qid] for query in queries})
 
 

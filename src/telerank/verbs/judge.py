@@ -104,6 +104,19 @@ def judge(
         If the qrels are malformed.
     """
     by_name = name_runs(runs)
+    qrels, source, remarks = read_judgments(data, by_name, split=split, strict=strict)
+    remarks += _describe_indexes(by_name, qrels, source)
+    return JudgedRuns(by_name, qrels, source, tuple(remarks), depth, strict)
+
+
+def read_judgments(
+    data: JudgmentSource,
+    runs: Mapping[str, RunSource] | None = None,
+    *,
+    split: str | None = None,
+    strict: bool = False,
+) -> tuple[Qrels, str, list[str]]:
+    """The judgments, of what they are, and remarks; ``data`` and ``split`` are those of :func:`judge`."""
     remarks: list[str] = []
     if not isinstance(data, str | Path | Collection):
         if split is not None:
@@ -115,7 +128,7 @@ def judge(
         qrels, source = load_qrels(read_qrels(file, strict=strict)), str(data)
     else:
         collection = _open(data) if isinstance(data, str | Path) else data
-        chosen = split or _find_split(collection, by_name, strict)
+        chosen = split or _find_split(collection, runs or {}, strict)
         source = collection.name if isinstance(data, Collection) else str(data)
         qrels = collection.judged(chosen)
         if split is None and chosen is not None and len(collection.qrels) > 1:
@@ -125,8 +138,7 @@ def judge(
             remarks.append(f"{collection.name}: {grades}")
     if not qrels:
         raise CollectionError(f"{source}: there is no judgment")
-    remarks += _describe_indexes(by_name, qrels, source)
-    return JudgedRuns(by_name, qrels, source, tuple(remarks), depth, strict)
+    return qrels, source, remarks
 
 
 def _describe_indexes(runs: Mapping[str, RunSource], qrels: Qrels, source: str) -> Iterator[str]:

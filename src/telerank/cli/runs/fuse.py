@@ -13,6 +13,7 @@ from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.computing import PairComputing
 from telerank.errors import CollectionError, ModelError, count_noun
+from telerank.model_names import RERANKER
 from telerank.parameters import (
     Check,
     FieldsOf,
@@ -134,7 +135,7 @@ def combine(
 @derive
 def tune(
     index: options.IndexName,
-    data: options.CollectionOptions,
+    data: options.JudgedCollectionOptions,
     *,
     model: Annotated[
         list[str] | None,
@@ -192,8 +193,11 @@ def rerank(
     model: Annotated[
         str,
         Flags("--model"),
-        Help("The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."),
-    ],
+        Help(
+            "The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub. Default: "
+            "the French and English one that comes with telerank (extra `e5`)."
+        ),
+    ] = RERANKER,
     index: Annotated[str | None, Flags("-i"), Help("The index that has the documents.")] = None,
     collection: Annotated[
         str | None,

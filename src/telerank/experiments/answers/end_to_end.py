@@ -28,11 +28,10 @@ from telerank.evaluation.tune import Folds
 from telerank.experiments.analyses.answers import EndToEndAnalysis
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import AnalysisResult, Unavailable
-from telerank.experiments.answers.reading import ReaderTrainer
 from telerank.show.tables import Table
 from telerank.types import Answers, Doc, Ranking
 
-_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)")
+_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)", "EM(literal)")
 _SHOWN = 80  # characters of an answer in a table
 
 
@@ -50,7 +49,7 @@ class SystemReading:
 
 def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     """Read the first documents of each system, with the reader of the first seed."""
-    trainer = ReaderTrainer(bench)
+    trainer = bench.runner.readers
     reader = SpanReader(trainer.folders(spec.reader)[0])
     streams = (bench.data.collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
     gold = GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))

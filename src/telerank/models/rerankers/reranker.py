@@ -150,8 +150,11 @@ def fresh_reranker(
     seed: int = 0,
     dropout: float | None = None,
     keep: Collection[str] | None = None,
+    fresh: bool = False,
 ) -> Reranker:
     """The encoder of that name (``minilm``, a folder, a name on the hub) with a head drawn by ``seed``.
+
+    Of a ``fresh`` one only the shape and the vocabulary are those of the encoder: ``seed`` draws its weights.
 
     ``dropout`` overrides every probability of dropout in the encoder. For the kinds over word vectors
     ``start`` is their folder or file (:func:`telerank.models.pairs.words.load_vectors`), and ``keep``
@@ -166,6 +169,9 @@ def fresh_reranker(
     folder = Path(start) if kind.over_words else locate(start)
     with seeded(seed):
         model, texts = kind.create(folder, shape, dropout, keep)
+        transformer = kind.parts(model).transformer
+        if fresh and transformer is not None:
+            transformer.load_state_dict(type(transformer)(transformer.config).state_dict())
     return Reranker(model.eval(), texts, shape)
 
 

@@ -40,6 +40,7 @@ from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
 from telerank.text.analyzer import locate_terms
+from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span
 from telerank.types import Doc, Mark, Query, Ranking, whole_docno
 
@@ -150,6 +151,14 @@ class Pages:
         """These pages, with the default pipeline if the one that is asked for cannot be run."""
         model = None if self.why_unusable(self.inquiry.model).text else self.inquiry.model
         return replace(self, inquiry=replace(self.inquiry, model=model))
+
+    def completed(self) -> tuple[FollowUp | None, Pages]:
+        """How a follow-up is completed from the questions before it, None if it is none; and its pages."""
+        inquiry, most = self.inquiry, self.snapshot.settings.limits.query_characters
+        completed = follow_up(inquiry.query, () if inquiry.is_final else inquiry.before)
+        if not completed.earlier or len(completed.text) > most:
+            return None, self
+        return completed, replace(self, inquiry=replace(inquiry, query=completed.text, is_final=True))
 
     def reader(self) -> ReadAnswers:
         """What answers questions: the pipeline of the settings, or what reads the results."""

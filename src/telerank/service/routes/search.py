@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
 from telerank.expressions import quote
+from telerank.feedback.like import LIKE
 from telerank.retrieval.group import MOST_FURTHER
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
@@ -23,6 +24,7 @@ from telerank.service.routes.fields import (
     CleanText,
     Docno,
     GroupName,
+    History,
     IndexName,
     PipelineReply,
     PipelineText,
@@ -41,6 +43,7 @@ from telerank.service.searching import (
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
 from telerank.stage import Stage
+from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answers, Explanation, Ranking, whole_docno
 from telerank.types import Query as SearchQuery
@@ -50,9 +53,15 @@ if TYPE_CHECKING:
 
 
 class SearchRequest(Body):
-    """A search."""
+    """A search: for a query, or for documents that are ``like`` one."""
 
-    query: QueryText
+    query: QueryText | None = None
+    history: History = Field(default_factory=list)
+    like: Docno | None = Field(
+        default=None,
+        description="A document, whose words are searched; instead of a query and a pipeline. "
+        "The query of the reply is its name.",
+    )
     index: IndexName = None
     pipeline: PipelineText = None
     k: int = Field(10, ge=1, le=1_000_000, description="Documents of a page.")
@@ -123,6 +132,7 @@ class SearchReply(PipelineReply):
     limit of the service was reached: then ``warnings`` say how many documents were grouped.
     """
 
+    follow_up: FollowUp | None = None
     page: int
     k: int
     more: bool
@@ -168,8 +178,9 @@ async def search_by_url(
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
     """A page of the ranking of a query."""
-    query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
+    request = _as_query(index, request)
+    query, completed = complete_query(request, served.settings)
     stage = index.pipeline(request.pipeline, request.group)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
@@ -192,7 +203,8 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
     run = record_run(served, index, stage.text, query, ranked.stages)
-    reply = SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
+    more = len(ranked.ranking) > last
+    reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
     if groups := find_groups(stage, ranked):
         reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
     return reply
@@ -222,6 +234,19 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     )
 
 
+def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:
+    """A search for documents like one as a query of the stage that finds them."""
+    if request.like is None:
+        if request.query is None:
+            raise Unprocessable("query: Field required, or like")
+        return request
+    if request.query is not None or request.pipeline or request.history:
+        raise Unprocessable("like: it stands instead of a query and a pipeline")
+    if not index.index.has_texts or request.like not in index.index.docs:
+        raise NotServed(f"no document {request.like!r} with words in the index {index.name}")
+    return request.model_copy(update={"query": request.like, "pipeline": LIKE})
+
+
 def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     """The query without blanks at its ends.
 
@@ -238,6 +263,23 @@ def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     if len(text) > most:
         raise Unprocessable(f"query: at most {most:,} characters, got {len(text):,}")
     return SearchQuery(QID, text)
+
+
+def complete_query(
+    request: SearchRequest | AnswerRequest, settings: ServiceSettings
+) -> tuple[SearchQuery, FollowUp | None]:
+    """The query of a request, completed from those before it, and how; None if it is as typed.
+
+    Raises as :func:`check_query`, also of those before it.
+    """
+    query, most = check_query(request.query or "", settings), settings.limits.query_characters
+    for number, earlier in enumerate(request.history):
+        if len(earlier) > most:
+            raise Unprocessable(f"history.{number}: at most {most:,} characters, got {len(earlier):,}")
+    completed = follow_up(query.text, request.history)
+    if not completed.earlier or len(completed.text) > most:
+        return query, None
+    return SearchQuery(QID, completed.text), completed
 
 
 def record_run(
@@ -310,6 +352,7 @@ class AnswerRequest(Body):
     """A question."""
 
     query: QueryText
+    history: History = Field(default_factory=list)
     index: IndexName = None
     pipeline: PipelineText = None
     reader: CleanText | None = Field(
@@ -357,6 +400,7 @@ class AnswerReply(PipelineReply):
     many tokens were not read; missing if nothing was cut.
     """
 
+    follow_up: FollowUp | None = None
     milliseconds: float
     stages: list[StageRun]
     no_answer: float | None = None
@@ -367,7 +411,7 @@ class AnswerReply(PipelineReply):
 @router.post("/answer", summary="Answer a question", response_model_exclude_none=True)
 async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: AnswerRequest) -> AnswerReply:
     """The answers to a question, marked in their documents; none if the documents that are read have none."""
-    query = check_query(request.query, served.settings)
+    query, completed = complete_query(request, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.answers(answering_text(index, request))
     if stage.first is None:
@@ -381,6 +425,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     no_answer = read.answers.no_answer
     return AnswerReply(
         **run,
+        follow_up=completed,
         no_answer=no_answer if math.isfinite(no_answer) else None,
         warnings=[read.warning] if read.warning else None,
         answers=hits,

@@ -121,7 +121,8 @@ class ReaderDev(settings.DevSettings):
     sets: Annotated[tuple[QuestionSource, ...], Field(min_length=1)]
     """The sets, together: `part: dev` of those that are learned from, or others."""
     measures: str = "F1"
-    """A measure of answers, higher is better: `EM`, `F1`, `EM(fr)`, `F1(fr)`, `F1(characters)`."""
+    """A measure of answers, higher is better: `EM`, `F1`, `EM(fr)`, `F1(fr)`, `EM(literal)` or
+    `F1(characters)`."""
     every: settings.Interval = 1000
     patience: settings.Interval = 10_000
 

@@ -32,7 +32,7 @@ from telerank.training.examples.reading import (
 from telerank.training.reranker.config import CandidateSettings, RerankerDev, RerankerLoss, RerankerTraining
 from telerank.training.reranker.scoring import CutCounts, PairScorer, PairScores
 from telerank.training.settings import NegativeSettings
-from telerank.training.task import Task, TrainingDevice
+from telerank.training.task import Task, TrainingDevice, freeze_embeddings
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 _UNITS = {"probability": "prob", "logit": "logit"}
@@ -238,6 +238,10 @@ class RerankerTask(Task):
     hardware: TrainingDevice
     _dev_scores: list[Mapping[TextPair, float]] = field(default_factory=list, init=False)
     """The scores of the dev pairs with the present weights, if they were computed."""
+
+    def __post_init__(self) -> None:
+        if self.config.model.frozen_embeddings:
+            freeze_embeddings(self.reranker.parts.transformer)
 
     @property
     def models(self) -> Sequence[Sequence[nn.Module]]:
