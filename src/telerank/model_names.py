@@ -12,6 +12,8 @@ from telerank.errors import MissingExtra, ModelError, nearest_name
 
 # The environment variable with folders of models and word vectors, separated as in PATH.
 VARIABLE = "TELERANK_MODELS"
+# The file that makes a folder a compact model.
+COMPACT = "compact.json"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class ShippedModel:
     @property
     def is_here(self) -> bool:
         """Whether it is in this installation, with the package of its encoder."""
-        return self.folder.is_dir() and PACKAGED[self.encoder].folder is not None
+        return (self.folder / COMPACT).is_file() and PACKAGED[self.encoder].folder is not None
 
     def require(self) -> Path:
         """Its folder.
@@ -68,7 +70,7 @@ class ShippedModel:
         encoder = PACKAGED[self.encoder]
         if encoder.folder is None:
             raise MissingExtra(encoder.package, encoder.extra)
-        if not self.folder.is_dir():
+        if not (self.folder / COMPACT).is_file():
             raise ModelError(
                 f"{self.name} is not in this installation of telerank: name another model, or put one of "
                 f"that name in a folder of {VARIABLE}"

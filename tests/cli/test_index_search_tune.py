@@ -74,6 +74,22 @@ def test_one_query_is_answered_for_reading():
     assert "nothing found" in ok("search idx --query 'the of'").stdout
 
 
+def test_misspelt_words_are_said_and_searched_if_nothing_is_found():
+    answer = ok("search idx -q asprin")
+    assert "nothing found for 'asprin'; searched for 'aspirin'" in answer.stderr
+    assert answer.stdout.startswith("aspirin\n")
+    answer = ok("search idx -q 'colds asprin'")
+    assert "did you mean 'colds aspirin'?" in answer.stderr
+    assert answer.stdout.startswith("colds asprin\n")
+    record = json.loads(ok("search idx -q asprin --json").stdout)
+    assert (record["query"], record["typed"], record["meant"]) == ("aspirin", "asprin", "aspirin")
+    for command in ("search idx -q asprin --no-spelling", "search idx -q -"):
+        typed = ok(command, stdin=b"asprin\n")
+        assert "nothing found for 'asprin'" in typed.stdout
+        assert "aspirin" not in typed.stdout + typed.stderr
+    assert ok("search idx --queries -", stdin=b"1\tasprin\n").stdout == ""  # a run is of what is written
+
+
 def test_one_query_is_answered_for_machines():
     ranking = json.loads(ok("search idx --query colds --json --explain").stdout)["ranking"]
     assert [row["docno"] for row in ranking] == ["d4", "d2"]

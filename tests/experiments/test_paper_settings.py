@@ -8,6 +8,7 @@ import yaml
 from papers import read_paper, training
 from telerank.experiments.packaged import TRAININGS, packaged_names
 from telerank.experiments.schema import merge
+from telerank.model_names import READER
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reader.config import ReaderTraining
 from telerank.training.reranker.config import RerankerTraining
@@ -172,6 +173,13 @@ def test_packaged_trainings_are_settings():
     robust = TrainingPlan.model_validate(read_training("best/robust04"))
     assert (len(robust.variants), len({variant.repetition for variant in robust.variants})) == (25, 5)
     assert (robust.loss.objective, robust.data.negatives.per_positive) == ("pointwise", 10)
+    shipped = ReaderTraining.model_validate(read_training("e5/reader"))
+    assert shipped.model.frozen_embeddings
+    assert {own.part for own in shipped.data.sets} == {"train"}
+    ranker = RerankerTraining.model_validate(read_training("e5/reranker"))
+    assert (ranker.model.start, ranker.model.frozen_embeddings) == (READER, True)
+    assert (ranker.data.made_of.split_by, ranker.data.made_of.seed) == ("article", shipped.articles.seed)
+    assert set(ranker.data.made_of.sets) <= {own.collection for own in shipped.data.sets}
     triples = {"file": "msmarco/qidpidtriples.train.full.2.tsv.gz"}
     record = {"data": {"collection": "msmarco", "triples": triples}, "model": {"document_segment": 1}}
     names = [name for name in packaged_names(TRAININGS) if name.startswith("repbert/")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,7 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.sparse.similarities.literal import TFIDF, BM25Printed
 from telerank.sparse.writer import build_index
+from telerank.stored import compute_checksum, record_files
 from telerank.types import Doc
 
 MODELS: tuple[Similarity, ...] = (
@@ -66,6 +69,36 @@ def contents(folder: Path) -> dict[str, bytes]:
     """The files of an index's one segment."""
     [segment] = (folder / "segments").iterdir()
     return {path.name: path.read_bytes() for path in segment.iterdir()}
+
+
+def write_format_1(folder: Path) -> None:
+    """Make an index one of format 1: postings in plain arrays, numbers of 64 bits, no kind of weights."""
+    index = SparseIndex(folder)
+    entries = []
+    for entry, segment in zip(index.manifest.segments, index.segments, strict=True):
+        rows, tfs = segment.postings.read(np.arange(len(segment.terms)))
+        large = np.flatnonzero(tfs >= 255)
+        arrays = {
+            "rows": rows,
+            "tfs": np.minimum(tfs, 255).astype(np.uint8),
+            "tfs.large": np.column_stack((large, tfs[large])),
+            "offsets": segment.offsets.astype(np.int64),
+            "occurrences": segment.occurrences.astype(np.int64),
+            "terms.starts": np.load(segment.folder / "terms.starts.npy").astype(np.int64),
+        }
+        for name in ("postings.npy", "starts.npy"):
+            (segment.folder / name).unlink()
+        for name, values in arrays.items():
+            np.save(segment.folder / f"{name}.npy", values)
+        entries.append(
+            {**asdict(entry), "files": {n: asdict(f) for n, f in record_files(segment.folder).items()}}
+        )
+        del entries[-1]["format"]
+    record = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    record |= {"segments": entries, "format": 1}
+    del record["crc32"], record["weights"]
+    content = json.dumps(record | {"crc32": compute_checksum(record)})
+    (folder / "manifest.json").write_text(content, encoding="utf-8")
 
 
 def retriever(index: SparseIndex, model: Similarity | str = "bm25") -> SparseRetriever:

@@ -169,7 +169,7 @@ def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(folde
 def test_another_folder_and_an_index_of_something_else_are_refused(folder, index, tmp_path):
     write(tmp_path / "others", {"x.md": "autre"})
     with pytest.raises(CollectionError, match=r"has none of the 4 files of .* \(1 by other names\): another"):
-        update(folder / "sub", index)  # which would lose all other files
+        tr.open(index).update(folder / "sub")  # which would lose all other files
     with pytest.raises(CollectionError, match=r"has none of the 4 files of .*: another folder"):
         tr.open(index).update(tmp_path / "others")
     tr.index({"d": "texte"}, tmp_path / "plain", workers=1)

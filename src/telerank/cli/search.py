@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,6 +66,9 @@ def search(
         str | None, Flags("-a"), Help("Fail if the index was built with another one.")
     ] = None,
     threads: Annotated[int, Ge(1), Flags("-j"), Help("Threads of the first stages of a run.")] = 1,
+    no_spelling: Annotated[
+        bool, Help("With --query: do not look for what a misspelt word may have meant.")
+    ] = False,
     explain: Annotated[bool, Help("With --query: explain the score of each document.")] = False,
     show_segment: Annotated[
         bool, Help("With --query: print the segment of each document that counts most.")
@@ -92,10 +96,10 @@ def search(
     """
     import telerank as tr
 
-    asked = (collection, query, queries, like)
-    is_typed = all(each is None for each in asked) and sys.stdin.isatty()
+    sources = (collection, query, queries, like)
+    is_typed = all(each is None for each in sources) and sys.stdin.isatty()
     if not is_typed:
-        _check_asked("search", *asked)
+        _check_asked("search", *sources)
     opened = tr.open(index)
     if like is not None:
         if model is not None:
@@ -107,7 +111,13 @@ def search(
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None or is_typed:
-        shown = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
+        spelling = opened.has_texts and like is None and query != "-" and not no_spelling
+        shown = {
+            "explain": explain,
+            "show_segment": show_segment,
+            "as_json": as_json,
+            "spelling": spelling,
+        }
         _answer(opened, model, query, keep or _FIRST, **shown)
         return
     source = _open_queries(collection, queries, format, encoding)
@@ -146,6 +156,7 @@ def _answer(
     explain: bool,
     show_segment: bool,
     as_json: bool,
+    spelling: bool,
 ) -> None:
     """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
     import telerank as tr
@@ -158,17 +169,19 @@ def _answer(
         by_segments = find_segments(stage)
     remarks: dict[str, None] = {}
 
+    find = partial(_find, stage, remarks)
+
     def show(line: str) -> None:
-        topic = tr.Query("query", line.strip())
-        passages: Passages = {}
-        if isinstance(stage, FileGroups):
-            ranking, groups = stage.search_groups(topic)
-            passages, remarks[groups.remark] = groups.passages, None
-        else:
-            ranking = stage.search(topic)
+        typed = line.strip()
+        ranking, passages, meant = _find_meant(index, find, typed) if spelling else (*find(typed), typed)
         if as_json:
-            console.print_json(_record(index, stage if explain else None, by_segments, ranking, passages))
+            record = _record(index, stage if explain else None, by_segments, ranking, passages)
+            console.print_json(record if meant == typed else {**record, "typed": typed, "meant": meant})
             return
+        if meant != typed:
+            searched = ranking.query.text == meant
+            nothing = f"nothing found for {typed!r}; searched for {meant!r}"
+            console.say(plain(nothing if searched else f"did you mean {meant!r}?"))
         _show(index, ranking, passages)
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
@@ -197,6 +210,28 @@ def _completing(show: Callable[[str], None]) -> Callable[[str], None]:
         show(completed.text)
 
     return show_completed
+
+
+def _find(stage: Stage, remarks: dict[str, None], text: str) -> tuple[Ranking, Passages]:
+    """The ranking of a query, and its groups if it has any, of which ``remarks`` get what is to be said."""
+    from telerank import Query
+
+    if not isinstance(stage, FileGroups):
+        return stage.search(Query("query", text)), {}
+    ranking, groups = stage.search_groups(Query("query", text))
+    remarks[groups.remark] = None
+    return ranking, groups.passages
+
+
+def _find_meant(
+    index: Index, find: Callable[[str], tuple[Ranking, Passages]], typed: str
+) -> tuple[Ranking, Passages, str]:
+    """What is found for a query, or for what was probably meant if that is nothing; and what was meant."""
+    ranking, passages = find(typed)
+    meant = index.correct(typed)
+    if meant != typed and not len(ranking):
+        ranking, passages = find(meant)
+    return ranking, passages, meant
 
 
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:

@@ -37,8 +37,8 @@ class Like(Retriever):
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
         depth = None if self.depth is None else self.depth + 1
-        found = replace(self._feedback, depth=depth).rank_again([self._fed(query) for query in queries])
-        return [self._without_itself(query, ranking) for query, ranking in zip(queries, found, strict=True)]
+        rankings = replace(self._feedback, depth=depth).rank_again([self._fed(query) for query in queries])
+        return [self._without_itself(*pair) for pair in zip(queries, rankings, strict=True)]
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         whole = self._feedback.explain_again(self._fed(query), docno)

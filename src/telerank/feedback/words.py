@@ -131,8 +131,8 @@ class WordFeedback(Feedback):
         return self.index
 
     def _find(self, term: str) -> Frequencies:
-        found = self._index.term(term)
-        return Frequencies(found.df, found.cf)
+        _, df, cf = self._index.term(term)
+        return Frequencies(df, cf)
 
     def _retriever(self, weights: Sequence[TermWeights]) -> SparseRetriever:
         rounded = tuple(

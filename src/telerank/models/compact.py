@@ -31,12 +31,12 @@ from safetensors.numpy import load_file, save_file
 
 from telerank.drafts import share_weights
 from telerank.errors import MissingExtra, ModelError
-from telerank.model_names import PACKAGED
+from telerank.model_names import COMPACT, PACKAGED
 from telerank.records import read_record
 from telerank.stored import file_checksum
 from telerank_e5.blocks import BLOCK, BLOCK_BYTES, Floats, unpack_blocks
 
-MANIFEST, LEARNED, FORMAT = "compact.json", "compact.safetensors", 1
+MANIFEST, LEARNED, FORMAT = COMPACT, "compact.safetensors", 1
 MODEL_FILE, HEAD_FILE = "model.safetensors", "head.safetensors"
 WORDS = "embeddings.word_embeddings.weight"
 SETTINGS = {"reader": "reader.json", "reranker": "reranker.json"}

@@ -138,8 +138,9 @@ def rerank(names: Names, model: str = RERANKER, **settings: Scoring) -> Stage:
 
 def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarity | None = None) -> Stage:
     """The documents that are like the one whose docno is the query; see :meth:`telerank.Index.like`."""
-    docs = names.models.open_docs(LIKE)
-    return Like(docs.index, fb_terms, model)
+    if names.index is None:
+        raise CollectionError(f"{LIKE} needs an index, and there is none here")
+    return Like(names.index.sparse, fb_terms, model)
 
 
 READ = "read"

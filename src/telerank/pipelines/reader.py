@@ -35,7 +35,7 @@ from telerank.stage import Stage
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.reranking.scorer import Scorer
-    from telerank.sparse.index import IndexDocs
+    from telerank.types import Docs
 
 _DEEPEST = 20  # saved pipelines that name each other
 _READERS: Mapping[Any, Callable[[Expression, str], Any]] = {
@@ -65,7 +65,7 @@ class Models:
         if model == default and self.locate(model) == model:
             require_default(default)
 
-    def open_docs(self, function: str) -> IndexDocs:
+    def open_docs(self, function: str) -> Docs:
         """The documents that a function of pipelines reads; raises CollectionError without an index."""
         return self._need(function, ", whose documents it reads,").docs
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
+    from telerank.vocabulary.suggestions import Suggestion
 
 
 @check_methods("index")
@@ -208,6 +209,33 @@ class IndexReader(FolderReader):
         self.docs.locate(docno)
         similarity = parse_similarity(model) if isinstance(model, str) else model
         return Like(self.sparse, fb_terms, similarity, depth=k).search(Query(LIKE, docno))
+
+    def correct(self, query: str, *, progress: ProgressSetting = None) -> str:
+        """The query with words that no document has replaced by what was probably meant; itself if there is
+        none.
+
+        The words are those of the documents that are searched; they are read when they are first needed, in
+        some seconds, and kept in the user's cache (:mod:`telerank.vocabulary.lexicon`).
+
+        >>> index.correct("imprimmerie")
+        'imprimerie'
+        """
+        from telerank.vocabulary.spelling import correct
+
+        with show_progress(progress) as shown:
+            return correct(self.sparse, query, shown)
+
+    def suggest(
+        self, typed: str, k: Annotated[int, Ge(1)] = 8, *, progress: ProgressSetting = None
+    ) -> list[Suggestion]:
+        """What may be searched for: titles that begin as what was typed, or frequent words that end it.
+
+        Accents and case do not count. The words are those of :meth:`correct`.
+        """
+        from telerank.vocabulary.suggestions import suggest
+
+        with show_progress(progress) as shown:
+            return suggest(self.sparse, typed, k, shown)
 
     @property
     def vectors(self) -> Mapping[str, Path]:

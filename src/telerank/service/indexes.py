@@ -28,6 +28,7 @@ from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage
 from telerank.stored import MANIFEST
 from telerank.types import Query, whole_docno
+from telerank.vocabulary.lexicon import open_lexicon
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
@@ -188,7 +189,9 @@ class ServedIndex:
             (self.pipeline(name) % READ_DEPTH).search(query)
         for name in self.answering:
             self.answers(name).answer(query)
-        if self.index.has_texts:  # queries of many terms are ranked in another way
+        if self.index.has_texts:
+            open_lexicon(self.index.sparse)
+            # queries of many terms are ranked in another way
             (self.index.bm25() % READ_DEPTH).search(long)
 
     def scrub(self, message: str) -> str:

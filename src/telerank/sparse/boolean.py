@@ -172,7 +172,7 @@ class BooleanRetriever(Retriever):
             known = self.index.term(term).numbers[number]
             if known < 0:
                 continue
-            rows = segment.rows[segment.offsets[known] : segment.offsets[known + 1]]
+            rows = segment.read_rows(known)
             if term in terms:
                 counts[rows] += 1
             else:

@@ -104,10 +104,10 @@ def update_copies(sources: Sequence[CopySource], *, near: bool) -> FoundCopies |
     kinds[flipped] = np.where(exact[flipped], EXACT, 0)
     if near:
         may_be = pool.present & (kinds != EXACT)
-        found = _connected(pool, np.union1d(changed, flipped), may_be)
-        if found is None:
+        compared = _connected(pool, np.union1d(changed, flipped), may_be)
+        if compared is None:
             return None
-        inside, pairs = found
+        inside, pairs = compared
         kinds[inside] = 0
         kinds[_near_copies(pool, pairs)] = NEAR
     return FoundCopies(pool.by_source(kinds))

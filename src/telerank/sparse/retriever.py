@@ -64,6 +64,12 @@ class SparseRetriever(Retriever):
             while running:
                 yield from running.popleft().result()
 
+    def search(self, query: Query | str) -> Ranking:
+        if type(query) is not Query:
+            return super().search(query)
+        [ranking] = self.rank_batch([query])  # without what checks and batches streams: a fifth of the time
+        return ranking
+
     @property
     def docs(self) -> IndexDocs:
         """The documents of the index."""
@@ -88,19 +94,19 @@ class SparseRetriever(Retriever):
         for text, weight in weights.items():
             term = self.index.term(text)
             number = term.numbers[segment_number]
-            posting = segment.find_posting(number, row) if number >= 0 else None
+            held = segment.find_posting(number, row) if number >= 0 else None
             value, facts = 0.0, {"term": text, "df": term.df, "cf": term.cf, "times": weight}
             if self.similarity.counts_absent and term.cf:
                 [steps] = impacts.absences([(term.df, term.cf, weight)], np.array([row]))
                 value = float(steps) * STEP
-            if posting is None:
+            if held is None:
                 what = "{term!r}: not in the document (df {df})"
             else:
                 what = "{term!r}: tf {tf}, df {df}, cf {cf}"
                 what += ", {times} times in the query" if weight > 1 else ""
+                posting, facts["tf"] = held
                 impacts.prepare([(number, term.df, term.cf)])
                 value += impacts.contribution(number, posting) * weight
-                facts["tf"] = segment.frequencies(posting, posting + 1)[0]
             parts.append(Explanation(value, Phrase(what, **facts)))
             total += value
         score = float(np.float32(total))
@@ -130,11 +136,8 @@ class SparseRetriever(Retriever):
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
         lists: list[list[Ranking]] = [[] for _ in queries]
         for segment, answers in zip(self.index.segments, self.rank_rows(queries), strict=True):
-            docnos = segment.docnos.take(np.concatenate([rows for rows, _ in answers]))
-            end = 0
             for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
-                start, end = end, end + len(rows)
-                ranked.append(Ranking.presorted(query, tuple(docnos[start:end]), scores))
+                ranked.append(Ranking.presorted(query, tuple(segment.docnos.take(rows)), scores))
         if len(self.index.segments) == 1:
             return [ranking for [ranking] in lists]
         merged = []

@@ -42,6 +42,7 @@ from telerank.sparse.index import (
     read_versions,
     sweep_index,
 )
+from telerank.sparse.postings import FORMAT
 from telerank.stored import StoredFile, becoming_writer, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
@@ -190,7 +191,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         return len(distinct)
 
     def merge(self, progress: Progress = silent) -> None:
-        """Merge all segments into one without deleted documents, which statistics then no longer count."""
+        """Merge all segments into one without deleted documents, which statistics then no longer count.
+
+        Of an index of an earlier format this makes a smaller one.
+        """
         self._require_documents()
         self._fold(0, progress)
 
@@ -246,7 +250,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
     def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
         sync_folder(self.folder / SEGMENTS)
-        manifest = replace(self.manifest, segments=segments, generation=self.manifest.generation + 1)
+        changes = {"generation": self.manifest.generation + 1, "format": IndexManifest.format}
+        manifest = replace(self.manifest, segments=segments, **changes)
         manifest = self._mark_copies(manifest)
         if self.before_commit is not None:
             self.before_commit(self.manifest, manifest)
@@ -266,7 +271,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         """Merge the segments from the ``first`` on."""
         kept, old = self.manifest.segments[:first], self.manifest.segments[first:]
         with self._change():
-            if len(old) == 1 and not old[0].deletions:
+            if len(old) == 1 and not old[0].deletions and old[0].format == FORMAT:
                 return
             new = self._new_segment()
             merge_segments(new, SparseIndex(self.folder).segments[first:], progress)
@@ -330,4 +335,4 @@ def _record_segment(folder: Path) -> SegmentEntry:
     """The entry of a finished segment, whose files are flushed."""
     lengths = load_npy(folder / "lengths.npy")
     counts = len(lengths), int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64))
-    return SegmentEntry(folder.name, *counts, record_files(folder))
+    return SegmentEntry(folder.name, *counts, record_files(folder), format=FORMAT)

@@ -42,7 +42,7 @@ class FollowUp:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _LanguageRules:
     """What the rules know of a language; expressions are of lower-case texts."""
 
     stop: frozenset[str]
@@ -66,7 +66,7 @@ def _any(*words: str) -> str:
     return rf"(?<![\w-])(?:{'|'.join(words)})(?![\w-])"
 
 
-_FRENCH = _Words(
+_FRENCH = _LanguageRules(
     stop_words("french") | _set("quel quelle quels quelles quand comment combien pourquoi où"),
     re.compile(r"(?:(?:et|mais)(?: puis| alors)?|qu['’]en est-il(?= d| p))(?![\w'’-])[\s,]*"),
     re.compile(
@@ -101,7 +101,7 @@ _FRENCH = _Words(
     " : ",
     " ?",
 )
-_ENGLISH = _Words(
+_ENGLISH = _LanguageRules(
     stop_words("english") | _set("what which who whom whose when where why how"),
     re.compile(r"(?:(?:and|but)(?: what about| how about| then)?|what about|how about)(?![\w'’-])[\s,]*"),
     re.compile(
@@ -117,7 +117,7 @@ _ENGLISH = _Words(
     ": ",
     "?",
 )
-_LANGUAGES: dict[Language, _Words] = {"fr": _FRENCH, "en": _ENGLISH}
+_LANGUAGES: dict[Language, _LanguageRules] = {"fr": _FRENCH, "en": _ENGLISH}
 
 
 def follow_up(question: str, history: Sequence[str], language: Language | None = None) -> FollowUp:
@@ -154,7 +154,7 @@ def _complete(question: str, earlier: str, language: Language | None) -> FollowU
     return FollowUp(question, text, "topic" if topic else "as typed", earlier if topic else "")
 
 
-def find_topic(question: str, words: _Words, known: frozenset[str]) -> str:
+def find_topic(question: str, words: _LanguageRules, known: frozenset[str]) -> str:
     """The names of a question without those that are ``known``, or else its other content words."""
     names = [name for name in _names(question, words) if not _lower(name) <= known]
     others = (word for word in _content(question, words) if word.lower() not in known and len(word) > 1)
@@ -162,21 +162,21 @@ def find_topic(question: str, words: _Words, known: frozenset[str]) -> str:
 
 
 def _guess(text: str) -> Language:
-    found = _lower(text)
-    return "en" if len(found & _ENGLISH.stop) > len(found & _FRENCH.stop) else "fr"
+    lower = _lower(text)
+    return "en" if len(lower & _ENGLISH.stop) > len(lower & _FRENCH.stop) else "fr"
 
 
 def _lower(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(text))
 
 
-def _content(text: str, words: _Words) -> list[str]:
+def _content(text: str, words: _LanguageRules) -> list[str]:
     """The words that are neither stop words nor those that ask, each once."""
-    found = dict.fromkeys(_WORD.findall(text))
-    return [word for word in found if word.lower() not in words.stop and not words.asks.search(word.lower())]
+    every = dict.fromkeys(_WORD.findall(text))
+    return [word for word in every if word.lower() not in words.stop and not words.asks.search(word.lower())]
 
 
-def _names(text: str, words: _Words) -> list[str]:
+def _names(text: str, words: _LanguageRules) -> list[str]:
     """Runs of words with capitals, small words such as "du" between them.
 
     The first word of a sentence is only one if another follows, or a colon.
@@ -198,7 +198,7 @@ def _names(text: str, words: _Words) -> list[str]:
     return [*names, text[start:end]] if start >= 0 else names
 
 
-def _refers(question: str, words: _Words) -> bool:
+def _refers(question: str, words: _LanguageRules) -> bool:
     """Whether a pronoun or a possessive refers to what an earlier question names."""
     lower = words.impersonal.sub(lambda match: " " * len(match[0]), question.lower())
     for pattern, needs_article in ((words.refers, True), (words.objects, False)):
@@ -210,18 +210,18 @@ def _refers(question: str, words: _Words) -> bool:
     return False
 
 
-def _replace(earlier: str, rest: str, words: _Words) -> str:
+def _replace(earlier: str, rest: str, words: _LanguageRules) -> str:
     """The earlier question with a phrase of it replaced by the new one; empty if no rule fits."""
-    phrase, found = rest.rstrip(_END), list(_WORD.finditer(earlier))
+    phrase, matches = rest.rstrip(_END), list(_WORD.finditer(earlier))
     first = (_WORD.findall(phrase) or [""])[0].lower()
     if first in words.prepositions:
-        for number in reversed(range(1, len(found))):
-            if found[number][0].lower() == first:
-                behind = (each for each in found[number + 1 :] if each[0].lower() in words.prepositions)
+        for number in reversed(range(1, len(matches))):
+            if matches[number][0].lower() == first:
+                behind = (each for each in matches[number + 1 :] if each[0].lower() in words.prepositions)
                 end = next(behind, None)
                 stop = len(earlier.rstrip(_END)) if end is None else end.start()
                 tail = earlier[stop:]
-                return f"{earlier[: found[number].start()]}{phrase}{' ' if end else ''}{tail}"
+                return f"{earlier[: matches[number].start()]}{phrase}{' ' if end else ''}{tail}"
     if first in words.prepositions | words.joins:
         phrase = phrase[len(first) :].lstrip(" '’")
     new, old = _names(f"x {phrase}", words), _names(earlier, words)

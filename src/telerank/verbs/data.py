@@ -175,9 +175,9 @@ def first_stage_over(
         from telerank.verbs.index import index
 
         with TemporaryDirectory(prefix="telerank-") as folder:
-            made = index(docs, Path(folder) / "index", analyzer=chain, progress=progress)
+            temporary = index(docs, Path(folder) / "index", analyzer=chain, progress=progress)
             for encoder in encoders:
-                encode(made, model=encoder, progress=progress)
-            yield pipeline(model, Index(made.folder))
+                encode(temporary, model=encoder, progress=progress)
+            yield pipeline(model, Index(temporary.folder))
 
     return open_over

@@ -69,20 +69,20 @@ def train(
 
 def _with_made_set(settings: Any, output: Path, progress: Progress) -> Any:
     """The settings of a training, whose collection is made now if they say of what."""
-    made = getattr(settings.data, "made_of", None)
-    if made is None:
+    recipe = getattr(settings.data, "made_of", None)
+    if recipe is None:
         return settings
     from telerank.training.parallel import join_processes
     from telerank.training.task import choose_device
 
     folder = output / "ranking-set"
     with join_processes(choose_device(settings.device)) as processes:
-        processes.first(lambda: make_set(made, folder, progress))
+        processes.first(lambda: make_set(recipe, folder, progress))
     data = settings.data.model_copy(update={"collection": str(folder), "made_of": None})
     return settings.model_copy(update={"data": data})
 
 
-def make_set(made: MadeSet, folder: Path, progress: Progress = silent) -> None:
+def make_set(settings: MadeSet, folder: Path, progress: Progress = silent) -> None:
     """Make the ranking set of a training, unless the folder holds it.
 
     Raises
@@ -94,15 +94,20 @@ def make_set(made: MadeSet, folder: Path, progress: Progress = silent) -> None:
     from telerank.verbs.data import first_stage_over
 
     recipe = ranking_set.RankingSetSettings(
-        "bm25", made.depth, made.split_by, made.seed, f"{made.model} over {made.analyzer}", made.titles
+        "bm25",
+        settings.depth,
+        settings.split_by,
+        settings.seed,
+        f"{settings.model} over {settings.analyzer}",
+        settings.titles,
     )
     if ranking_set.is_made_by(folder, recipe):
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    opened = [open_collection(name) for name in made.sets]
-    first_stage = first_stage_over(made.model, made.analyzer, progress)
-    found = ranking_set.make_ranking_set(opened, recipe, first_stage=first_stage, progress=progress)
-    ranking_set.write_ranking_set(folder, found, overwrite=True)
+    opened = [open_collection(name) for name in settings.sets]
+    first_stage = first_stage_over(settings.model, settings.analyzer, progress)
+    made_set = ranking_set.make_ranking_set(opened, recipe, first_stage=first_stage, progress=progress)
+    ranking_set.write_ranking_set(folder, made_set, overwrite=True)
 
 
 def pack(

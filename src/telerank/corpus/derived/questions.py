@@ -240,8 +240,8 @@ def split_by_article(merged: MergedSet, *, seed: int) -> Split:
     homes = {docno: parts.part_of(name) for docno, name in merged.articles.items()}
     grouped: dict[str, list[Question]] = {part: [] for part in ARTICLE_PARTS}
     for question in merged.questions:
-        found = {homes[docno] for docno in question.positives}
-        part = next(part for part in reversed(ARTICLE_PARTS) if part in found)
+        parts_of = {homes[docno] for docno in question.positives}
+        part = next(part for part in reversed(ARTICLE_PARTS) if part in parts_of)
         own = tuple(docno for docno in question.positives if homes[docno] == part)
         answers = tuple(answer for answer in question.answers if answer.docno in own)
         grouped[part].append(Question(question.query, own, answers))

@@ -70,9 +70,9 @@ class ConvKnrm(nn.Module):
         known = (mask & (rows != UNKNOWN)).to(vectors.dtype).unsqueeze(1)
         grams = []
         for behind, convolution in enumerate(self.convolutions):
-            found = torch.relu(convolution(functional.pad(vectors, (0, behind)))).transpose(1, 2)
+            filtered = torch.relu(convolution(functional.pad(vectors, (0, behind)))).transpose(1, 2)
             has_known = functional.max_pool1d(functional.pad(known, (0, behind)), behind + 1, 1).squeeze(1)
-            grams.append((functional.normalize(found, dim=-1), (has_known > 0) & mask))
+            grams.append((functional.normalize(filtered, dim=-1), (has_known > 0) & mask))
         return grams
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:  # noqa: ARG002 — as of every kind

@@ -149,6 +149,8 @@ _ENGLISH: dict[str, str] = {
     "searching": "Searching …",
     "skip": "Go to the content",
     "source": "Source:",
+    "spelling.meant": "Did you mean:",
+    "spelling.typed": "Search for “{query}” as typed",
     "stage.dense": "Nearness of meaning",
     "stage.fused": "Several rankings combined",
     "stage.groups": "One result per file",
@@ -158,6 +160,7 @@ _ENGLISH: dict[str, str] = {
     "stage.rerank": "Second reading by a model",
     "stage.segments": "Second reading, passage by passage",
     "stage.words": "Words in common",
+    "suggest": "Suggestions",
     "untitled": "Document without a title",
 }
 
@@ -299,6 +302,8 @@ _FRENCH: dict[str, str] = {
     "searching": "Recherche en cours…",
     "skip": "Aller au contenu",
     "source": "Source~:",
+    "spelling.meant": "Vouliez-vous dire~:",
+    "spelling.typed": "Chercher «~{query}~» tel quel",
     "stage.dense": "Proximité du sens",
     "stage.fused": "Plusieurs classements combinés",
     "stage.groups": "Un résultat par fichier",
@@ -308,6 +313,7 @@ _FRENCH: dict[str, str] = {
     "stage.rerank": "Relecture par un modèle",
     "stage.segments": "Relecture passage par passage",
     "stage.words": "Mots en commun",
+    "suggest": "Suggestions",
     "untitled": "Document sans titre",
 }
 

@@ -43,6 +43,7 @@ from telerank.text.analyzer import locate_terms
 from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span
 from telerank.types import Doc, Mark, Query, Ranking, whole_docno
+from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -167,8 +168,10 @@ class Pages:
         stage = self.served.answers() % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
-    def results(self, stage: Stage) -> Values:
-        """A page of results; of the query in the spellings of the index if nothing is found without.
+    def results(self, stage: Stage, *, as_typed: bool = False) -> Values:
+        """A page of results; of what was probably meant if nothing is found, unless ``as_typed``.
+
+        ``meant`` is the query without misspelt words, if results are as it was typed.
 
         ``total`` is how many results there are on all pages, None if that is not known. ``groups`` are the
         files, if the pipeline groups by them. ``can_answer``: a
@@ -186,12 +189,13 @@ class Pages:
         depth = min(first + SIZE + 1, most)
         ranked = run_stages(stage, self.query, depth)
         count = len(ranked.ranking)
-        if not count and page == 1 and self.index.has_texts:
-            spelled = respell(self.index.sparse, self.inquiry.query)
-            if spelled != self.inquiry.query and len(spelled) <= settings.limits.query_characters:
-                respelled = replace(self, inquiry=replace(self.inquiry, query=spelled)).results(stage)
-                if respelled["results"]:
-                    return respelled
+        meant = "" if page > 1 or as_typed else self._meant(is_found=count > 0)
+        if meant and not count:
+            respelled = replace(self, inquiry=replace(self.inquiry, query=meant)).results(
+                stage, as_typed=True
+            )
+            if respelled["results"]:
+                return respelled
         listed = self._list(ranked, stage, first)
         can_answer = self.served.default_answer is not None and (settings.answer is not None or count > first)
         total, groups = None, listed["groups"]
@@ -204,6 +208,7 @@ class Pages:
         return {
             **listed,
             "inquiry": self.inquiry,
+            "meant": meant,
             "first": first + 1,
             "last": first + len(listed["results"]),
             "total": total,
@@ -211,6 +216,16 @@ class Pages:
             "has_next": count > first + SIZE and first + 2 * SIZE <= most,
             "none": "" if listed["results"] else self._why_none(),
         }
+
+    def _meant(self, *, is_found: bool) -> str:
+        """What was probably meant; empty if that is what was typed. What finds nothing gets other accents."""
+        if not self.index.has_texts:
+            return ""
+        typed, index = self.inquiry.query, self.index.sparse
+        spelled = typed if is_found else respell(index, typed)
+        meant = spelled if spelled != typed else correct(index, typed)
+        most = self.snapshot.settings.limits.query_characters
+        return meant if meant != typed and len(meant) <= most else ""
 
     def answered(self, stage: Stage, reader: ReadAnswers) -> Values:
         """What the reader answers from the first results of a pipeline, or of its own; best first.

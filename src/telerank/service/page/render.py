@@ -67,7 +67,7 @@ class Inquiry:
     is_final: bool = False
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def questions(self) -> tuple[str, ...]:
         """The questions that are before the next one."""
         return (*self.before, *filter(None, [self.query]))[-KEPT:]
 

@@ -236,6 +236,14 @@ EXAMPLES: dict[str, JsonValue] = {
             },
         ],
     },
+    "SuggestionsReply": {
+        "index": "piaf",
+        "generation": 1,
+        "suggestions": [
+            {"text": "Imprimerie", "kind": "title", "documents": 3},
+            {"text": "imprimeur", "kind": "word", "documents": 14},
+        ],
+    },
     "ExplainRequest": {"query": "imprimerie", "docno": "1507"},
     "ExplainReply": {
         "query": "imprimerie",

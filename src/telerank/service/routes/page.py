@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -84,16 +85,24 @@ async def inquiry_of(
     model: str | None = None,
     group: Literal["file", ""] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    before: Annotated[tuple[str, ...], Query(max_length=100)] = (),
-    final: bool = False,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    asked = tuple(" ".join(each.split()) for each in before[-KEPT:])
-    return Inquiry(query, index or None, model or None, page, group or None, asked, final)
+    return Inquiry(query, index or None, model or None, page, group or None)
+
+
+async def conversation_of(
+    before: Annotated[tuple[str, ...], Query(max_length=100)] = (), *, final: bool = False
+) -> Mapping[str, Any]:
+    """The questions before it, and whether the query is no follow-up of them, or is completed."""
+    questions = tuple(" ".join(each.split()) for each in before[-KEPT:])
+    return {"before": questions, "is_final": final}
 
 
 async def pages_of(
-    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
+    request: Request,
+    snapshot: CurrentSnapshot,
+    inquiry: Annotated[Inquiry, Depends(inquiry_of)],
+    conversation: Annotated[Mapping[str, Any], Depends(conversation_of)],
 ) -> Pages:
     """The pages for what the address asks for.
 
@@ -103,6 +112,7 @@ async def pages_of(
         If the query or the pipeline is too long.
     """
     limits = snapshot.settings.limits
+    inquiry = replace(inquiry, **conversation)
     for query in (inquiry.query, *inquiry.before):
         check_length("the query", query, limits.query_characters)
     check_length("the pipeline", inquiry.model or "", limits.pipeline_characters)
@@ -125,8 +135,10 @@ async def home(pages: CurrentPages) -> Response:
 
 
 @router.api_route("/search", methods=_METHODS)
-async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> Response:
-    """The results of a query."""
+async def search(
+    served: CurrentServed, pages: CurrentPages, thanks: Thanks, spelling: Literal["", "off"] = ""
+) -> Response:
+    """The results of a query; with ``spelling=off`` as it was typed."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", **pages.links.values(inquiry)), 303, HEADERS)
@@ -134,7 +146,7 @@ async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> 
     unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
     stage = pages.stage(group=inquiry.group)
-    view = await served.run_stage(stage, pages.results, stage)
+    view = await served.run_stage(stage, partial(pages.results, stage, as_typed=spelling == "off"))
     values = {"view": view, "thanks": thanks, "unusable": unusable, "chosen": inquiry.model}
     return pages.render("results.html", **values, completed=completed)
 

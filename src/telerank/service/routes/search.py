@@ -41,12 +41,13 @@ from telerank.service.searching import (
     uses_models,
 )
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import CurrentServed, CurrentSnapshot, Served
+from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
 from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answers, Explanation, Ranking, whole_docno
 from telerank.types import Query as SearchQuery
+from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -76,6 +77,11 @@ class SearchRequest(Body):
     )
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
     group: GroupName = None
+    spelling: bool = Field(
+        default=False,
+        description="Whether misspelt words are corrected: `spelling` of the reply has what was probably "
+        "meant, which is searched if nothing is found.",
+    )
 
 
 class SearchParameters(SearchRequest, strict=False):
@@ -125,6 +131,14 @@ class Hit(BaseModel):
     explanation: Explanation | None = None
 
 
+class Spelling(BaseModel):
+    """The query as it was ``typed``, and what was probably ``meant``; ``searched``: the hits are for that."""
+
+    typed: str
+    meant: str
+    searched: bool
+
+
 class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change.
 
@@ -138,6 +152,7 @@ class SearchReply(PipelineReply):
     more: bool
     total: int | None = None
     warnings: list[str] | None = None
+    spelling: Spelling | None = None
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
@@ -177,7 +192,21 @@ async def search_by_url(
 
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
-    """A page of the ranking of a query."""
+    """A page of the ranking of a query, or of what was probably meant by it."""
+    reply, index = await _search(served, snapshot, request), snapshot.served_index(request.index).index
+    if not request.spelling or request.like is not None or not index.has_texts:
+        return reply
+    typed = reply.query
+    meant = await served.search(correct, index.sparse, typed)
+    if meant != typed and len(meant) <= served.settings.limits.query_characters:
+        searched = not reply.hits and request.page == 1
+        if searched:
+            reply = await _search(served, snapshot, request.model_copy(update={"query": meant}))
+        reply.spelling = Spelling(typed=typed, meant=meant, searched=searched)
+    return reply
+
+
+async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) -> SearchReply:
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
     query, completed = complete_query(request, served.settings)
