@@ -26,7 +26,7 @@ OVER_WORDS = {
     "qa-lstm": partial(QaLstm, hidden=6),
     "k-nrm": Knrm,
     "conv-knrm": partial(ConvKnrm, filters=6),
-    "co-pacrr": CoPacrr,
+    "co-pacrr": partial(CoPacrr, frozen=False),
 }
 
 
