@@ -24,14 +24,23 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from telerank.errors import ArgumentError, ArgumentTypeError, UnknownDocument, refuse_operand, refuse_operator
-from telerank.expressions import number_text
+from telerank.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    UnknownDocument,
+    refuse_item,
+    refuse_operand,
+    refuse_operator,
+    show_value,
+)
+from telerank.expressions import depth_text, number_text
 from telerank.parameters import check_methods
-from telerank.types import Docs, Explanation, Phrase, Query, Ranking
+from telerank.types import Docs, Explanation, Phrase, Query, Ranking, as_query, check_query
 
 if TYPE_CHECKING:
     from telerank.show.notebook import Box
 
+_ON_CANDIDATES = ("rerank", "segments", "groups")  # roles of stages that find no documents themselves
 # How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``.
 CHAIN, SUM, PRODUCT, CALL = range(4)
 
@@ -45,10 +54,12 @@ def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterat
         return value
 
     @wraps(call)
-    def checked(self: Stage, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+    def checked(self: Stage, *streams: Iterable[Ranking]) -> Iterator[Ranking]:
+        stream: Any = streams[0] if len(streams) == 1 else None
         if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
+            got = ", ".join(map(show_value, streams)) or "nothing"
             raise ArgumentTypeError(
-                f"a stage maps a stream of rankings, got {stream!r:.60}: stage.search(query) ranks one query"
+                f"a stage maps a stream of rankings, got {got}: stage.search(query) ranks one query"
             )
         if isinstance(stream, list | tuple):
             for value in stream:
@@ -115,13 +126,16 @@ class Stage(ABC):
 
     def search(self, query: Query | str) -> Ranking:
         """The ranking of one query."""
-        return next(self([Ranking(as_query(query))]))
+        if isinstance(query, str) and not query.strip():
+            raise ArgumentError("stage.search: the query is empty")
+        return next(require_first(self)([Ranking(as_query(query))]))
 
     def run(self, queries: Iterable[Query]) -> Iterator[Ranking]:
         """The rankings of queries, lazily, in their order."""
         if isinstance(queries, str | Query | Mapping):
-            raise ArgumentTypeError(f"expected a list of queries, got {queries!r:.60}: search() takes one")
-        return self(Ranking(_check_query(query)) for query in queries)
+            hint = "tr.search(index, queries, stage) takes other shapes"
+            raise ArgumentTypeError(f"expected a list of tr.Query, got {queries!r:.60}: {hint}")
+        return self(Ranking(check_query(query)) for query in queries)
 
     def in_batches(self, batch: int, threads: int = 1) -> Stage:  # noqa: ARG002
         """The stage answering ``batch`` queries at a time with ``threads``, if it can: rankings are equal."""
@@ -188,9 +202,9 @@ class Stage(ABC):
             if callable(other) and hasattr(other, "__rrshift__"):
                 return NotImplemented  # what reads answers ends a pipeline, and says so
             raise refuse_operand(">>", other)
-        docs = find_docs(self)
-        fed = other if docs is None else change_stages(other, lambda part: part.with_docs(docs))
-        return fed.behind(self)
+        if (docs := find_docs(self)) is not None:
+            other = change_stages(other, lambda part: part.with_docs(docs))
+        return other.behind(self)
 
     def __mod__(self, k: int) -> Stage:
         return self.limit(check_depth(k))
@@ -209,6 +223,7 @@ class Stage(ABC):
     __pow__ = refuse_operator("**")
     __and__ = refuse_operator("&")
     __or__ = refuse_operator("|")
+    __getitem__ = refuse_item
 
     def __add__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
@@ -374,9 +389,8 @@ class Sum(Stage):
     role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        copies = itertools.tee(stream, len(self.stages))
-        streams = [stage(copy) for stage, copy in zip(self.stages, copies, strict=True)]
-        return map(_add, zip(*streams, strict=True))
+        copies = zip(self.stages, itertools.tee(stream, len(self.stages)), strict=True)
+        return map(_add, zip(*[stage(copy) for stage, copy in copies], strict=True))
 
     def after(self, first: Stage) -> Stage:
         return Sum(tuple(stage.after(first) for stage in self.stages))
@@ -431,27 +445,18 @@ def find_docs(stage: Stage) -> Docs | None:
     return docs
 
 
-def _check_query(query: object) -> Query:
-    if not isinstance(query, Query):
-        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
-    return query
-
-
-def as_query(query: Query | str) -> Query:
-    """The query itself, or a query with this text and the qid ``query``."""
-    if isinstance(query, str):
-        return Query("query", query)
-    return _check_query(query)
+def require_first(stage: Stage) -> Stage:
+    """The stage; raises ArgumentError if it only ranks anew what no stage before it finds."""
+    first = stage.stages[0] if isinstance(stage, Chain) else stage
+    parts = [require_first(part) for part in _inner_parts(first)]
+    if not parts and first.role in _ON_CANDIDATES:
+        raise ArgumentError(f"{first.text} needs a first stage: index.bm25() % 100 >> {first.text}")
+    return stage
 
 
 def operand_text(stage: Stage, binding: int) -> str:
     """The text of a stage as an operand: in parentheses if it binds less tightly than ``binding``."""
     return stage.text if stage.binding >= binding else f"({stage.text})"
-
-
-def depth_text(call: str, depth: int | None) -> str:
-    """The text of a retriever: ``call``, cut to ``depth`` unless that is None."""
-    return call if depth is None else f"{call} % {depth}"
 
 
 def check_depth(k: int) -> int:

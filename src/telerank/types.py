@@ -40,6 +40,20 @@ class Query:
     text: str
 
 
+def check_query(query: object) -> Query:
+    """The query; raises ArgumentTypeError if it is none."""
+    if not isinstance(query, Query):
+        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
+    return query
+
+
+def as_query(query: Query | str) -> Query:
+    """The query itself, or a query with this text and the qid ``query``."""
+    if isinstance(query, str):
+        return Query("query", query)
+    return check_query(query)
+
+
 class Mark(NamedTuple):
     """From character ``start`` of a document's text on, the text stands on ``page`` and under ``heading``.
 
@@ -292,6 +306,13 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.docnos)
+
+    def __getitem__(self, rank: int) -> tuple[str, float]:
+        """The document at a place, from 0 on, and its score."""
+        if not isinstance(rank, Integral):
+            hint = "ranking.cut(3) has the first three, dict(ranking) the scores by docno"
+            raise ArgumentTypeError(f"a ranking is asked for a place, got {rank!r:.40}: {hint}")
+        return self.docnos[rank], float(self.scores[rank])
 
     def __iter__(self) -> Iterator[tuple[str, float]]:
         return zip(self.docnos, self.scores.tolist(), strict=True)

@@ -60,7 +60,7 @@ def test_the_box_names_what_its_script_asks_for_suggestions(page):
 
 
 @pytest.mark.parametrize(
-    "query", [*HOSTILE, "prlme " * 300, "x" * 2000, "e\u0301" * 900, "漢字" * 900, "\U0001f600" * 500]
+    "query", [*HOSTILE, "prlme " * 300, "x" * 2000, "e\u0301" * 300, "漢字" * 300, "\U0001f600" * 500]
 )
 def test_hostile_words_are_answered_in_bounded_time(page, query):
     started = time.process_time()

@@ -26,14 +26,14 @@ from telerank.answers.combine import (
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.docstore import identify_docs, read_candidates
 from telerank.errors import ModelError, count_noun
-from telerank.expressions import call_text, quote
+from telerank.expressions import call_text, depth_text, quote
 from telerank.models.inference import compute_each
 from telerank.models.readers import Reader
 from telerank.reranking.texts import TextPair
-from telerank.stage import SUM, Chain, Stage, as_query, check_depth, depth_text, operand_text, walk_stages
+from telerank.stage import SUM, Chain, Stage, check_depth, operand_text, walk_stages
 from telerank.stored import versions
 from telerank.trec import open_to_write
-from telerank.types import Answer, Answers, Doc, Docs, Explanation, Query, Ranking
+from telerank.types import Answer, Answers, Doc, Docs, Explanation, Query, Ranking, as_query
 
 _LAST = "read ends a pipeline: its answers are no ranking"
 

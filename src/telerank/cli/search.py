@@ -79,7 +79,8 @@ def search(
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
-    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`. A run
+    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`; a follow-up
+    ("et pour un mineur ?") is completed from the query before, unless it begins with `=`. A run
     keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline, the
     checksums of what it read, and the versions of the packages.
 
@@ -188,11 +189,27 @@ def _answer(
             _show_segments(index, by_segments, ranking)
 
     if query is None:
-        answer_typed(show, f"{index.folder.name}> ")
-    for line in () if query is None else _read_lines() if query == "-" else (query,):
+        answer_typed(_completing(show), f"{index.folder.name}> ")
+    for line in [] if query is None else _read_lines() if query == "-" else [query]:
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _completing(show: Callable[[str], None]) -> Callable[[str], None]:
+    """Show queries that are typed one after another: a follow-up is completed from those before it."""
+    from telerank.text.follow_up import follow_up
+
+    before: list[str] = []  # as they were searched
+
+    def show_completed(line: str) -> None:
+        completed = follow_up(line.removeprefix("=").strip(), [] if line.startswith("=") else before)
+        if completed.earlier:
+            console.say(f"{completed.rule}: from {completed.earlier!r}; = before a query takes it as typed")
+        before.append(completed.text)
+        show(completed.text)
+
+    return show_completed
 
 
 def _find(stage: Stage, remarks: dict[str, None], text: str) -> tuple[Ranking, Passages]:
@@ -241,9 +258,11 @@ def _further(passages: Passages, docno: str) -> tuple[str, ...]:
 
 
 def _describe_further(docnos: Sequence[str]) -> str:
+    """How many there are, and the names of some behind that of their file, which stands before them."""
     more = ", …" if len(docnos) > _FURTHER else ""
     further = count_noun(len(docnos), "further passage")
-    return f" (+ {further}: {', '.join(docnos[:_FURTHER])}{more})" if docnos else ""
+    names = ", ".join(docno.removeprefix(whole_docno(docno)) for docno in docnos[:_FURTHER])
+    return f" (+ {further}: {names}{more})" if docnos else ""
 
 
 def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
@@ -253,7 +272,7 @@ def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
     print(plain(ranking.query.text))
     rows = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        doc = index.doc(docno)
+        doc = index[docno]
         title = "" if doc.text.startswith(doc.title) else f"{doc.title} "  # files begin with theirs
         where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
         more = _describe_further(_further(passages, docno))
@@ -270,7 +289,7 @@ def _record(
 ) -> dict[str, Any]:
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        doc = index.doc(docno)
+        doc = index[docno]
         record: dict[str, Any] = {"rank": rank, "score": score, **doc.record}
         if location := index.locate_hit(docno, ranking.query.text):
             record |= asdict(location)
@@ -312,12 +331,16 @@ def answer(
     split: Split = None,
     model: options.Pipeline = None,
     reader: Annotated[
-        str | None, Help("The folder OUTPUT/model of `telerank train reader`, or a reader on the hub.")
+        str | None,
+        Help(
+            "The folder OUTPUT/model of `telerank train reader`, or a reader on the hub. Default: the French "
+            "and English one that comes with telerank (extra `e5`)."
+        ),
     ] = None,
     depth: Annotated[
         int | None,
         Ge(1),
-        Help("Documents of each ranking that are read, with `--reader`. Default: 20."),
+        Help("Documents of each ranking that are read, if the pipeline has no reader. Default: 20."),
     ] = None,
     mu: Annotated[
         float | None,

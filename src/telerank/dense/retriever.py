@@ -23,7 +23,7 @@ from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import TOGETHER, Hits, rank_rows, search
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.drafts import DRAFT, replace_file, sweep, sync_file
-from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError, known_names
+from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError, known_names, nearest_name
 from telerank.expressions import (
     as_call,
     bind,
@@ -268,7 +268,8 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
     record = _record_file(vectors, kind)
     if not record.is_file():
         raise IndexFault(
-            f'{vectors.folder}: no approximate index {kind!r}: encode again with approximate="{kind}"'
+            f"{vectors.folder}: no approximate index {kind!r}"
+            + (nearest_name(DEFAULTS, kind) or f': encode again with approximate="{kind}"')
         )
     report = read_record(record, RecallReport, IndexDamaged)
     if report.vectors != _identity(vectors.manifest, report.rows):

@@ -38,7 +38,7 @@ from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.stored import MANIFEST, FolderReader, check_files, map_npy, verify_files
 from telerank.types import Progress, silent
 
-_SMALL = 1024  # rows of a shard
+_SMALL = 8192  # rows of a shard
 _WIDENED = 4096  # rows converted to float32 at a time
 
 

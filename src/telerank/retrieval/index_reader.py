@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +21,7 @@ from telerank.retrieval.index_vectors import open_vectors
 from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
+from telerank.sparse.boolean import BooleanRetriever, Join
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
@@ -88,9 +89,15 @@ class IndexReader(FolderReader):
         """The documents by docno."""
         return self.sparse.docs
 
-    def doc(self, docno: str) -> Doc:
+    def __getitem__(self, docno: str) -> Doc:
         """The document of a docno; without a text if there are vectors alone."""
         return self.docs[docno] if self.has_texts else Doc(docno, "")
+
+    def __contains__(self, docno: object) -> bool:
+        return isinstance(docno, str) and docno in self.docs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.docs)
 
     def passages(self, file: str) -> list[str]:
         """The docnos of the passages of a file, in their order, or of the file itself if it is not cut.
@@ -123,7 +130,7 @@ class IndexReader(FolderReader):
         KeyError
             If there is no such document.
         """
-        return self.doc(docno).locate(start, end)
+        return self[docno].locate(start, end)
 
     def locate_hit(self, docno: str, query: str) -> Location | None:
         """File, page and heading of a document's text where most of a query's terms stand, or the rarest.
@@ -137,7 +144,7 @@ class IndexReader(FolderReader):
         """
         from telerank.retrieval.location import locate_best
 
-        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
+        return locate_best(self.sparse, self[docno], query) if self.has_texts else None
 
     @property
     def analyzer(self) -> Analyzer:
@@ -171,6 +178,13 @@ class IndexReader(FolderReader):
 
     def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
         return self.retriever(DFI(independence))
+
+    def boolean(self, join: Join = "and") -> BooleanRetriever:
+        """The documents that fulfil a query such as ``passport AND (lost OR stolen) NOT visa``.
+
+        ``join`` is the operator of words that stand side by side. ``within(index.boolean(), …)`` ranks them.
+        """
+        return BooleanRetriever(self.sparse, join)
 
     def like(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
+from telerank.model_names import READER
 from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
@@ -139,6 +140,7 @@ class ServedIndex:
         if self.answer is not None and self.answer not in self.unavailable:
             return self.answer
         readers = self.models.readers.names if self.index.has_texts else []
+        readers.sort(key=lambda name: name == READER)  # that of a saved pipeline before telerank's own
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
     def pipeline(self, text: str | None = None, group: Column | None = None) -> Stage:
@@ -312,6 +314,9 @@ class _OpenModels(Models):
     """Opens models among those of the service, which load each once; after that, no others."""
 
     served: ServedIndex = field(kw_only=True)
+
+    def check_default(self, model: str, default: str) -> None:
+        """The models of the service are known by then."""
 
     def open_docs(self, function: str) -> Docs:
         if not self.served.index.has_texts:

@@ -24,9 +24,8 @@ def count_matches(index: SparseIndex, text: str, most: int = POSTINGS) -> int | 
     count = 0
     for number, segment in enumerate(index.segments):
         holding = np.zeros(len(segment), np.bool_)
-        for known in (term.numbers[number] for term in terms):
-            if known >= 0:
-                holding[segment.rows[segment.offsets[known] : segment.offsets[known + 1]]] = True
+        known = (term.numbers[number] for term in terms)
+        holding[segment.read_rows(*(number for number in known if number >= 0))] = True
         if len(segment.deleted):
             holding &= ~segment.deleted
         count += int(np.count_nonzero(holding))

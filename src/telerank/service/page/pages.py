@@ -40,6 +40,7 @@ from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
 from telerank.text.analyzer import locate_terms
+from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span
 from telerank.types import Doc, Mark, Query, Ranking, whole_docno
 from telerank.vocabulary.spelling import correct
@@ -152,6 +153,14 @@ class Pages:
         model = None if self.why_unusable(self.inquiry.model).text else self.inquiry.model
         return replace(self, inquiry=replace(self.inquiry, model=model))
 
+    def completed(self) -> tuple[FollowUp | None, Pages]:
+        """How a follow-up is completed from the questions before it, None if it is none; and its pages."""
+        inquiry, most = self.inquiry, self.snapshot.settings.limits.query_characters
+        completed = follow_up(inquiry.query, () if inquiry.is_final else inquiry.before)
+        if not completed.earlier or len(completed.text) > most:
+            return None, self
+        return completed, replace(self, inquiry=replace(inquiry, query=completed.text, is_final=True))
+
     def reader(self) -> ReadAnswers:
         """What answers questions: the pipeline of the settings, or what reads the results."""
         if self.served.default_answer is None:
@@ -231,7 +240,7 @@ class Pages:
         read = run_reader(reader, ranked.ranking, most)
         answers: list[Values] = []
         for answer in read.answers:
-            doc, span = self.index.doc(answer.docno), Span(answer.start, answer.end)
+            doc, span = self.index[answer.docno], Span(answer.start, answer.end)
             shown = highlight.around(doc.text, span, language=self.text_language or "en")
             passage = flow(mark(doc.text, (), answer=span, shown=shown))
             source = self.source(doc, span, is_answer=True)
@@ -343,7 +352,7 @@ class Pages:
 
     def doc(self, docno: str) -> Doc:
         try:
-            return self.index.doc(docno)
+            return self.index[docno]
         except KeyError as error:
             raise NotServed(f"no document {shorten(docno)}") from error
 
@@ -379,14 +388,14 @@ class Pages:
         passages, runs = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         results = []
         for rank, (docno, _) in listed:
-            doc, passage = self.index.doc(docno), passages.get(docno)
+            doc, passage = self.index[docno], passages.get(docno)
             further = groups.passages[whole_docno(docno)][1:] if groups else ()
             results.append(
                 {
                     "rank": rank,
                     **self._shown(doc, passage),
                     "further": len(further),
-                    "passages": [self._shown(self.index.doc(other)) for other in further[:MOST_FURTHER]],
+                    "passages": [self._shown(self.index[other]) for other in further[:MOST_FURTHER]],
                 }
             )
         return {"results": results, "pipeline": stage.text, "stages": ranked.stages + runs, "groups": groups}

@@ -62,6 +62,17 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "“{term}”: not in this document; {df} documents have it",
         "«~{term}~»~: absent de ce document~; documents qui l’ont~: {df}",
     ),
+    "{word!r}: in the document": ("“{word}”: in this document", "«~{word}~»~: dans ce document"),
+    "{word!r}: not in the document": ("“{word}”: not in this document", "«~{word}~»~: absent de ce document"),
+    "{word!r}: has no term, and stands for nothing": (
+        "“{word}” is too common a word to count",
+        "«~{word}~» est un mot trop courant pour compter",
+    ),
+    "fulfils the expression {query}": ("fulfils the expression {query}", "remplit l’expression {query}"),
+    "does not fulfil the expression {query}": (
+        "does not fulfil the expression {query}",
+        "ne remplit pas l’expression {query}",
+    ),
     "{model} of a document of {terms} terms": (
         "{model} of a document of {terms} words",
         "{model} d’un document de {terms} mots",
@@ -171,6 +182,14 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "number {n} by the tokens ({error})": (
         "sentence {n} by the tokens, one of which spans several sentences",
         "phrase {n} selon les tokens, dont un couvre plusieurs phrases",
+    ),
+    "n-grams of {n} words of the query and of {of} words of the document": (
+        "groups of {n} words of the query and of {of} words of the document",
+        "groupes de {n} mots de la question et de {of} mots du document",
+    ),
+    "what single words of the query add, in all": (
+        "what single words of the query add, in all",
+        "ce que les mots de la question ajoutent un à un, en tout",
     ),
     "{weight:.4g} times {value:.4g}, the kernel at {least} (width {most})": (
         "{weight} times {value}, the kernel at {least} (width {most})",

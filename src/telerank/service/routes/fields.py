@@ -30,6 +30,14 @@ CleanText = Annotated[str, AfterValidator(check_characters)]
 QueryText = Annotated[
     CleanText, Field(description="What is searched for.", examples=["Qui a inventé l'imprimerie ?"])
 ]
+History = Annotated[
+    list[CleanText],
+    Field(
+        max_length=100,
+        description="The questions before it, the last one last, by which a follow-up is completed; the last "
+        "five count. Nothing is kept of them.",
+    ),
+]
 IndexName = Annotated[
     CleanText | None, Field(description="Name of the index; default: the first.", examples=["piaf"])
 ]

@@ -33,6 +33,7 @@ from telerank.service.page.render import (
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
+from telerank.text.follow_up import KEPT
 
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)  # errors whose messages help who asked; those of others are for the log
@@ -84,9 +85,12 @@ async def inquiry_of(
     model: str | None = None,
     group: Literal["file", ""] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    before: Annotated[tuple[str, ...], Query(max_length=100)] = (),
+    final: bool = False,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    return Inquiry(query, index or None, model or None, page, group or None)
+    earlier = tuple(" ".join(each.split()) for each in before[-KEPT:])
+    return Inquiry(query, index or None, model or None, page, group or None, earlier, final)
 
 
 async def pages_of(
@@ -100,7 +104,8 @@ async def pages_of(
         If the query or the pipeline is too long.
     """
     limits = snapshot.settings.limits
-    check_length("the query", inquiry.query, limits.query_characters)
+    for query in (inquiry.query, *inquiry.before):
+        check_length("the query", query, limits.query_characters)
     check_length("the pipeline", inquiry.model or "", limits.pipeline_characters)
     inquiry = replace(inquiry, query=" ".join(inquiry.query.split()))
     return Pages(request, snapshot, inquiry, links_of(request), messages_of(request))
@@ -128,11 +133,13 @@ async def search(
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", **pages.links.values(inquiry)), 303, HEADERS)
+    completed, pages = pages.completed()
     unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
     stage = pages.stage(group=inquiry.group)
     view = await served.run_stage(stage, partial(pages.results, stage, as_typed=spelling == "off"))
-    return pages.render("results.html", view=view, thanks=thanks, unusable=unusable, chosen=inquiry.model)
+    values = {"view": view, "thanks": thanks, "unusable": unusable, "chosen": inquiry.model}
+    return pages.render("results.html", **values, completed=completed)
 
 
 @router.api_route("/answer", methods=_METHODS)

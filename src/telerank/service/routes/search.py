@@ -24,6 +24,7 @@ from telerank.service.routes.fields import (
     CleanText,
     Docno,
     GroupName,
+    History,
     IndexName,
     PipelineReply,
     PipelineText,
@@ -42,6 +43,7 @@ from telerank.service.searching import (
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
+from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answers, Explanation, Ranking, whole_docno
 from telerank.types import Query as SearchQuery
@@ -55,6 +57,7 @@ class SearchRequest(Body):
     """A search: for a query, or for documents that are ``like`` one."""
 
     query: QueryText | None = None
+    history: History = Field(default_factory=list)
     like: Docno | None = Field(
         default=None,
         description="A document, whose words are searched; instead of a query and a pipeline. "
@@ -143,6 +146,7 @@ class SearchReply(PipelineReply):
     limit of the service was reached: then ``warnings`` say how many documents were grouped.
     """
 
+    follow_up: FollowUp | None = None
     page: int
     k: int
     more: bool
@@ -205,7 +209,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
 async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) -> SearchReply:
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
-    query = check_query(request.query or "", served.settings)
+    query, completed = complete_query(request, served.settings)
     stage = index.pipeline(request.pipeline, request.group)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
@@ -228,7 +232,8 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
     run = record_run(served, index, stage.text, query, ranked.stages)
-    reply = SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
+    more = len(ranked.ranking) > last
+    reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
     if groups := find_groups(stage, ranked):
         reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
     return reply
@@ -264,7 +269,7 @@ def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:
         if request.query is None:
             raise Unprocessable("query: Field required, or like")
         return request
-    if request.query is not None or request.pipeline:
+    if request.query is not None or request.pipeline or request.history:
         raise Unprocessable("like: it stands instead of a query and a pipeline")
     if not index.index.has_texts or request.like not in index.index.docs:
         raise NotServed(f"no document {request.like!r} with words in the index {index.name}")
@@ -287,6 +292,23 @@ def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     if len(text) > most:
         raise Unprocessable(f"query: at most {most:,} characters, got {len(text):,}")
     return SearchQuery(QID, text)
+
+
+def complete_query(
+    request: SearchRequest | AnswerRequest, settings: ServiceSettings
+) -> tuple[SearchQuery, FollowUp | None]:
+    """The query of a request, completed from those before it, and how; None if it is as typed.
+
+    Raises as :func:`check_query`, also of those before it.
+    """
+    query, most = check_query(request.query or "", settings), settings.limits.query_characters
+    for number, earlier in enumerate(request.history):
+        if len(earlier) > most:
+            raise Unprocessable(f"history.{number}: at most {most:,} characters, got {len(earlier):,}")
+    completed = follow_up(query.text, request.history)
+    if not completed.earlier or len(completed.text) > most:
+        return query, None
+    return SearchQuery(QID, completed.text), completed
 
 
 def record_run(
@@ -317,7 +339,7 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
     terms = query_terms(opened, ranking.query.text) if request.highlight else {}
     hits = []
     for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
-        doc = opened.doc(docno)
+        doc = opened[docno]
         hit = Hit(
             rank=rank,
             docno=docno,
@@ -359,6 +381,7 @@ class AnswerRequest(Body):
     """A question."""
 
     query: QueryText
+    history: History = Field(default_factory=list)
     index: IndexName = None
     pipeline: PipelineText = None
     reader: CleanText | None = Field(
@@ -406,6 +429,7 @@ class AnswerReply(PipelineReply):
     many tokens were not read; missing if nothing was cut.
     """
 
+    follow_up: FollowUp | None = None
     milliseconds: float
     stages: list[StageRun]
     no_answer: float | None = None
@@ -416,7 +440,7 @@ class AnswerReply(PipelineReply):
 @router.post("/answer", summary="Answer a question", response_model_exclude_none=True)
 async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: AnswerRequest) -> AnswerReply:
     """The answers to a question, marked in their documents; none if the documents that are read have none."""
-    query = check_query(request.query, served.settings)
+    query, completed = complete_query(request, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.answers(answering_text(index, request))
     if stage.first is None:
@@ -430,6 +454,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     no_answer = read.answers.no_answer
     return AnswerReply(
         **run,
+        follow_up=completed,
         no_answer=no_answer if math.isfinite(no_answer) else None,
         warnings=[read.warning] if read.warning else None,
         answers=hits,
@@ -452,7 +477,7 @@ def _show_answers(
     """The answers in their sentences, in a thread: long documents take time to split."""
     hits, language = [], stage.reader.reader.settings.language
     for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index.doc(answer.docno)
+        doc = index.index[answer.docno]
         start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
         more = {
             "end": answer.end,
