@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from html import escape
 from numbers import Integral
 from operator import attrgetter
@@ -27,6 +28,8 @@ LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
 PASSAGE = "#"
 # The names of passages: of :func:`telerank.corpus.readers.files.folder.name_passages`, or a number.
 _PASSAGE_NAME = re.compile(r"[\w-]+-[0-9a-f]{8}(?:-[0-9]+)?|[0-9]+")
+ColumnValue: TypeAlias = str | int | float | bool | date | tuple[str, ...]
+"""A value of a column of documents: a text, a number, a date, a truth value, or several texts."""
 # Progress callback: ``(label, done, total or None)``.
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 # A callback; None: bars on standard error if that is a terminal; False: nothing.
@@ -83,6 +86,8 @@ class Doc:
 
     ``file`` is the path of the file that it was read from, within the folder of the collection, and ``marks``
     the pages and headings there, by ascending ``start``; documents that are not files of their own have none.
+    ``columns`` has what else the collection says of it, by name, without columns that have no value here: what
+    filters and facets read (:mod:`telerank.corpus.columns`).
     """
 
     docno: str
@@ -91,6 +96,7 @@ class Doc:
     url: str = ""
     file: str = ""
     marks: tuple[Mark, ...] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def full_text(self) -> str:
@@ -102,7 +108,8 @@ class Doc:
         """The document for JSON, with its location instead of its marks if it is of a file."""
         location = self.locate()
         where = {} if location is None else asdict(location)
-        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where}
+        own = {"columns": columns_record(self.columns)} if self.columns else {}
+        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where, **own}
 
     def locate(self, start: int = 0, end: int | None = None) -> Location | None:
         """Where in its file the characters ``start`` to ``end`` of the text stand; None without a file.
@@ -118,6 +125,11 @@ class Doc:
         # a note at the foot of a page may follow what continues on the next one
         pages = [mark.page for mark in self.marks[first - 1 : following]]
         return Location(self.file, min(pages), max(pages), self.marks[first - 1].heading)
+
+
+def columns_record(columns: Mapping[str, ColumnValue]) -> dict[str, Any]:
+    """Values of columns for JSON: dates as texts."""
+    return {name: value.isoformat() if isinstance(value, date) else value for name, value in columns.items()}
 
 
 class Docs(Protocol):

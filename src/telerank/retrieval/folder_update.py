@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.columns import conform_doc
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import (
     FileContents,
@@ -235,7 +236,8 @@ def _changed_docs(
     for name, record, docs in contents:
         records[name] = record
         for doc in docs:
-            if doc.docno in stale and present[doc.docno] == doc:
+            conforming = conform_doc(doc, present.index.manifest.columns)
+            if doc.docno in stale and present[doc.docno] == conforming:
                 stale.remove(doc.docno)
             else:
                 yield doc

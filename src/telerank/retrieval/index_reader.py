@@ -136,6 +136,11 @@ class IndexReader(FolderReader):
         return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
 
     @property
+    def columns(self) -> dict[str, str]:
+        """The kinds of the documents' columns, by name: ``string``, ``list``, ``number``, ``date``, ``boolean``."""
+        return self._sparse.columns if self._sparse is not None else {}
+
+    @property
     def analyzer(self) -> Analyzer:
         return self.sparse.analyzer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain, compress, islice
@@ -99,15 +99,16 @@ def build_segment(
     *,
     stretch: int = STRETCH,
     keys: CopyKeys | None = None,
+    columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> None:
     """Write all files of a segment into an empty folder; ``keys`` those by which copies are found.
 
-    ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
+    ``columns`` are the kinds of the columns that are known. ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
     """
     scratch = folder / "runs"
     scratch.mkdir()
-    with DocstoreWriter(folder) as store:
+    with DocstoreWriter(folder, columns) as store:
         texts = _store(docs, store, partial(progress, "indexing"), None)
         stretches = _cut_stretches(texts if keys is None else _with_keys(texts, keys), stretch)
         first = list(islice(stretches, 2))
@@ -144,7 +145,8 @@ def merge_segments(
     if not total:
         raise DocumentError("every document is deleted: nothing would be left")
     docs = (doc for segment, rows in zip(segments, kept, strict=True) for doc in compress(segment.docs, rows))
-    with DocstoreWriter(folder) as store:
+    kinds = {name: kind for segment in segments for name, kind in segment.docs.columns.kinds.items()}
+    with DocstoreWriter(folder, kinds) as store:
         deque(_store(docs, store, partial(progress, "copying texts"), total), maxlen=0)
     merge_keys(folder, [segment.folder for segment in segments], kept)
     lengths = [segment.lengths[rows] for segment, rows in zip(segments, kept, strict=True)]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from telerank import drafts
+from telerank.corpus.columns import LEFT_OUT
 from telerank.corpus.docnos import with_files
 from telerank.errors import (
     AnalyzerError,
@@ -72,7 +73,8 @@ class IndexManifest(Manifest):
 
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
     ``words`` has the lines of the files that the analyzer names. ``copies`` is what is done about copies, of
-    which there are so many exact and near ones; empty: they are not looked for.
+    which there are so many exact and near ones; empty: they are not looked for. ``columns`` has the kinds of
+    the documents' columns (:mod:`telerank.corpus.columns`), and those that are not kept.
     """
 
     analyzer: str
@@ -84,6 +86,7 @@ class IndexManifest(Manifest):
     copies: str = ""
     exact_copies: int = 0
     near_copies: int = 0
+    columns: Mapping[str, str] = field(default_factory=dict)
     format: int = 1
 
     @property
@@ -211,6 +214,11 @@ class SparseIndex(FolderReader):
                 f"{self.folder}: was built where {analyzer} made other terms ({built_with}); build it again"
             )
         return analyzer
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return {name: kind for name, kind in self.manifest.columns.items() if kind != LEFT_OUT}
 
     @property
     def docs(self) -> IndexDocs:

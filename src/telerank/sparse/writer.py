@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
@@ -23,6 +23,8 @@ import filelock
 import numpy as np
 import numpy.typing as npt
 
+from telerank.corpus.column_store import read_kinds
+from telerank.corpus.columns import check_columns
 from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, MissingExtra
@@ -127,6 +129,18 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             raise MissingExtra("datasketch", "copies")
         self.manifest = replace(self.manifest, copies=setting)
 
+    def choose_columns(self, columns: Mapping[str, str]) -> None:
+        """The kinds of columns, from the first document on; those of others are inferred.
+
+        Raises
+        ------
+        ArgumentError
+            If a name or a kind is none.
+        """
+        if self.manifest.segments:
+            raise IndexFault(f"{self.folder}: has documents already")
+        self.manifest = replace(self.manifest, columns=check_columns(columns))
+
     def add(
         self,
         docs: Iterable[Doc],
@@ -145,14 +159,18 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         with self._change():
             new = self._new_segment()
             keys = CopyKeys(new, near=self.manifest.copies.endswith("near")) if self.manifest.copies else None
-            build_segment(new, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
+            known_columns = self.manifest.columns
+            build_segment(
+                new, docs, maker, stretch=self._stretch, keys=keys, columns=known_columns, progress=progress
+            )
             known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
                     f"document {known[0]!r} is in the index already ({len(known)} of the new ones are)"
                 )
             entry = _record_segment(new)
-            self._commit((*self._mark_deleted({*known, *deleted}), entry))
+            columns = {**known_columns, **read_kinds(new)}
+            self._commit((*self._mark_deleted({*known, *deleted}), entry), columns)
         sizes = [segment.documents for segment in self.manifest.segments]
         if len(sizes) > self._most_segments:
             # from the first that is no larger than all after it: larger segments are rewritten less often
@@ -243,9 +261,13 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         new.mkdir()
         return new
 
-    def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
+    def _commit(
+        self, segments: tuple[SegmentEntry, ...], columns: Mapping[str, str] | None = None
+    ) -> None:
         sync_folder(self.folder / SEGMENTS)
-        manifest = replace(self.manifest, segments=segments, generation=self.manifest.generation + 1)
+        before = self.manifest
+        kinds = before.columns if columns is None else columns
+        manifest = replace(before, segments=segments, generation=before.generation + 1, columns=kinds)
         manifest = self._mark_copies(manifest)
         if self.before_commit is not None:
             self.before_commit(self.manifest, manifest)
