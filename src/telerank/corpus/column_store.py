@@ -54,7 +54,10 @@ class ColumnWriter:
                 self._file.write(line.encode())
             except UnicodeEncodeError:
                 for name, value in values.items():
-                    check_text(json.dumps(value, ensure_ascii=False, default=str), f"document {doc.docno!r}: its {name}")
+                    check_text(
+                        json.dumps(value, ensure_ascii=False, default=str),
+                        f"document {doc.docno!r}: its {name}",
+                    )
         self._file.write(b"\n")
 
     def close(self) -> None:
@@ -68,9 +71,7 @@ class ColumnWriter:
                     columns = [
                         pa.array(
                             [
-                                None
-                                if name not in values
-                                else conform_value(docno, name, values[name], kind)
+                                None if name not in values else conform_value(docno, name, values[name], kind)
                                 for docno, values in rows
                             ],
                             _TYPES[kind],

@@ -89,9 +89,14 @@ def check_columns(columns: Mapping[str, str]) -> dict[str, str]:
     return dict(columns)
 
 
+def is_name(name: object) -> bool:
+    """Whether a column can have this name."""
+    return isinstance(name, str) and bool(name.strip()) and name.isprintable() and len(name) <= _LONGEST
+
+
 def check_name(name: object) -> None:
     """Raise ArgumentError if a column cannot have this name."""
-    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST:
+    if not is_name(name):
         raise ArgumentError(
             f"the name of a column has 1 to {_LONGEST} printable characters, got {shorten(str(name))}"
         )
@@ -280,14 +285,9 @@ def conform_value(docno: str, name: str, value: Any, kind: str) -> ColumnValue:
     conforming = coerce(value, kind)
     if conforming is None:
         shown = shorten(value if isinstance(value, str) else json.dumps(value, default=str))
-        raise DocumentError(
-            f"document {docno!r}: its column {name!r} is {_article(kind)}: expected {_EXPECTED[kind]}, got {shown}"
-        )
+        expected = f"is a {kind}: expected {_EXPECTED[kind]}"
+        raise DocumentError(f"document {docno!r}: its column {name!r} {expected}, got {shown}")
     return conforming
-
-
-def _article(kind: str) -> str:
-    return f"a {kind}"
 
 
 def conform_doc(doc: Doc, kinds: Mapping[str, str]) -> Doc:

@@ -76,9 +76,7 @@ def _read_item(docno: Any, value: Any, where: str) -> Doc:
 
 def _other_columns(row: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a row that are no field of a document."""
-    taken = {
-        next((name for name in names if name in row), "") for names in (_DOCNO, _TEXT, _TITLE, _URL)
-    }
+    taken = {next((name for name in names if name in row), "") for names in (_DOCNO, _TEXT, _TITLE, _URL)}
     columns = {name: plain_value(value) for name, value in flatten(row, frozenset(taken)).items()}
     return {name: value for name, value in columns.items() if value is not None}
 
@@ -220,7 +218,12 @@ def _find(row: Any, names: tuple[str, ...], where: str, default: Any = _LACKING)
 
 
 def _make_doc(  # noqa: PLR0913
-    docno: Any, text: Any, where: str, title: Any = "", url: Any = "", columns: Mapping[str, Any] | None = None
+    docno: Any,
+    text: Any,
+    where: str,
+    title: Any = "",
+    url: Any = "",
+    columns: Mapping[str, Any] | None = None,
 ) -> Doc:
     return Doc(
         _text(docno, "a docno", where),

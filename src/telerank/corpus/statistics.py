@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
+from telerank.corpus.columns import SchemaBuilder
 from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
 from telerank.errors import ArgumentError, count_noun
@@ -72,6 +73,7 @@ class CollectionStatistics(Report):
     positives: int
     negatives: int
     notes: Mapping[str, int]
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -91,6 +93,10 @@ class CollectionStatistics(Report):
             tables.append(self.questions.table("questions"))
         if self.documents.total:
             tables.append(self.documents.table("documents"))
+        if self.columns:
+            tables.append(
+                Table.of(("column", "kind"), [*map(list, self.columns.items())], caption="columns", left=2)
+            )
         if self.inputs.total:
             bins = bin_inputs(self.inputs)
             frequency = ["frequency", *(f"{column.count:,}" for column in bins)]
@@ -147,6 +153,7 @@ class CollectionStatistics(Report):
             "inputs": self.inputs.record() | {"bins": [asdict(column) for column in bin_inputs(self.inputs)]},
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),
+            "columns": dict(self.columns),
         }
 
 
@@ -161,7 +168,7 @@ def describe(
     """Compute the statistics of a collection, or of some of its splits; ``count`` gives the length of a text.
 
     Pairs of a question and a document are those of the qrels and the pools, each counted once; a pair is
-    positive from the grade ``relevant_from`` on. Pairs with documents that the collection lacks have no input
+    positive from the grade ``relevant_from`` on. ``columns`` are inferred. Pairs with documents that the collection lacks have no input
     length. ``language`` defaults to the one in which more question words are recognised.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
@@ -172,7 +179,9 @@ def describe(
     paired = {docno for docnos in pairs.values() for docno in docnos}
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
+    schema = SchemaBuilder({})
     for doc in collection.read_docs("counting tokens", progress) if collection.size != 0 else ():
+        schema.add(doc)
         length = count(doc.full_text)
         texts[length] += 1
         if doc.docno in paired:
@@ -197,6 +206,7 @@ def describe(
         positives=positives,
         negatives=sum(map(len, pairs.values())) - positives,
         notes=collection.notes(),
+        columns=schema.finish(),
     )
 
 

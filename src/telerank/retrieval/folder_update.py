@@ -24,6 +24,7 @@ from telerank.corpus.readers.files.folder import (
     FolderRecord,
     ScannedFile,
     file_docno,
+    folders_column,
     warn_unread,
 )
 from telerank.drafts import replace_file
@@ -226,7 +227,9 @@ def _copy_docs(
         records[name] = record
         for docno in docnos[old]:
             new = file_docno(name) + docno.removeprefix(file_docno(old))
-            yield replace(present[docno], docno=new, file=name)
+            doc = present[docno]
+            own = {key: value for key, value in doc.columns.items() if key != "folders"}
+            yield replace(doc, docno=new, file=name, columns={**own, **folders_column(name)})
 
 
 def _changed_docs(

@@ -261,9 +261,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         new.mkdir()
         return new
 
-    def _commit(
-        self, segments: tuple[SegmentEntry, ...], columns: Mapping[str, str] | None = None
-    ) -> None:
+    def _commit(self, segments: tuple[SegmentEntry, ...], columns: Mapping[str, str] | None = None) -> None:
         sync_folder(self.folder / SEGMENTS)
         before = self.manifest
         kinds = before.columns if columns is None else columns

@@ -221,7 +221,9 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
             raise FormatError(path, number, f"{len(header)} columns as in the header", ", ".join(row))
         fields = {field: row[column] for field, column in columns.items()}
         own = {name: Cell(row[column]) for name, column in others}
-        yield Doc(fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""), columns=own)
+        yield Doc(
+            fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""), columns=own
+        )
 
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:

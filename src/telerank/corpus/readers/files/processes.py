@@ -169,7 +169,8 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
             names = {"question", "document"}
             return read_sheet(Path(request["sheet"]), lambda row: names <= find_columns(row).keys())
         file = read_file(Path(request["path"]), request["encoding"], FileLimits(**request["limits"]))
-        return {"counts": dict(file.counts), "passages": cut_passages(file, request["words"])}
+        passages = cut_passages(file, request["words"])
+        return {"counts": dict(file.counts), "passages": passages, "properties": dict(file.properties)}
     except UnreadableFile as error:
         problem, reason = error.problem, error.reason
     except MemoryError:
