@@ -18,12 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import ipc
 
 from telerank.corpus.column_store import ColumnReader, ColumnWriter
 from telerank.corpus.docnos import FILES as DOCNO_FILES
 from telerank.corpus.docnos import Docnos, DocnosWriter, FolderWriter, check_text
 from telerank.errors import CollectionError, DocumentError, IndexDamaged
+from telerank.filters import FIELDS
 from telerank.stored import FolderReader
 from telerank.types import Doc, Docs, Mark, Ranking
 
@@ -137,6 +139,26 @@ class Docstore(FolderReader):
         batch = bisect_right(self._firsts, row) - 1
         doc = _doc(docno, self._batches[batch][1], row - self._firsts[batch])
         return replace(doc, columns=self.columns.get_row(row)) if self.columns.kinds else doc
+
+    def column(self, name: str) -> pa.ChunkedArray | None:
+        """The values of a column, or of ``docno``, ``title``, ``url`` or ``file``, for all rows.
+
+        Empty texts are no values; None if no document has such a column.
+        """
+        if name in self.columns.kinds:
+            return self.columns.column(name)
+        if name == "docno":
+            names = self.docnos.take(range(len(self)))
+            return pa.chunked_array([pa.array(names, pa.string())])
+        if name not in FIELDS:
+            return None
+        with pa.memory_map(str(self.folder / TEXTS)) as source:
+            file = ipc.open_file(source)
+            if name not in file.schema.names:
+                return None
+            batches = (file.get_batch(number) for number in range(file.num_record_batches))
+            texts = pa.chunked_array([batch.column(name) for batch in batches], pa.string())
+            return pc.if_else(pc.equal(texts, ""), None, texts)
 
     def __contains__(self, docno: str) -> bool:
         return docno in self.docnos
