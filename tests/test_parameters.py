@@ -12,7 +12,8 @@ import pytest
 from letters import Letters
 from telerank.errors import ArgumentTypeError
 from telerank.parameters import check_arguments, check_methods
-from telerank.stage import Retriever, Stage
+from telerank.retriever import Retriever
+from telerank.stage import Stage
 
 if TYPE_CHECKING:
     from telerank.nowhere import Unknown

@@ -330,7 +330,7 @@ class _Parser:
         elif kind == "text":
             value = re.sub(r"\\(.)", r"\1", piece[1:-1], flags=re.DOTALL)
         else:
-            hint = f": a text stands in quotes, \"{piece}\"" if self._is_column() else ""
+            hint = f': a text stands in quotes, "{piece}"' if self._is_column() else ""
             raise self._error(expected, hint)
         self._next()
         return value
@@ -373,7 +373,9 @@ def _negate(tree: Tree) -> Tree:
     return tree.part if isinstance(tree, Not) else Not(tree)
 
 
-def _bind(tree: Tree, kinds: Mapping[str, str], text: str) -> Tree:
+def _bind(  # noqa: PLR0911 — a case for each kind of part
+    tree: Tree, kinds: Mapping[str, str], text: str
+) -> Tree:
     match tree:
         case Not(part):
             return Not(_bind(part, kinds, text))
@@ -421,7 +423,7 @@ def _fit(test: Test, text: str, kind: str, value: Value) -> Value:
     raise _mistake(test, text, f"the column {test.column} is a {what}, got {_value_text(value)}: {usage}")
 
 
-def passes(tree: Tree, values: Mapping[str, Any]) -> bool:
+def passes(tree: Tree, values: Mapping[str, Any]) -> bool:  # noqa: PLR0911 — a case for each kind
     """Whether a document passes a bound filter: ``values`` are those of its fields and columns."""
     match tree:
         case Not(part):

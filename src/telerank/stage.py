@@ -15,19 +15,39 @@ from __future__ import annotations
 
 import itertools
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce, wraps
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from telerank.errors import ArgumentError, ArgumentTypeError, UnknownDocument, refuse_operand, refuse_operator
-from telerank.expressions import number_text
+from telerank.columns import open_filter
+from telerank.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CollectionError,
+    UnknownDocument,
+    refuse_operand,
+    refuse_operator,
+)
+from telerank.expressions import number_text, quote
+from telerank.filters import Filter
 from telerank.parameters import check_methods
-from telerank.types import Docs, Explanation, Phrase, Query, Ranking
+from telerank.parts import Part, change_stages, find_docs, inner_parts, inner_stages, map_inner, walk_stages
+from telerank.types import (
+    ColumnDocs,
+    Docs,
+    Explanation,
+    Phrase,
+    Query,
+    Ranking,
+    as_query,
+    check_query,
+    check_stream,
+)
 
 if TYPE_CHECKING:
     from telerank.show.notebook import Box
@@ -36,31 +56,8 @@ if TYPE_CHECKING:
 CHAIN, SUM, PRODUCT, CALL = range(4)
 
 
-def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterator[Ranking]]:
-    """The ``__call__`` of a stage, which refuses what is no stream of rankings."""
-
-    def ranking_of(value: object) -> Ranking:
-        if not isinstance(value, Ranking):
-            raise ArgumentTypeError(f"a stage maps rankings, got {value!r:.60}: run() takes queries")
-        return value
-
-    @wraps(call)
-    def checked(self: Stage, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
-            raise ArgumentTypeError(
-                f"a stage maps a stream of rankings, got {stream!r:.60}: stage.search(query) ranks one query"
-            )
-        if isinstance(stream, list | tuple):
-            for value in stream:
-                ranking_of(value)
-            return call(self, stream)
-        return call(self, map(ranking_of, stream))
-
-    return checked
-
-
 @check_methods("stage")
-class Stage(ABC):
+class Stage(Part):
     """Maps rankings to rankings, one for one, lazily; queries and their order stay.
 
     A retriever ignores the documents of the rankings that it is given; a re-ranker scores them again.
@@ -109,6 +106,30 @@ class Stage(ABC):
         """
         return first >> self
 
+    reorders = False
+    """Whether its rankings have no other documents than those that it is given."""
+
+    def where(self, filter: str, docs: Docs | None = None) -> Stage:  # noqa: A002
+        """The stage within the documents that pass a filter, which first stages search alone: before any cut.
+
+        ``docs`` has their columns, for first stages that are not over an index, such as a run.
+
+        >>> (index.bm25() % 100).where('type == "fiche" and date >= 2024-01-01')
+
+        Raises
+        ------
+        FilterError
+            If the filter cannot be read, or a column is unknown or of another kind.
+        """
+        stage = self.filtered(Filter.parse(filter))
+        return stage if docs is None else change_stages(stage, lambda part: part.with_docs(docs))
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        """What :meth:`where` returns; ``fed`` if the rankings that it is given have no other documents."""
+        if inner_stages(self):
+            return map_inner(self, lambda part: part.filtered(chosen, fed=fed))
+        return self if fed and self.reorders else Where(self, chosen)
+
     def with_docs(self, docs: Docs) -> Stage:  # noqa: ARG002
         """The stage reading the texts of ``docs``, if it reads texts and was given none."""
         return self
@@ -121,7 +142,7 @@ class Stage(ABC):
         """The rankings of queries, lazily, in their order."""
         if isinstance(queries, str | Query | Mapping):
             raise ArgumentTypeError(f"expected a list of queries, got {queries!r:.60}: search() takes one")
-        return self(Ranking(_check_query(query)) for query in queries)
+        return self(Ranking(check_query(query)) for query in queries)
 
     def in_batches(self, batch: int, threads: int = 1) -> Stage:  # noqa: ARG002
         """The stage answering ``batch`` queries at a time with ``threads``, if it can: rankings are equal."""
@@ -173,7 +194,7 @@ class Stage(ABC):
         """The stage in a diagram, with the stages that it is made of, whose texts are left out of its own."""
         from telerank.show.notebook import Box
 
-        label, inner = self.text, list(_inner_parts(self))
+        label, inner = self.text, list(inner_parts(self))
         for part in inner:
             label = label.replace(part.text, "…", 1)
         return Box(label, tuple(part.box for part in inner), is_chain=isinstance(self, Chain))
@@ -225,50 +246,6 @@ class Stage(ABC):
     __rmul__ = __mul__
 
 
-class Retriever(Stage):
-    """A first stage, which answers ``batch`` queries at a time; ``depth`` None keeps all their documents."""
-
-    depth: int | None
-    batch: int
-
-    @abstractmethod
-    def rank_batch(self, queries: list[Query]) -> Iterable[Ranking]:
-        """The rankings of queries, in their order."""
-
-    @property
-    @abstractmethod
-    def call(self) -> str:
-        """The text of the retriever without its depth."""
-
-    def __post_init__(self) -> None:
-        if self.depth is not None:
-            check_depth(self.depth)
-        check_depth(self.batch)
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return itertools.chain.from_iterable(map(self.rank_batch, batch_queries(stream, self.batch)))
-
-    def in_batches(self, batch: int, threads: int = 1) -> Self:
-        return replace(self, batch=batch, threads=threads)  # type: ignore[type-var]
-
-    def limit(self, k: int) -> Self:
-        return replace(self, depth=k if self.depth is None else min(self.depth, k))  # type: ignore[type-var]
-
-    @property
-    def text(self) -> str:
-        return depth_text(self.call, self.depth)
-
-    @property
-    def binding(self) -> int:
-        return CALL if self.depth is None else PRODUCT
-
-
-def batch_queries(stream: Iterable[Ranking], size: int) -> Iterator[list[Query]]:
-    """The queries of rankings, lazily, ``size`` at a time."""
-    queries = (ranking.query for ranking in stream)
-    return iter(lambda: list(itertools.islice(queries, size)), [])
-
-
 @dataclass(frozen=True, repr=False)
 class Chain(Stage):
     """``a >> b >> c``."""
@@ -283,6 +260,10 @@ class Chain(Stage):
 
     def limit(self, k: int) -> Stage:
         return Chain((*self.stages[:-1], self.stages[-1].limit(k)))
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        first, *others = self.stages
+        return Chain((first.filtered(chosen, fed=fed), *(each.filtered(chosen, fed=True) for each in others)))
 
     def behind(self, first: Stage) -> Stage:
         return reduce(lambda before, stage: stage.behind(before), self.stages, first)
@@ -393,55 +374,73 @@ class Sum(Stage):
         return " + ".join(operand_text(stage, PRODUCT) for stage in self.stages)
 
 
-def inner_stages(stage: Stage) -> dict[str, Stage | tuple[Stage, ...]]:
-    """The stages that a stage is made of, by the name of the field."""
-    values = ((name, getattr(stage, name)) for name in getattr(stage, "__dataclass_fields__", ()))
-    return {name: value for name, value in values if isinstance(value, Stage) or _are_stages(value)}
+@dataclass(frozen=True, repr=False)
+class Where(Stage):
+    """Keeps the documents that pass a filter, of those that a stage is given, and of its rankings.
+
+    ``docs`` has their columns. A document that is not there passes no filter.
+
+    Raises
+    ------
+    CollectionError
+        If there are no documents when the first ranking comes.
+    FilterError
+        If a column is unknown or of another kind.
+    """
+
+    stage: Stage
+    chosen: Filter
+    docs: Docs | None = field(default=None, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.docs, ColumnDocs):
+            self.chosen.bind(self.docs.kinds)
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        return map(self._keep, self.stage(map(self._keep, stream)))
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        return replace(self, chosen=chosen.both(self.chosen)) if not (fed and self.stage.reorders) else self
+
+    def with_docs(self, docs: Docs) -> Stage:
+        return replace(self, docs=docs) if self.docs is None else self
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        if not self._passes(docno):
+            raise KeyError(docno)
+        return self.stage.explanation(query, docno)
+
+    @property
+    def reorders(self) -> bool:  # type: ignore[override]
+        return self.stage.reorders
+
+    @property
+    def role(self) -> str:
+        return self.stage.role
+
+    @property
+    def text(self) -> str:
+        return where_text(self.stage.text, self.chosen)
+
+    def _keep(self, ranking: Ranking) -> Ranking:
+        kept = [self._passes(docno) for docno in ranking.docnos]
+        if all(kept):
+            return ranking
+        docnos = tuple(docno for docno, own in zip(ranking.docnos, kept, strict=True) if own)
+        return Ranking.presorted(ranking.query, docnos, ranking.scores[kept])
+
+    @cached_property
+    def _passes(self) -> Callable[[str], bool]:
+        if self.docs is None:
+            raise CollectionError(
+                f"{self.text}: no documents, whose columns the filter reads: stage.where(filter, index.docs)"
+            )
+        return open_filter(self.docs, self.chosen)
 
 
-def walk_stages(stage: Stage) -> Iterator[Stage]:
-    """The stage, and every stage that it is made of."""
-    yield stage
-    for part in _inner_parts(stage):
-        yield from walk_stages(part)
-
-
-def _inner_parts(stage: Stage) -> Iterator[Stage]:
-    """The stages that a stage is made of, in their order."""
-    for inner in inner_stages(stage).values():
-        yield from (inner,) if isinstance(inner, Stage) else inner
-
-
-def change_stages(stage: Stage, change: Callable[[Stage], Stage]) -> Stage:
-    """The stage with ``change`` applied to every stage that it is made of, and then to the result."""
-    changed = {
-        name: change_stages(inner, change)
-        if isinstance(inner, Stage)
-        else tuple(change_stages(part, change) for part in inner)
-        for name, inner in inner_stages(stage).items()
-    }
-    return change(replace(stage, **changed) if changed else stage)  # type: ignore[type-var]
-
-
-def find_docs(stage: Stage) -> Docs | None:
-    """The documents that the last part of a pipeline that knows any looks up, by docno."""
-    docs: Docs | None = None
-    for part in walk_stages(stage):
-        docs = docs if getattr(part, "docs", None) is None else part.docs  # type: ignore[attr-defined]
-    return docs
-
-
-def _check_query(query: object) -> Query:
-    if not isinstance(query, Query):
-        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
-    return query
-
-
-def as_query(query: Query | str) -> Query:
-    """The query itself, or a query with this text and the qid ``query``."""
-    if isinstance(query, str):
-        return Query("query", query)
-    return _check_query(query)
+def where_text(text: str, chosen: Filter) -> str:
+    """The text of a stage within a filter."""
+    return f"where({text}, {quote(chosen.text)})"
 
 
 def operand_text(stage: Stage, binding: int) -> str:
@@ -459,10 +458,6 @@ def check_depth(k: int) -> int:
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise ArgumentError(f"a cut must be a whole number of at least 1, got {k!r:.80}")
     return int(k)
-
-
-def _are_stages(value: object) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(isinstance(part, Stage) for part in value)
 
 
 def _flatten(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
+from functools import wraps
 from html import escape
 from numbers import Integral
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -86,8 +87,8 @@ class Doc:
 
     ``file`` is the path of the file that it was read from, within the folder of the collection, and ``marks``
     the pages and headings there, by ascending ``start``; documents that are not files of their own have none.
-    ``columns`` has what else the collection says of it, by name, without columns that have no value here: what
-    filters and facets read (:mod:`telerank.corpus.columns`).
+    ``columns`` has what else the collection says of it, by name, which filters and facets read
+    (:mod:`telerank.columns`); a column without a value is not there.
     """
 
     docno: str
@@ -141,6 +142,19 @@ class Docs(Protocol):
     def __getitem__(self, docno: str, /) -> Doc | str: ...
 
     def __contains__(self, docno: str, /) -> bool: ...
+
+
+@runtime_checkable
+class ColumnDocs(Docs, Protocol):
+    """Documents whose columns have known ``kinds``, by name: those of an index, a docstore."""
+
+    @property
+    def kinds(self) -> Mapping[str, str]: ...
+
+
+def doc_values(doc: Doc) -> dict[str, Any]:
+    """The values of a document that filters read: docno, title, url, file, and its columns."""
+    return {"docno": doc.docno, "title": doc.title, "url": doc.url, "file": doc.file, **doc.columns}
 
 
 def whole_docno(docno: str) -> str:
@@ -387,3 +401,40 @@ def _freeze(ranking: Ranking, scores: Scores) -> None:
 
 def silent(label: str, done: int, total: int | None) -> None:
     """A :data:`Progress` that shows nothing."""
+
+
+def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterator[Ranking]]:
+    """The ``__call__`` of a stage, which refuses what is no stream of rankings."""
+
+    def ranking_of(value: object) -> Ranking:
+        if not isinstance(value, Ranking):
+            raise ArgumentTypeError(f"a stage maps rankings, got {value!r:.60}: run() takes queries")
+        return value
+
+    @wraps(call)
+    def checked(self: Any, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
+            raise ArgumentTypeError(
+                f"a stage maps a stream of rankings, got {stream!r:.60}: stage.search(query) ranks one query"
+            )
+        if isinstance(stream, list | tuple):
+            for value in stream:
+                ranking_of(value)
+            return call(self, stream)
+        return call(self, map(ranking_of, stream))
+
+    return checked
+
+
+def check_query(query: object) -> Query:
+    """The query itself; raises ArgumentTypeError if it is none."""
+    if not isinstance(query, Query):
+        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
+    return query
+
+
+def as_query(query: Query | str) -> Query:
+    """The query itself, or a query with this text and the qid ``query``."""
+    if isinstance(query, str):
+        return Query("query", query)
+    return check_query(query)

@@ -33,8 +33,7 @@ from telerank.models.readers import (
 )
 from telerank.reranking.scorer import ComputedModel
 from telerank.reranking.texts import TextPair
-from telerank.stage import as_query
-from telerank.types import Answers, Doc, Progress, Query, silent
+from telerank.types import Answers, Doc, Progress, Query, as_query, silent
 
 Texts: TypeAlias = str | Doc | Iterable[str | Doc] | Mapping[str, str]
 """One text or several, which may be documents, or have their docnos as keys."""

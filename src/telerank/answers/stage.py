@@ -27,13 +27,15 @@ from telerank.answers.scorer import SpanReader
 from telerank.corpus.docstore import identify_docs, read_candidates
 from telerank.errors import ModelError, count_noun
 from telerank.expressions import call_text, quote
+from telerank.filters import Filter
 from telerank.models.inference import compute_each
 from telerank.models.readers import Reader
+from telerank.parts import walk_stages
 from telerank.reranking.texts import TextPair
-from telerank.stage import SUM, Chain, Stage, as_query, check_depth, depth_text, operand_text, walk_stages
+from telerank.stage import SUM, Chain, Stage, check_depth, depth_text, operand_text
 from telerank.stored import versions
 from telerank.trec import open_to_write
-from telerank.types import Answer, Answers, Doc, Docs, Explanation, Query, Ranking
+from telerank.types import Answer, Answers, Doc, Docs, Explanation, Query, Ranking, as_query
 
 _LAST = "read ends a pipeline: its answers are no ranking"
 
@@ -133,6 +135,22 @@ class ReadAnswers:
     def limit(self, k: int) -> ReadAnswers:
         """The same with at most ``k`` answers to a query."""
         return replace(self, k=k if self.k is None else min(self.k, k))
+
+    def where(self, filter: str) -> ReadAnswers:  # noqa: A002
+        """The same reading only documents that pass a filter; see :meth:`telerank.stage.Stage.where`."""
+        return self.filtered(Filter.parse(filter))
+
+    def filtered(self, chosen: Filter) -> ReadAnswers:
+        """What :meth:`where` returns.
+
+        Raises
+        ------
+        ModelError
+            If nothing stands before, which could be filtered.
+        """
+        if self.first is None:
+            raise ModelError(f"{self.text}: a filter needs a first stage before the reader")
+        return replace(self, first=self.first.filtered(chosen))
 
     def behind(self, first: Stage) -> ReadAnswers:
         """The same reading the rankings of ``first`` alone."""

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
-from telerank.corpus.columns import SchemaBuilder, conform_value
+from telerank.columns import SchemaBuilder, conform_value
 from telerank.corpus.docnos import check_text
 from telerank.errors import IndexDamaged
 from telerank.types import ColumnValue, Doc

@@ -41,8 +41,8 @@ _LARGEST = 1 << 30  # characters of one document: a batch's offsets have 32 bits
 class DocstoreWriter(FolderWriter):
     """Writes the documents of a folder.
 
-    Memory holds 4 M characters and, at the end, the docnos to sort (see :mod:`.docnos`). ``columns`` are kinds
-    of columns by name; those of others are inferred.
+    Memory holds 4 M characters and, at the end, the docnos to sort (see :mod:`.docnos`). ``columns`` are
+    kinds of columns by name; those of others are inferred.
     """
 
     def __init__(self, folder: str | Path, columns: Mapping[str, str] | None = None) -> None:
@@ -139,6 +139,11 @@ class Docstore(FolderReader):
         batch = bisect_right(self._firsts, row) - 1
         doc = _doc(docno, self._batches[batch][1], row - self._firsts[batch])
         return replace(doc, columns=self.columns.get_row(row)) if self.columns.kinds else doc
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the columns, by name."""
+        return self.columns.kinds
 
     def column(self, name: str) -> pa.ChunkedArray | None:
         """The values of a column, or of ``docno``, ``title``, ``url`` or ``file``, for all rows.

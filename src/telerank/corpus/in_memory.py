@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from telerank.corpus.columns import flatten, plain_value
+from telerank.columns import flatten, plain_value
 from telerank.errors import ArgumentError, ArgumentTypeError
 from telerank.trec import load_qrels
 from telerank.types import Doc, Qrel, Qrels, Query, Ranking
@@ -42,7 +42,7 @@ def read_docs(values: Any) -> Iterator[Doc]:
     """The documents of a mapping ``docno -> text``, of a data frame, or of a list.
 
     A text of a list has its position, from 0 on, as docno. A mapping may also be of records by docno. Further
-    keys and columns are columns of the documents (:mod:`telerank.corpus.columns`).
+    keys and columns are columns of the documents (:mod:`telerank.columns`).
 
     Raises
     ------
@@ -217,7 +217,7 @@ def _find(row: Any, names: tuple[str, ...], where: str, default: Any = _LACKING)
     raise ArgumentTypeError(f"{where}: expected {' or '.join(names)}, got {row!r:.80}")
 
 
-def _make_doc(  # noqa: PLR0913
+def _make_doc(
     docno: Any,
     text: Any,
     where: str,

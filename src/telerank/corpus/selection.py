@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from telerank.corpus.docstore import Docstore
-from telerank.filters import FIELDS, AllOf, AnyOf, Comparison, Holds, IsNull, Not, OneOf, Test, Tree
-from telerank.types import Doc
+from telerank.filters import AllOf, AnyOf, Comparison, Holds, IsNull, Not, OneOf, Test, Tree
 
 Mask = npt.NDArray[np.bool_]
 _COMPARE = {
@@ -35,11 +34,6 @@ def select_rows(docs: Docstore, tree: Tree) -> Mask:
     return _test(docs, tree)
 
 
-def doc_values(doc: Doc) -> dict[str, Any]:
-    """The values that :func:`telerank.filters.passes` reads of a document."""
-    return {**{name: getattr(doc, name) for name in FIELDS}, **doc.columns}
-
-
 def _test(docs: Docstore, test: Test) -> Mask:
     column = docs.column(test.column)
     if column is None:
@@ -48,7 +42,7 @@ def _test(docs: Docstore, test: Test) -> Mask:
         case IsNull():
             hits = pc.is_null(column)
         case Comparison(_, operator, value):
-            hits = pc.fill_null(_COMPARE[operator](column, pa.scalar(value, column.type)), False)  # noqa: FBT003
+            hits = pc.fill_null(_COMPARE[operator](column, pa.scalar(value, column.type)), False)
         case OneOf() | Holds():
             values = test.values if isinstance(test, OneOf) else (test.value,)
             if pa.types.is_list(column.type):

@@ -15,8 +15,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from telerank.columns import SchemaBuilder
 from telerank.corpus.collection import Collection
-from telerank.corpus.columns import SchemaBuilder
 from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
 from telerank.errors import ArgumentError, count_noun

@@ -45,7 +45,7 @@ from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError, known_names
 from telerank.trec import open_to_write, write_qrels
-from telerank.types import columns_record, Answer, Doc, Progress, Query, silent
+from telerank.types import Answer, Doc, Progress, Query, columns_record, silent
 
 MANIFEST = LONG_DOCUMENTS
 # What became of the offsets of answers: see `telerank.corpus.readers.squad`.

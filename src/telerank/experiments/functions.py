@@ -28,6 +28,7 @@ from telerank.experiments.analysis import Unavailable
 from telerank.experiments.comparison import JudgedQueries, plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.expressions import number_text
+from telerank.filters import Filter
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import WeightGrid, choose_weights
@@ -38,7 +39,7 @@ from telerank.pipelines.run_files import ListedRankings
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import make_grid
-from telerank.stage import Stage
+from telerank.stage import Stage, Where
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries answered at a time
@@ -196,6 +197,9 @@ class WithRelevant(Stage):
     stage: Stage
     judged: JudgedQueries
     relevant_from: int
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        return Where(replace(self, stage=self.stage.filtered(chosen, fed=fed)), chosen)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for ranking in self.stage(stream):

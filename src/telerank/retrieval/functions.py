@@ -17,7 +17,8 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import read_candidates, read_doc
 from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, count_noun
 from telerank.retrieval.index import Index
-from telerank.stage import PRODUCT, Retriever, Stage, check_depth, depth_text
+from telerank.retriever import Retriever
+from telerank.stage import PRODUCT, Stage, check_depth, depth_text
 from telerank.types import Doc, Docs, Explanation, Phrase, Query, Ranking
 
 Score: TypeAlias = float | Explanation
@@ -89,6 +90,7 @@ class FunctionScorer(Stage):
     batch: bool = False
     name: str = field(default="", compare=False)
     role = "rerank"
+    reorders = True
 
     def __post_init__(self) -> None:
         if self.k is not None:

@@ -11,7 +11,8 @@ from typing import Annotated, Literal, TypeAlias
 from annotated_types import Ge
 
 from telerank.expressions import call_text
-from telerank.stage import CHAIN, Retriever, Stage, batch_queries, check_depth, depth_text, operand_text
+from telerank.retriever import Retriever, batch_queries
+from telerank.stage import CHAIN, Stage, check_depth, depth_text, operand_text
 from telerank.types import Explanation, Phrase, Query, Ranking, whole_docno
 
 Column: TypeAlias = Literal["file"]
@@ -66,6 +67,7 @@ class FileGroups(Stage):
     first: Stage | None = None
     depth: int | None = None
     batch: int = field(default=16, compare=False)
+    reorders = True
 
     def __post_init__(self) -> None:
         for number in (self.k, self.depth):

@@ -137,7 +137,7 @@ class IndexReader(FolderReader):
 
     @property
     def columns(self) -> dict[str, str]:
-        """The kinds of the documents' columns, by name: ``string``, ``list``, ``number``, ``date``, ``boolean``."""
+        """The kinds of the documents' columns, by name (:mod:`telerank.columns`)."""
         return self._sparse.columns if self._sparse is not None else {}
 
     @property

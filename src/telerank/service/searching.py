@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field
 
 from telerank.errors import ArgumentError, TelerankError
+from telerank.parts import change_stages, inner_stages, walk_stages
 from telerank.retrieval.group import FileGroups, Grouping
+from telerank.retriever import Retriever
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
 from telerank.sparse.query_words import count_matches
 from telerank.sparse.retriever import SparseRetriever
-from telerank.stage import Chain, Cut, Retriever, Stage, change_stages, inner_stages, walk_stages
+from telerank.stage import Chain, Cut, Stage
 from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:

@@ -104,7 +104,8 @@ def build_segment(
 ) -> None:
     """Write all files of a segment into an empty folder; ``keys`` those by which copies are found.
 
-    ``columns`` are the kinds of the columns that are known. ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
+    ``columns`` are the kinds of the columns that are known. ``new_maker`` opens what inverts ``stretch``
+    characters at a time, ``alone`` if there are no more.
     """
     scratch = folder / "runs"
     scratch.mkdir()

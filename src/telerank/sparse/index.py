@@ -14,8 +14,11 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from telerank import drafts
-from telerank.corpus.columns import LEFT_OUT
+from telerank.columns import LEFT_OUT
 from telerank.corpus.docnos import with_files
 from telerank.errors import (
     AnalyzerError,
@@ -25,7 +28,9 @@ from telerank.errors import (
     UnknownDocument,
     nearest_beside,
 )
+from telerank.filters import Filter
 from telerank.sparse.segment import Impacts, Segment
+from telerank.sparse.selection import Selection
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import (
     MANIFEST,
@@ -74,7 +79,7 @@ class IndexManifest(Manifest):
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
     ``words`` has the lines of the files that the analyzer names. ``copies`` is what is done about copies, of
     which there are so many exact and near ones; empty: they are not looked for. ``columns`` has the kinds of
-    the documents' columns (:mod:`telerank.corpus.columns`), and those that are not kept.
+    the documents' columns (:mod:`telerank.columns`), and those that are not kept.
     """
 
     analyzer: str
@@ -162,6 +167,7 @@ def read_versions() -> dict[str, str]:
     return {name: version for name, version in versions().items() if name in decide}
 
 
+_FILTERS_KEPT, _MOST_MARKS = 64, 1 << 28  # whose marks stay in memory, a byte for each document
 _SIMILARITIES_KEPT = 4  # whose contributions stay in memory
 _TERMS_KEPT = 1 << 17
 
@@ -181,7 +187,8 @@ class SparseIndex(FolderReader):
     the analyzer makes other terms here than where the index was built.
 
     ``term`` finds a :class:`Term`, ``impacts`` the contributions under a similarity, per segment; those of
-    the last few similarities are kept.
+    the last few similarities are kept. ``selections`` has the documents that pass a filter, per
+    segment; those of the last filters are kept, at most 256 MiB.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -196,6 +203,8 @@ class SparseIndex(FolderReader):
         self.statistics = Statistics(*counts)
         self.state = self.manifest.state
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
+        most = max(2, min(_FILTERS_KEPT, _MOST_MARKS // max(sum(map(len, self.segments)), 1)))
+        self.selections = lru_cache(most)(partial(_select, self.segments, self.columns))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 
     @cached_property
@@ -254,6 +263,11 @@ class SparseIndex(FolderReader):
         return len(self.docs)
 
 
+def _select(segments: tuple[Segment, ...], kinds: Mapping[str, str], chosen: Filter) -> tuple[Selection, ...]:
+    tree = chosen.bind(kinds)
+    return tuple(Selection(segment, tree) for segment in segments)
+
+
 def _find_term(segments: tuple[Segment, ...], term: str) -> Term:
     """The numbers and frequencies of a term, which no document needs to hold."""
     numbers = tuple(segment.terms.find(term) for segment in segments)
@@ -292,6 +306,15 @@ class IndexDocs:
                 if not self._lacks(segment, row):
                     return number, row
         raise UnknownDocument(f"{self.index.folder}: no document {docno!r}")
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return self.index.columns
+
+    def hidden(self, chosen: Filter) -> list[npt.NDArray[np.bool_]]:
+        """For each segment, which rows do not pass a filter, or are deleted."""
+        return [selection.hidden for selection in self.index.selections(chosen)]
 
     def of_file(self, docno: str) -> list[str]:
         """The docnos of the passages of a file by its docno, and its own, in the order of the documents."""

@@ -21,7 +21,7 @@ import mmap
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -33,6 +33,7 @@ from telerank.compiled import cold_start
 from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
 from telerank.sparse import kernel
+from telerank.sparse.selection import SelectedPostings, Selection
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import map_npy
 from telerank.text.steps import fold_accents
@@ -183,8 +184,10 @@ RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
 # How often a query holds each of its terms, by the terms' numbers.
 Weights: TypeAlias = Mapping[int, int]
 _POSTINGS = 1 << 20  # whose contributions are computed at a time
+_SELECTIONS = 8  # whose postings are kept
 _POWERS = 12  # of ten: the numbers of documents for which a term's scores are known
 _ROW = np.uint64(2**32 - 1)
+_ALL_BLOCKS: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class Impacts:
@@ -206,6 +209,7 @@ class Impacts:
         slots, pointers, positions = segment.tables
         largest = np.zeros((len(pointers), segment.blocks), np.int32)
         self._block_tables = (slots, pointers, largest, positions)
+        self._selected = lru_cache(_SELECTIONS)(partial(SelectedPostings, rank=segment.docnos.rank))
 
     def prepare(self, terms: Iterable[tuple[int, int, int]]) -> None:
         """Compute the contributions of terms, given as number, df and cf in the whole index."""
@@ -240,15 +244,17 @@ class Impacts:
         extremes = zip(largest.tolist(), smallest.tolist(), strict=True)
         self._extremes.update(zip(numbers.tolist(), extremes, strict=True))
 
-    def rank(self, queries: Sequence[Weights], k: int) -> list[RowScores]:
-        """The ``k`` best documents of each query; every term must be prepared.
+    def rank(self, queries: Sequence[Weights], k: int, selection: Selection | None = None) -> list[RowScores]:
+        """The ``k`` best documents of each query, within a selection; every term must be prepared.
 
         One call of the kernel handles all queries, and other threads may run meanwhile. As long as queries
         have too few postings to load numba, :meth:`rank_by_numpy` is used.
         """
         postings = sum(self.segment.df(term) for weights in queries for term in weights)
         if cold_start.covers(postings + len(queries) * (len(self.segment) // 16)):
-            return [self.rank_by_numpy(weights, k) for weights in queries]
+            return [self.rank_by_numpy(weights, k, selection) for weights in queries]
+        if selection is not None and selection.is_copied:
+            return [self._rank_copied(weights, k, selection) for weights in queries]
         answers: dict[int, RowScores] = {}
         prunable = [
             number
@@ -257,23 +263,42 @@ class Impacts:
             and len(weights) <= kernel.MOST_TERMS
             and self._largest_sum(weights) <= kernel.LARGEST_SUM
         ]
-        for number, keys in zip(prunable, self._prune([queries[i] for i in prunable], k), strict=True):
+        best = self._prune([queries[i] for i in prunable], k, selection)
+        for number, keys in zip(prunable, best, strict=True):
             # documents that hold a term, yet score 0, come last: pruning cannot see them
             if len(keys) == k or all(self._extremes[term][1] > 0 for term in queries[number]):
                 answers[number] = self._decode(keys)
         return [
-            answers[number] if number in answers else self.rank_exhaustively(weights, k)
+            answers[number] if number in answers else self.rank_exhaustively(weights, k, selection)
             for number, weights in enumerate(queries)
         ]
 
-    def rank_exhaustively(self, weights: Weights, k: int) -> RowScores:
+    def _rank_copied(self, weights: Weights, k: int, selection: Selection) -> RowScores:
+        """The same from the postings of the few rows that pass."""
+        if self._largest_sum(weights) > kernel.LARGEST_SUM or not weights or not selection.count:
+            return self.rank_by_numpy(weights, k, selection)
+        selected = self._selected(selection)
+        copies = {}
+        for term, weight in weights.items():
+            if (copy := selected.find(term)) is None:
+                part = slice(self.segment.offsets[term], self.segment.offsets[term + 1])
+                copy = selected.copy(term, self.segment.rows[part], self.values[part])
+            copies[term] = copy, weight
+        return self._decode(selected.rank_copies(copies, k))
+
+    def rank_exhaustively(self, weights: Weights, k: int, selection: Selection | None = None) -> RowScores:
         """The same from every posting: the slow path, which the fast one equals to the bit."""
         if self._largest_sum(weights) > kernel.LARGEST_SUM:
-            return self.rank_by_numpy(weights, k)
+            return self.rank_by_numpy(weights, k, selection)
         query = (np.array(list(weights), np.int64), np.array(list(weights.values()), np.int64))
-        return self._decode(kernel.add_all(query, self._postings, self._ranks, k))
+        ranks = self._ranks[0], self._hidden(selection)
+        return self._decode(kernel.add_all(query, self._postings, ranks, k))
 
-    def rank_by_numpy(self, weights: Weights, k: int) -> RowScores:
+    def _hidden(self, selection: Selection | None) -> npt.NDArray[np.bool_]:
+        """The marks (documents,) of rows that are not searched, or (0,)."""
+        return self.segment.deleted if selection is None else selection.hidden
+
+    def rank_by_numpy(self, weights: Weights, k: int, selection: Selection | None = None) -> RowScores:
         """The same without numba, in float64: every posting, term after term.
 
         Also used for sums beyond 2^31 steps, a score of 2,048; smaller sums are exact.
@@ -284,8 +309,8 @@ class Impacts:
             rows = self.segment.rows[start:end]
             sums[rows] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
             holds[rows] = True
-        if len(self.segment.deleted):
-            holds &= ~self.segment.deleted
+        if len(hidden := self._hidden(selection)):
+            holds &= ~hidden
         rows = np.flatnonzero(holds).astype(np.uint32)
         scores = (sums[rows] * kernel.STEP).astype(np.float32)
         order = np.lexsort((self.segment.docnos.rank[rows], scores))[::-1][:k]
@@ -306,7 +331,9 @@ class Impacts:
         """An upper bound of any document's sum, in steps."""
         return sum(self._extremes[term][0] * weight for term, weight in weights.items())
 
-    def _prune(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
+    def _prune(
+        self, queries: Sequence[Weights], k: int, selection: Selection | None
+    ) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
         new = sorted({term for weights in queries for term in weights}.difference(self._known))
         settled, deleted = np.zeros((len(new), _POWERS), np.int64), self.segment.deleted
@@ -315,6 +342,8 @@ class Impacts:
         power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
         known = [
             max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
+            if selection is None  # how many of the documents that reach it pass is not known
+            else 0
             for weights in queries
         ]
         batch = (
@@ -323,10 +352,10 @@ class Impacts:
             np.cumsum([len(weights) for weights in queries], dtype=np.int64),
             np.array(known, np.int64),
         )
+        empty = _ALL_BLOCKS if selection is None else selection.empty_blocks
+        ranks = self._ranks[0], self._hidden(selection), empty
         keys = np.empty((len(queries), k), np.uint64)
-        counts = kernel.prune_all(
-            batch, self._postings, self._block_tables, self._ranks, keys, self._buffers(k)
-        )
+        counts = kernel.prune_all(batch, self._postings, self._block_tables, ranks, keys, self._buffers(k))
         return [row[:count] for row, count in zip(keys, counts, strict=True)]
 
     def _buffers(self, k: int) -> tuple[npt.NDArray[Any], ...]:

@@ -23,8 +23,8 @@ import filelock
 import numpy as np
 import numpy.typing as npt
 
+from telerank.columns import check_columns
 from telerank.corpus.column_store import read_kinds
-from telerank.corpus.columns import check_columns
 from telerank.corpus.docnos import Docnos
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, MissingExtra

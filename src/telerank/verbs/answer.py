@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, ExpressionError
+from telerank.parts import change_stages
 from telerank.pipelines.functions import Reading, answer_pipeline, ends_in_read, pipeline
 from telerank.retrieval.index import Index
 from telerank.retrieval.index_reader import locate_model
 from telerank.show.progress import show_progress
-from telerank.stage import Stage, change_stages
+from telerank.stage import Stage
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answer, Answers, ProgressSetting
 from telerank.verbs.search import Queries, open_queries, read_queries

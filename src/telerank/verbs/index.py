@@ -7,9 +7,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from telerank.columns import check_columns, conform_doc
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
-from telerank.corpus.columns import check_columns, conform_doc
 from telerank.corpus.formats import open_collection
 from telerank.corpus.reading import locate_data
 from telerank.errors import IndexFault
@@ -50,8 +50,8 @@ def index(
     whose docno sorts first stays. Copies that are left out are stored, so that one of them takes the place of
     a document that is deleted.
 
-    ``columns`` are kinds (``string``, ``list``, ``number``, ``date``, ``boolean``; ``none``: not kept) by name
-    of what else documents have, for filters and facets; those of others are inferred.
+    ``columns`` are kinds (``string``, ``list``, ``number``, ``date``, ``boolean``; ``none``: not kept) by
+    name of what else documents have, for filters and facets; those of others are inferred.
 
     Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.

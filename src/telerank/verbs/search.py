@@ -12,11 +12,12 @@ from telerank.computing import Count
 from telerank.corpus import in_memory
 from telerank.corpus.collection import CandidatePool, Collection
 from telerank.errors import CollectionError
+from telerank.parts import change_stages, walk_stages
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.stage import Stage, change_stages, walk_stages
+from telerank.stage import Stage
 from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
 

@@ -9,7 +9,7 @@ JSON documents are an object a line, or in ``.json`` files an array of objects, 
 ====================================================  =========================================
 
 Of several names for a field the first present counts. Other keys, and those of an object ``metadata``, are
-columns of the document (:mod:`telerank.corpus.columns`). A collection is one file
+columns of the document (:mod:`telerank.columns`). A collection is one file
 (``docs.jsonl``), or a folder of such files, which may also contain queries (``queries.jsonl``,
 ``queries.SPLIT.tsv``), qrels (``qrels.tsv``, ``qrels.SPLIT.txt``), a README and a licence, but nothing
 else. Beside queries or qrels the documents may also be in one folder (``jsonl/docs.json``), as Anserini's
@@ -19,8 +19,8 @@ data set: source and licence are those of the texts.
 CSV and TSV files with a header, one document a line; and ``passages.tsv`` without a header.
 
 The header names the columns like the keys of JSON, in any case and order: ``docno`` (``_id``,
-``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; others are columns of the document. In CSV,
-columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and contain
+``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; others are columns of the document. In
+CSV, columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and contain
 these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is one file,
 or a folder of such files only.
 
@@ -43,8 +43,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from telerank.columns import Cell, flatten
 from telerank.corpus.collection import Collection
-from telerank.corpus.columns import Cell, flatten
 from telerank.corpus.readers.judged import JUDGED
 from telerank.corpus.reading import (
     WHOLE,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lxml.etree import ParserError, _Element, iterwalk
 from lxml.html import HTMLParser, document_fromstring
 
-from telerank.corpus.columns import is_name, split_list
+from telerank.columns import is_name, split_list
 from telerank.corpus.readers.files.text import (
     FileText,
     Paragraph,

@@ -22,14 +22,15 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from telerank.errors import ArgumentError, DocumentError, known_names, shorten
-from telerank.types import ColumnValue, Doc
+from telerank.filters import Filter, passes
+from telerank.types import ColumnDocs, ColumnValue, Doc, Docs, doc_values
 
 # From the one that is preferred on.
 KINDS = ("boolean", "number", "date", "string", "list")
@@ -302,3 +303,29 @@ def conform_doc(doc: Doc, kinds: Mapping[str, str]) -> Doc:
         stored = None if kind is None else coerce(value, kind)
         values[name] = value if stored is None else stored
     return replace(doc, columns=values)
+
+
+def open_filter(docs: Docs, chosen: Filter) -> Callable[[str], bool]:
+    """Whether a document of a docno is among documents, and passes a filter.
+
+    Documents in memory are read at once, to know the kinds of their columns.
+
+    Raises
+    ------
+    FilterError
+        If a column is unknown or of another kind.
+    """
+
+    def read(docno: str) -> Doc:
+        doc = docs[docno]
+        return Doc(docno, doc) if isinstance(doc, str) else doc
+
+    if isinstance(docs, ColumnDocs):
+        kinds = docs.kinds
+    else:
+        schema = SchemaBuilder({})
+        for docno in cast("Iterable[str]", docs):
+            schema.add(read(docno))
+        kinds = schema.finish()
+    tree = chosen.bind(kinds)
+    return lambda docno: docno in docs and passes(tree, doc_values(conform_doc(read(docno), kinds)))
