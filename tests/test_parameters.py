@@ -12,8 +12,7 @@ import pytest
 from letters import Letters
 from telerank.errors import ArgumentTypeError
 from telerank.parameters import check_arguments, check_methods
-from telerank.retriever import Retriever
-from telerank.stage import Stage
+from telerank.stage import Retriever, Stage
 
 if TYPE_CHECKING:
     from telerank.nowhere import Unknown

@@ -88,7 +88,7 @@ class Doc:
     ``file`` is the path of the file that it was read from, within the folder of the collection, and ``marks``
     the pages and headings there, by ascending ``start``; documents that are not files of their own have none.
     ``columns`` has what else the collection says of it, by name, which filters and facets read
-    (:mod:`telerank.columns`); a column without a value is not there.
+    (:mod:`telerank.columns.kinds`); a column without a value is not there.
     """
 
     docno: str

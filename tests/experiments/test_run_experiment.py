@@ -18,8 +18,8 @@ from telerank.evaluation.measures import measure
 from telerank.experiments.report import machine
 from telerank.experiments.schema import read_experiment
 from telerank.fusion import interleave_rankings
-from telerank.parts import change_stages, walk_stages
 from telerank.sparse.retriever import SparseRetriever
+from telerank.stage import change_stages, walk_stages
 from telerank.trec import read_run, write_run
 from telerank.types import Query, Ranking
 from telerank.verbs.experiment import run_experiment

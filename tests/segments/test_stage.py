@@ -15,7 +15,6 @@ from telerank.errors import CollectionError, ExpressionError, ModelError
 from telerank.fusion import minmax
 from telerank.models.pairs.pair import PairTokenizer
 from telerank.models.rerankers.reranker import Reranker, save_reranker
-from telerank.parts import walk_stages
 from telerank.pipelines.functions import pipeline
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import CrossReranker, explain_score
@@ -33,6 +32,7 @@ from telerank.segments.stage import (
     passages,
 )
 from telerank.sparse.writer import build_index
+from telerank.stage import walk_stages
 from telerank.testing import check_stage
 from telerank.types import Doc, Query, Ranking
 

@@ -51,7 +51,7 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
-    from telerank.columns import parse_columns
+    from telerank.columns.kinds import parse_columns
     from telerank.sparse.index import describe_copies, has_index
 
     kinds = None if columns is None else parse_columns(columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +26,7 @@ from telerank.types import whole_docno
 if TYPE_CHECKING:
     from telerank import Answer, Answers, Index, Ranking, Stage
     from telerank.answers.stage import ReadAnswers
+    from telerank.retrieval.facets import Facet
     from telerank.retrieval.group import Passages
     from telerank.segments.stage import SegmentReranker
 
@@ -52,6 +53,12 @@ def search(
     queries: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
     split: Split = None,
     model: options.Pipeline = None,
+    filter: options.FilterText = None,  # noqa: A002
+    facet: Annotated[
+        list[str] | None,
+        Flags("--facet"),
+        Help("With --query: count the values of a column, such as `type` or `date:year`, in what is found."),
+    ] = None,
     group: Annotated[
         GroupColumn | None, Help("Keep the best passage of each file, and so many files as `-k` says.")
     ] = None,
@@ -81,6 +88,8 @@ def search(
 
     Example: `telerank search idx --query "parental leave" --group file`
 
+    Example: `telerank search idx --query "parental leave" --filter "title is not null" --facet title`
+
     Example: `telerank search vectors xquad-en -o dense.run`
     """
     import telerank as tr
@@ -95,10 +104,11 @@ def search(
         opened.require_analyzer(analyzer)
     if query is not None or is_typed:
         shown = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
-        _answer(opened, model, query, keep or _FIRST, **shown)
+        stage = _open_stage(opened, model, filter)
+        _answer(opened, stage, query, keep or _FIRST, facets=facet or (), **shown)
         return
     source = _open_queries(collection, queries, format, encoding)
-    run = tr.search(opened, source, model, split=split, k=keep or _ALL, threads=threads)
+    run = tr.search(opened, source, model, split=split, where=filter, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
@@ -121,12 +131,20 @@ def _open_queries(collection: str | None, queries: str | None, form: str | None,
     return options.open_collection(collection or "", form, encoding)
 
 
+def _open_stage(index: Index, model: str | None, chosen: str | None) -> Stage:
+    import telerank as tr
+
+    stage = tr.pipeline(model or index.default_pipeline, index)
+    return stage if chosen is None else stage.where(chosen, index.docs if index.has_texts else None)
+
+
 def _answer(
     index: Index,
-    model: str | None,
+    whole: Stage,
     query: str | None,
     k: int,
     *,
+    facets: Sequence[str],
     explain: bool,
     show_segment: bool,
     as_json: bool,
@@ -134,7 +152,7 @@ def _answer(
     """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
     import telerank as tr
 
-    stage = tr.pipeline(model or index.default_pipeline, index) % k
+    stage = whole % k
     by_segments = None
     if show_segment:
         from telerank.segments.stage import find_segments
@@ -151,9 +169,12 @@ def _answer(
         else:
             ranking = stage.search(topic)
         if as_json:
-            console.print_json(_record(index, stage if explain else None, by_segments, ranking, passages))
+            record = _record(index, stage if explain else None, by_segments, ranking, passages)
+            counts = index.facets(topic, facets, whole) if facets else []
+            console.print_json({**record, **({"facets": [*map(asdict, counts)]} if counts else {})})
             return
         _show(index, ranking, passages)
+        _show_facets(index.facets(topic, facets, whole) if facets else ())
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
@@ -165,6 +186,18 @@ def _answer(
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _show_facets(facets: Iterable[Facet]) -> None:
+    for facet in facets:
+        name = f"{facet.column} by {facet.by}" if facet.by else facet.column
+        of = "matches" if facet.is_exact else "documents of the ranking"
+        print(plain(f"\n{name}, of {facet.documents:,} {of}"))
+        rows = [(f"{value.count:,}", value.text) for value in facet.values]
+        rows += [(f"{facet.missing:,}", "(no value)")] if facet.missing else []
+        console.write_columns([(count, plain(text)) for count, text in rows])
+        if facet.others:
+            print(f"and {count_noun(facet.others, 'further value')}")
 
 
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
@@ -261,6 +294,7 @@ def answer(
     ] = None,
     split: Split = None,
     model: options.Pipeline = None,
+    filter: options.FilterText = None,  # noqa: A002
     reader: Annotated[
         str | None, Help("The folder OUTPUT/model of `telerank train reader`, or a reader on the hub.")
     ] = None,
@@ -317,6 +351,7 @@ def answer(
     if always:
         settings["threshold"] = math.inf
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    stage = stage if filter is None else stage.where(filter)
     if query is not None:
         _answer_one(
             opened,

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
-from telerank.columns import SchemaBuilder, conform_value
+from telerank.columns.kinds import SchemaBuilder, conform_value
 from telerank.corpus.docnos import check_text
 from telerank.errors import IndexDamaged
 from telerank.types import ColumnValue, Doc
@@ -35,7 +35,10 @@ _ROWS, _CHARACTERS = 1 << 16, 16 << 20  # of a batch
 
 
 class ColumnWriter:
-    """Writes the columns of documents; ``declared`` are kinds by name, others are inferred."""
+    """Writes the columns of documents; ``declared`` are kinds by name, others are inferred.
+
+    ``kinds`` are those of the columns that were written, once it is closed.
+    """
 
     def __init__(self, folder: Path, declared: Mapping[str, str]) -> None:
         self._target, self._raw = folder / COLUMNS, folder / f"{COLUMNS}.raw"
@@ -43,6 +46,7 @@ class ColumnWriter:
         self._builder = SchemaBuilder(declared)
         self._file = self._raw.open("wb", buffering=1 << 20)
         self._has_values = False
+        self.kinds: dict[str, str] = {}
 
     def add(self, doc: Doc) -> None:
         """Keep the columns of the next document; raises DocumentError if one cannot be stored."""
@@ -64,7 +68,7 @@ class ColumnWriter:
         """Write the file; there is none if no document has a value."""
         self._file.close()
         if self._has_values:
-            kinds = self._builder.finish()
+            kinds = self.kinds = self._builder.finish()
             schema = pa.schema([pa.field(name, _TYPES[kind]) for name, kind in kinds.items()])
             with ipc.new_file(str(self._part), schema) as file:
                 for rows in self._read_batches():
@@ -145,15 +149,6 @@ class ColumnReader:
         if name not in self.kinds:
             return None
         return pa.chunked_array([batch.column(name) for batch in self._batches], _TYPES[self.kinds[name]])
-
-
-def read_kinds(folder: Path) -> dict[str, str]:
-    """The kinds of the columns that a folder has, by name."""
-    path = folder / COLUMNS
-    if not path.is_file():
-        return {}
-    with pa.memory_map(str(path)) as file:
-        return {field.name: _KINDS[field.type] for field in ipc.open_file(file).schema}
 
 
 def _whole(value: float) -> float:

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
+from telerank.columns.filters import FIELDS
 from telerank.corpus.column_store import ColumnReader, ColumnWriter
 from telerank.corpus.docnos import FILES as DOCNO_FILES
 from telerank.corpus.docnos import Docnos, DocnosWriter, FolderWriter, check_text
 from telerank.errors import CollectionError, DocumentError, IndexDamaged
-from telerank.filters import FIELDS
 from telerank.stored import FolderReader
 from telerank.types import Doc, Docs, Mark, Ranking
 
@@ -46,11 +46,11 @@ class DocstoreWriter(FolderWriter):
     """
 
     def __init__(self, folder: str | Path, columns: Mapping[str, str] | None = None) -> None:
-        self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._docnos = DocnosWriter(self._folder)
-        self._columns = ColumnWriter(self._folder, columns or {})
-        self._part = self._folder / f"{TEXTS}.part"
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._docnos = DocnosWriter(self.folder)
+        self._columns = ColumnWriter(self.folder, columns or {})
+        self._part = self.folder / f"{TEXTS}.part"
         self._file = ipc.new_file(str(self._part), _SCHEMA)
         self._held: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
         self._names: list[str] = []
@@ -85,7 +85,12 @@ class DocstoreWriter(FolderWriter):
         self._file.close()
         self._docnos.close()
         self._columns.close()
-        self._part.replace(self._folder / TEXTS)
+        self._part.replace(self.folder / TEXTS)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of the columns that were written, by name, once it is closed."""
+        return self._columns.kinds
 
     def discard(self) -> None:
         self._docnos.discard()

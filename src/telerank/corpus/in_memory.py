@@ -21,10 +21,11 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
-from telerank.columns import flatten, plain_value
+from telerank.columns.kinds import flatten, plain_value
 from telerank.errors import ArgumentError, ArgumentTypeError
 from telerank.trec import load_qrels
 from telerank.types import Doc, Qrel, Qrels, Query, Ranking
@@ -42,7 +43,7 @@ def read_docs(values: Any) -> Iterator[Doc]:
     """The documents of a mapping ``docno -> text``, of a data frame, or of a list.
 
     A text of a list has its position, from 0 on, as docno. A mapping may also be of records by docno. Further
-    keys and columns are columns of the documents (:mod:`telerank.columns`).
+    keys and columns are columns of the documents (:mod:`telerank.columns.kinds`).
 
     Raises
     ------
@@ -60,18 +61,19 @@ def read_docs(values: Any) -> Iterator[Doc]:
             yield Doc(str(number), value)
         else:
             where = f"document number {number}"
-            docno = _find(value, _DOCNO, where)
-            title, url = (_find(value, names, where, "") for names in (_TITLE, _URL))
-            columns = _other_columns(value) if isinstance(value, Mapping) else {}
-            yield _make_doc(docno, _find(value, _TEXT, where), where, title, url, columns)
+            yield _read_record(_find(value, _DOCNO, where), value, where)
 
 
 def _read_item(docno: Any, value: Any, where: str) -> Doc:
     """The document of a docno, whose value is a text or a record."""
-    if not isinstance(value, Mapping):
-        return _make_doc(docno, value, where)
-    title, url = (_find(value, names, where, "") for names in (_TITLE, _URL))
-    return _make_doc(docno, _find(value, _TEXT, where), where, title, url, _other_columns(value))
+    return _read_record(docno, value, where) if isinstance(value, Mapping) else _make_doc(docno, value, where)
+
+
+def _read_record(docno: Any, row: Any, where: str) -> Doc:
+    """The document of a record; the columns of an object are not known."""
+    title, url = (_find(row, names, where, "") for names in (_TITLE, _URL))
+    doc = _make_doc(docno, _find(row, _TEXT, where), where, title, url)
+    return replace(doc, columns=_other_columns(row)) if isinstance(row, Mapping) else doc
 
 
 def _other_columns(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,20 +219,12 @@ def _find(row: Any, names: tuple[str, ...], where: str, default: Any = _LACKING)
     raise ArgumentTypeError(f"{where}: expected {' or '.join(names)}, got {row!r:.80}")
 
 
-def _make_doc(
-    docno: Any,
-    text: Any,
-    where: str,
-    title: Any = "",
-    url: Any = "",
-    columns: Mapping[str, Any] | None = None,
-) -> Doc:
+def _make_doc(docno: Any, text: Any, where: str, title: Any = "", url: Any = "") -> Doc:
     return Doc(
         _text(docno, "a docno", where),
         _text(text, "a text", where),
         _text(title or "", "a title", where),
         _text(url or "", "a URL", where),
-        columns=columns or {},
     )
 
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from telerank.columns.filters import AllOf, AnyOf, Comparison, Holds, IsNull, Not, OneOf, Test, Tree
 from telerank.corpus.docstore import Docstore
-from telerank.filters import AllOf, AnyOf, Comparison, Holds, IsNull, Not, OneOf, Test, Tree
 
 Mask = npt.NDArray[np.bool_]
 _COMPARE = {
@@ -23,7 +23,7 @@ _COMPARE = {
 
 
 def select_rows(docs: Docstore, tree: Tree) -> Mask:
-    """Which documents (rows,) pass a bound filter (:meth:`telerank.filters.Filter.bind`)."""
+    """Which documents (rows,) pass a bound filter (:meth:`telerank.columns.filters.Filter.bind`)."""
     match tree:
         case Not(part):
             return ~select_rows(docs, part)

@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from telerank.columns import SchemaBuilder
+from telerank.columns.kinds import SchemaBuilder
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
@@ -168,7 +168,8 @@ def describe(
     """Compute the statistics of a collection, or of some of its splits; ``count`` gives the length of a text.
 
     Pairs of a question and a document are those of the qrels and the pools, each counted once; a pair is
-    positive from the grade ``relevant_from`` on. ``columns`` are inferred. Pairs with documents that the collection lacks have no input
+    positive from the grade ``relevant_from`` on. ``columns`` are inferred. Pairs with
+    documents that the collection lacks have no input
     length. ``language`` defaults to the one in which more question words are recognised.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from telerank.columns.filters import Filter
 from telerank.dense.encoder import Encoder, TorchEncoder
 from telerank.dense.kinds import Floats
 from telerank.dense.manifest import VectorManifest
@@ -35,10 +36,8 @@ from telerank.expressions import (
     whole_number,
     wrong,
 )
-from telerank.filters import Filter
 from telerank.records import read_record
-from telerank.retriever import Retriever
-from telerank.stage import check_depth
+from telerank.stage import Retriever, check_depth
 from telerank.stored import compute_checksum, compute_crc32
 from telerank.types import Docs, Explanation, Phrase, Progress, Query, Ranking, silent
 

@@ -17,9 +17,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from telerank.columns.filters import Filter
 from telerank.corpus.docnos import Docnos
 from telerank.corpus.docstore import Docstore
-from telerank.filters import Filter
 from telerank.types import ColumnDocs, Doc
 
 Rows = npt.NDArray[np.int64]

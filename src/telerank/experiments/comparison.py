@@ -19,11 +19,10 @@ from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, MissingExtra, count_noun, known_names
 from telerank.evaluation.compare import Comparison, compare_evaluations, comparison_table
 from telerank.evaluation.measures import Evaluation, MeasureNames, measure, parse_measures
-from telerank.parts import inner_stages, walk_stages
 from telerank.pipelines.run_files import ListedRankings
 from telerank.show.report import Report
 from telerank.show.tables import Table
-from telerank.stage import Chain, Stage
+from telerank.stage import Chain, Stage, inner_stages, walk_stages
 from telerank.trec import read_run, write_run
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 

@@ -21,6 +21,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from telerank.columns.filters import Filter
 from telerank.errors import CollectionError, count_noun
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
@@ -28,7 +29,6 @@ from telerank.experiments.analysis import Unavailable
 from telerank.experiments.comparison import JudgedQueries, plain_name
 from telerank.experiments.data import ExperimentData
 from telerank.expressions import number_text
-from telerank.filters import Filter
 from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import WeightGrid, choose_weights

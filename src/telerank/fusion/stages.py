@@ -22,8 +22,7 @@ from telerank.fusion.lists import (
     sigmoid,
     sum_reciprocal_ranks,
 )
-from telerank.parts import inner_stages, map_inner
-from telerank.stage import Stage, Sum, Weighted, check_depth
+from telerank.stage import Stage, Sum, Weighted, check_depth, inner_stages, map_inner
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 

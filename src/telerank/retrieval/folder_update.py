@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from telerank.columns import conform_doc
+from telerank.columns.kinds import conform_doc
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import (

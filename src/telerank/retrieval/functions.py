@@ -17,8 +17,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import read_candidates, read_doc
 from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, count_noun
 from telerank.retrieval.index import Index
-from telerank.retriever import Retriever
-from telerank.stage import PRODUCT, Stage, check_depth, depth_text
+from telerank.stage import PRODUCT, Retriever, Stage, check_depth, depth_text
 from telerank.types import Doc, Docs, Explanation, Phrase, Query, Ranking
 
 Score: TypeAlias = float | Explanation

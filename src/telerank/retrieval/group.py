@@ -11,8 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from annotated_types import Ge
 
 from telerank.expressions import call_text
-from telerank.retriever import Retriever, batch_queries
-from telerank.stage import CHAIN, Stage, check_depth, depth_text, operand_text
+from telerank.stage import CHAIN, Retriever, Stage, batch_queries, check_depth, depth_text, operand_text
 from telerank.types import Explanation, Phrase, Query, Ranking, whole_docno
 
 Column: TypeAlias = Literal["file"]

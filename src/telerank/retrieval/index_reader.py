@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, ProgressSetting
+from telerank.types import Doc, Location, ProgressSetting, Query, as_query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
+    from telerank.retrieval.facets import Facet
+    from telerank.stage import Stage
 
 
 @check_methods("index")
@@ -137,7 +139,7 @@ class IndexReader(FolderReader):
 
     @property
     def columns(self) -> dict[str, str]:
-        """The kinds of the documents' columns, by name (:mod:`telerank.columns`)."""
+        """The kinds of the documents' columns, by name (:mod:`telerank.columns.kinds`)."""
         return self._sparse.columns if self._sparse is not None else {}
 
     @property
@@ -223,6 +225,39 @@ class IndexReader(FolderReader):
             vectors, encoder, name=name, docs=None if self._sparse is None else self._sparse.docs
         )
         return opened if approximate is None else opened.approximately(approximate, candidates)
+
+    def facets(
+        self,
+        query: str | Query,
+        columns: str | Sequence[str],
+        model: Stage | None = None,
+        *,
+        where: str | None = None,
+        values: int = 10,
+        depth: int = 1000,
+    ) -> list[Facet]:
+        """How many of the documents that a query finds have each value of columns.
+
+        A column is ``type``, ``date:year`` or ``date:month``; ``model`` is the stage that finds, by default
+        BM25. Of a first stage over words all documents are counted that hold a term of the query; of another
+        stage the first ``depth`` of its ranking, and :attr:`~telerank.retrieval.facets.Facet.is_exact` is
+        False. The ``values`` most frequent texts are kept.
+
+        >>> index.facets("prime d'activité", ["type", "date:year"], where='"emploi" in topics')
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such column, or it cannot be counted so.
+        FilterError
+            If the filter cannot be read, or a column of it is unknown or of another kind.
+        """
+        from telerank.retrieval.facets import count_facets
+
+        stage: Stage = self.bm25() if model is None else model
+        stage = stage if where is None else stage.where(where, self.docs)
+        names = [columns] if isinstance(columns, str) else columns
+        return count_facets(self.sparse, stage, as_query(query), names, values=values, depth=depth)
 
     def verify(self, *, progress: ProgressSetting = None) -> int:
         """Compare every file with its checksum; the number of files.

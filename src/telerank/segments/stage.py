@@ -17,12 +17,11 @@ from telerank.expressions import call_text
 from telerank.fusion.lists import scale_scores
 from telerank.models.inference import compute_each
 from telerank.parameters import Check, FieldsOf
-from telerank.parts import walk_stages
 from telerank.reranking.stage import CrossReranker, explain_score
 from telerank.segments.scorer import Candidate, SegmentScorer
 from telerank.segments.settings import NAMED, Aggregate, SegmentSettings, Unit, convert, window_segments
 from telerank.segments.split import Segments
-from telerank.stage import Stage
+from telerank.stage import Stage, walk_stages
 from telerank.text.sentences import Span
 from telerank.types import Explanation, Phrase, Query, Ranking, Scores
 

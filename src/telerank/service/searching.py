@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field
 
 from telerank.errors import ArgumentError, TelerankError
-from telerank.parts import change_stages, inner_stages, walk_stages
 from telerank.retrieval.group import FileGroups, Grouping
-from telerank.retriever import Retriever
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
 from telerank.sparse.query_words import count_matches
 from telerank.sparse.retriever import SparseRetriever
-from telerank.stage import Chain, Cut, Stage
+from telerank.stage import Chain, Cut, Retriever, Stage, change_stages, inner_stages, walk_stages
 from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:
@@ -252,7 +250,7 @@ def count_results(stage: Stage, query: Query) -> int | None:
     """How many documents a stage ranks for a query, if they can be counted without ranking them."""
     if not isinstance(stage, SparseRetriever):
         return None
-    count = count_matches(stage.index, query.text)
+    count = count_matches(stage.index, query.text, stage.chosen)
     return count if count is None or stage.depth is None else min(count, stage.depth)
 
 

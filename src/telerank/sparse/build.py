@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain, compress, islice
@@ -93,23 +93,22 @@ def open_maker(
 
 
 def build_segment(
-    folder: Path,
+    store: DocstoreWriter,
     docs: Iterable[Doc],
     new_maker: Callable[..., AbstractContextManager[RunMaker | Workers]],
     *,
     stretch: int = STRETCH,
     keys: CopyKeys | None = None,
-    columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Write all files of a segment into an empty folder; ``keys`` those by which copies are found.
+    """Write all files of a segment into the folder of ``store``; ``keys`` those by which copies are found.
 
-    ``columns`` are the kinds of the columns that are known. ``new_maker`` opens what inverts ``stretch``
-    characters at a time, ``alone`` if there are no more.
+    ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
     """
+    folder = store.folder
     scratch = folder / "runs"
     scratch.mkdir()
-    with DocstoreWriter(folder, columns) as store:
+    with store:
         texts = _store(docs, store, partial(progress, "indexing"), None)
         stretches = _cut_stretches(texts if keys is None else _with_keys(texts, keys), stretch)
         first = list(islice(stretches, 2))

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank import drafts
-from telerank.columns import LEFT_OUT
+from telerank.columns.filters import Filter
+from telerank.columns.kinds import LEFT_OUT
 from telerank.corpus.docnos import with_files
 from telerank.errors import (
     AnalyzerError,
@@ -28,7 +29,6 @@ from telerank.errors import (
     UnknownDocument,
     nearest_beside,
 )
-from telerank.filters import Filter
 from telerank.sparse.segment import Impacts, Segment
 from telerank.sparse.selection import Selection
 from telerank.sparse.similarities.base import Similarity, Statistics
@@ -79,7 +79,7 @@ class IndexManifest(Manifest):
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
     ``words`` has the lines of the files that the analyzer names. ``copies`` is what is done about copies, of
     which there are so many exact and near ones; empty: they are not looked for. ``columns`` has the kinds of
-    the documents' columns (:mod:`telerank.columns`), and those that are not kept.
+    the documents' columns (:mod:`telerank.columns.kinds`), and those that are not kept.
     """
 
     analyzer: str

@@ -10,12 +10,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from telerank.filters import Filter
-from telerank.retriever import Retriever, batch_queries
+from telerank.columns.filters import Filter
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.segment import RowScores
 from telerank.sparse.similarities.base import Similarity
-from telerank.stage import check_depth
+from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 # The terms of each query, and the whole numbers that their contributions are multiplied by.

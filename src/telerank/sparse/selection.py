@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from telerank.columns.filters import Tree
 from telerank.corpus.selection import select_rows
-from telerank.filters import Tree
 from telerank.sparse import kernel
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SelectedPostings:
         return self._copies.get(term)
 
     def rank_copies(self, copies: Mapping[int, tuple[Postings, int]], k: int) -> npt.NDArray[np.uint64]:
-        """The keys (see :mod:`.kernel`) of the ``k`` best rows; ``copies`` are postings and weights by term."""
+        """The keys (see :mod:`.kernel`) of the ``k`` best rows; ``copies``: postings and weights by term."""
         postings = [copy for copy, _ in copies.values()]
         offsets = np.cumsum([0, *(len(rows) for rows, _ in postings)])
         rows, values = (np.concatenate(part) for part in zip(*postings, strict=True))

@@ -23,9 +23,9 @@ import filelock
 import numpy as np
 import numpy.typing as npt
 
-from telerank.columns import check_columns
-from telerank.corpus.column_store import read_kinds
+from telerank.columns.kinds import check_columns
 from telerank.corpus.docnos import Docnos
+from telerank.corpus.docstore import DocstoreWriter
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, MissingExtra
 from telerank.parameters import CopySetting
@@ -159,17 +159,15 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         with self._change():
             new = self._new_segment()
             keys = CopyKeys(new, near=self.manifest.copies.endswith("near")) if self.manifest.copies else None
-            known_columns = self.manifest.columns
-            build_segment(
-                new, docs, maker, stretch=self._stretch, keys=keys, columns=known_columns, progress=progress
-            )
+            store = DocstoreWriter(new, self.manifest.columns)
+            build_segment(store, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
                 raise DocumentError(
                     f"document {known[0]!r} is in the index already ({len(known)} of the new ones are)"
                 )
             entry = _record_segment(new)
-            columns = {**known_columns, **read_kinds(new)}
+            columns = {**self.manifest.columns, **store.kinds}
             self._commit((*self._mark_deleted({*known, *deleted}), entry), columns)
         sizes = [segment.documents for segment in self.manifest.segments]
         if len(sizes) > self._most_segments:

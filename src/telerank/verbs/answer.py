@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError, ExpressionError
-from telerank.parts import change_stages
 from telerank.pipelines.functions import Reading, answer_pipeline, ends_in_read, pipeline
 from telerank.retrieval.index import Index
 from telerank.retrieval.index_reader import locate_model
 from telerank.show.progress import show_progress
-from telerank.stage import Stage
+from telerank.stage import Stage, change_stages
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answer, Answers, ProgressSetting
 from telerank.verbs.search import Queries, open_queries, read_queries
@@ -97,6 +96,7 @@ def answer(
     *,
     reader: str | Path | Reader | SpanReader | None = None,
     split: str | None = None,
+    where: str | None = None,
     k: Count | None = None,
     depth: Count | None = None,
     mu: float | None = None,
@@ -108,7 +108,8 @@ def answer(
 
     ``queries`` are of any shape that :func:`telerank.search` takes.
     ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth`` (20)
-    documents are read by ``reader``, with ``mu`` and ``settings`` as :func:`read` takes them. ``k`` answers
+    documents are read by ``reader``, with ``mu`` and ``settings`` as :func:`read` takes them. ``where`` is a
+    filter of documents by their columns (:mod:`telerank.columns.filters`): others are not read. ``k`` answers
     are kept for each question. ``threads`` answer the queries of first stages. The answers are computed when
     they are read or saved.
 
@@ -126,6 +127,7 @@ def answer(
 
     opened = Index(index) if isinstance(index, str | Path) else index
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    stage = stage if where is None else stage.where(where)
     stage = stage if k is None else stage % k
     first = stage.first
     batched = stage

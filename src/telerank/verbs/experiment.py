@@ -21,14 +21,13 @@ from telerank.experiments.run import FULL_SIZE, SMALL_COPY, RunOptions
 from telerank.experiments.run import run_experiment as run_file
 from telerank.experiments.schema import has_small, read_experiment
 from telerank.parameters import FirstStage
-from telerank.parts import walk_stages
 from telerank.pipelines.functions import FUNCTIONS, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import NOTHING, continued, show_progress
 from telerank.sparse.retriever import SparseRetriever
-from telerank.stage import Stage
+from telerank.stage import Stage, walk_stages
 from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgmentSource, open_run
 

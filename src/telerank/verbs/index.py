@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telerank.columns import check_columns, conform_doc
+from telerank.columns.kinds import check_columns, conform_doc
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection

@@ -17,12 +17,12 @@ from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.tune import Folds, Objective, TuneResult
 from telerank.evaluation.tune import tune as tune_settings
-from telerank.parts import change_stages
 from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
 from telerank.show.progress import NOTHING, show_progress
 from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.sparse.writer import build_index
+from telerank.stage import change_stages
 from telerank.text import Analyzer
 from telerank.types import Progress, ProgressSetting, Qrels, Query, Ranking
 

@@ -9,7 +9,7 @@ JSON documents are an object a line, or in ``.json`` files an array of objects, 
 ====================================================  =========================================
 
 Of several names for a field the first present counts. Other keys, and those of an object ``metadata``, are
-columns of the document (:mod:`telerank.columns`). A collection is one file
+columns of the document (:mod:`telerank.columns.kinds`). A collection is one file
 (``docs.jsonl``), or a folder of such files, which may also contain queries (``queries.jsonl``,
 ``queries.SPLIT.tsv``), qrels (``qrels.tsv``, ``qrels.SPLIT.txt``), a README and a licence, but nothing
 else. Beside queries or qrels the documents may also be in one folder (``jsonl/docs.json``), as Anserini's
@@ -20,8 +20,8 @@ CSV and TSV files with a header, one document a line; and ``passages.tsv`` witho
 
 The header names the columns like the keys of JSON, in any case and order: ``docno`` (``_id``,
 ``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; others are columns of the document. In
-CSV, columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and contain
-these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is one file,
+CSV, columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and
+contain these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is one file,
 or a folder of such files only.
 
 ``passages.tsv`` has no header and three columns: number, source, text. The source becomes the document's url,
@@ -43,7 +43,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from telerank.columns import Cell, flatten
+from telerank.columns.kinds import Cell, flatten
 from telerank.corpus.collection import Collection
 from telerank.corpus.readers.judged import JUDGED
 from telerank.corpus.reading import (
@@ -251,7 +251,7 @@ def _columns(header: list[str]) -> dict[str, int]:
 def _other_columns(
     path: Path, number: int, header: list[str], columns: dict[str, int]
 ) -> list[tuple[str, int]]:
-    """The names and numbers of the columns that are no field of a document; those without a name are left out.
+    """The names and numbers of the columns that are no field of a document, without those without a name.
 
     Raises
     ------

@@ -24,8 +24,8 @@ from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import Analysis, AnalysisResult, Unavailable
 from telerank.experiments.published import beside_published
 from telerank.experiments.systems import SystemRuns
-from telerank.parts import walk_stages
 from telerank.show.tables import Table, show_interval
+from telerank.stage import walk_stages
 from telerank.text import Analyzer
 from telerank.types import Query
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pypdfium2
 from pypdfium2 import raw
 
-from telerank.columns import split_list
+from telerank.columns.kinds import split_list
 from telerank.corpus.readers.files.pdf_layout import Bookmark, Line, lay_out
 from telerank.corpus.readers.files.text import (
     DIVISION,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lxml.etree import ParserError, _Element, iterwalk
 from lxml.html import HTMLParser, document_fromstring
 
-from telerank.columns import is_name, split_list
+from telerank.columns.kinds import is_name, split_list
 from telerank.corpus.readers.files.text import (
     FileText,
     Paragraph,
@@ -241,7 +241,7 @@ def read_markdown(text: str, _name: str = "") -> FileText:
 
 
 def _read_front(text: str) -> tuple[dict[str, Any], int]:
-    """The properties in a front matter, and how many could not be read; one that is not YAML counts as one."""
+    """The properties in a front matter, and how many cannot be read; one that is not YAML counts as one."""
     try:
         front = parse_yaml(text)
     except ValueError:

@@ -22,7 +22,7 @@ from docx.oxml.ns import qn
 from docx.oxml.parser import parse_xml
 from lxml.etree import XMLSyntaxError, _Element
 
-from telerank.columns import split_list
+from telerank.columns.kinds import split_list
 from telerank.corpus.readers.files.text import (
     FileText,
     Paragraph,

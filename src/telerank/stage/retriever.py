@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Self
 
-from telerank.filters import Filter
-from telerank.stage import CALL, PRODUCT, Stage, Where, check_depth, depth_text, where_text
+from telerank.columns.filters import Filter
+from telerank.stage.algebra import CALL, PRODUCT, Stage, check_depth, depth_text
+from telerank.stage.where import Where, where_text
 from telerank.types import Query, Ranking
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from telerank.types import Docs
 
 
-class Part(ABC):
+class Part(ABC):  # noqa: B024 — a stage has the abstract methods
     """A stage, as far as what walks through it knows; stages made of others are dataclasses."""
 
 

@@ -67,7 +67,7 @@ class Comparison:
     at: int = 0
 
     def __str__(self) -> str:
-        return f"{quote_column(self.column)} {self.operator} {_value_text(self.value)}"
+        return f"{quote_column(self.column)} {self.operator} {value_text(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class OneOf:
     at: int = 0
 
     def text(self, operator: str = " in") -> str:
-        return f"{quote_column(self.column)}{operator} [{', '.join(map(_value_text, self.values))}]"
+        return f"{quote_column(self.column)}{operator} [{', '.join(map(value_text, self.values))}]"
 
     def __str__(self) -> str:
         return self.text()
@@ -94,7 +94,7 @@ class Holds:
     at: int = 0
 
     def __str__(self) -> str:
-        return f"{_value_text(self.value)} in {quote_column(self.column)}"
+        return f"{value_text(self.value)} in {quote_column(self.column)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,11 @@ class Not:
     def __str__(self) -> str:
         match self.part:
             case Comparison(column, "==", value):
-                return f"{quote_column(column)} != {_value_text(value)}"
+                return f"{quote_column(column)} != {value_text(value)}"
             case IsNull(column):
                 return f"{quote_column(column)} is not null"
             case Holds(column, value):
-                return f"{_value_text(value)} not in {quote_column(column)}"
+                return f"{value_text(value)} not in {quote_column(column)}"
             case OneOf():
                 return self.part.text(" not in")
         return f"not ({self.part})"
@@ -211,7 +211,8 @@ def _parts(tree: Tree) -> tuple[Tree, ...]:
     return tree.parts if isinstance(tree, AllOf) else (tree,)
 
 
-def _value_text(value: Value) -> str:
+def value_text(value: Value) -> str:
+    """A value as it stands in a filter."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, date):
@@ -420,7 +421,7 @@ def _fit(test: Test, text: str, kind: str, value: Value) -> Value:
         return value
     usage = _USAGE["list" if isinstance(test, Holds) else kind].format(test.column)
     what = "list of strings" if isinstance(test, Holds) else kind
-    raise _mistake(test, text, f"the column {test.column} is a {what}, got {_value_text(value)}: {usage}")
+    raise _mistake(test, text, f"the column {test.column} is a {what}, got {value_text(value)}: {usage}")
 
 
 def passes(tree: Tree, values: Mapping[str, Any]) -> bool:  # noqa: PLR0911 — a case for each kind

@@ -1,44 +1,38 @@
-"""Stages map a stream of rankings to a stream of rankings; operators combine them to pipelines.
-
-====================  ===============================================================
-``a >> b``            ``b`` works on the rankings of ``a``
-``a % k``             the first ``k`` documents of each ranking of ``a``
-``a + b``             the sum of scores; a document that is missing in a ranking has 0 there
-``w * a``             scores multiplied by ``w``
-====================  ===============================================================
-
-Only operators that bind tighter than ``>>`` are used, so that pipelines need no parentheses. The ``repr`` of
-a pipeline over an index is a text that :func:`telerank.pipelines.functions.pipeline` reads back.
-"""
+"""The algebra of stages: chains, cuts, sums, weights."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from telerank.columns import open_filter
+from telerank.columns.filters import Filter
 from telerank.errors import (
     ArgumentError,
     ArgumentTypeError,
-    CollectionError,
     UnknownDocument,
     refuse_operand,
     refuse_operator,
 )
-from telerank.expressions import number_text, quote
-from telerank.filters import Filter
+from telerank.expressions import number_text
 from telerank.parameters import check_methods
-from telerank.parts import Part, change_stages, find_docs, inner_parts, inner_stages, map_inner, walk_stages
+from telerank.stage.parts import (
+    Part,
+    change_stages,
+    find_docs,
+    inner_parts,
+    inner_stages,
+    map_inner,
+    walk_stages,
+)
 from telerank.types import (
-    ColumnDocs,
     Docs,
     Explanation,
     Phrase,
@@ -128,6 +122,8 @@ class Stage(Part):
         """What :meth:`where` returns; ``fed`` if the rankings that it is given have no other documents."""
         if inner_stages(self):
             return map_inner(self, lambda part: part.filtered(chosen, fed=fed))
+        from telerank.stage.where import Where
+
         return self if fed and self.reorders else Where(self, chosen)
 
     def with_docs(self, docs: Docs) -> Stage:  # noqa: ARG002
@@ -372,75 +368,6 @@ class Sum(Stage):
     @property
     def text(self) -> str:
         return " + ".join(operand_text(stage, PRODUCT) for stage in self.stages)
-
-
-@dataclass(frozen=True, repr=False)
-class Where(Stage):
-    """Keeps the documents that pass a filter, of those that a stage is given, and of its rankings.
-
-    ``docs`` has their columns. A document that is not there passes no filter.
-
-    Raises
-    ------
-    CollectionError
-        If there are no documents when the first ranking comes.
-    FilterError
-        If a column is unknown or of another kind.
-    """
-
-    stage: Stage
-    chosen: Filter
-    docs: Docs | None = field(default=None, compare=False, hash=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.docs, ColumnDocs):
-            self.chosen.bind(self.docs.kinds)
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return map(self._keep, self.stage(map(self._keep, stream)))
-
-    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
-        return replace(self, chosen=chosen.both(self.chosen)) if not (fed and self.stage.reorders) else self
-
-    def with_docs(self, docs: Docs) -> Stage:
-        return replace(self, docs=docs) if self.docs is None else self
-
-    def explanation(self, query: Query, docno: str) -> Explanation:
-        if not self._passes(docno):
-            raise KeyError(docno)
-        return self.stage.explanation(query, docno)
-
-    @property
-    def reorders(self) -> bool:  # type: ignore[override]
-        return self.stage.reorders
-
-    @property
-    def role(self) -> str:
-        return self.stage.role
-
-    @property
-    def text(self) -> str:
-        return where_text(self.stage.text, self.chosen)
-
-    def _keep(self, ranking: Ranking) -> Ranking:
-        kept = [self._passes(docno) for docno in ranking.docnos]
-        if all(kept):
-            return ranking
-        docnos = tuple(docno for docno, own in zip(ranking.docnos, kept, strict=True) if own)
-        return Ranking.presorted(ranking.query, docnos, ranking.scores[kept])
-
-    @cached_property
-    def _passes(self) -> Callable[[str], bool]:
-        if self.docs is None:
-            raise CollectionError(
-                f"{self.text}: no documents, whose columns the filter reads: stage.where(filter, index.docs)"
-            )
-        return open_filter(self.docs, self.chosen)
-
-
-def where_text(text: str, chosen: Filter) -> str:
-    """The text of a stage within a filter."""
-    return f"where({text}, {quote(chosen.text)})"
 
 
 def operand_text(stage: Stage, binding: int) -> str:

@@ -28,8 +28,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, cast
 
+from telerank.columns.filters import Filter, passes
 from telerank.errors import ArgumentError, DocumentError, known_names, shorten
-from telerank.filters import Filter, passes
 from telerank.types import ColumnDocs, ColumnValue, Doc, Docs, doc_values
 
 # From the one that is preferred on.
