@@ -36,7 +36,7 @@ _MOST_BINS, _FEW_NUMBERS = 10, 20
 
 @dataclass(frozen=True)
 class FacetValue:
-    """A value, or a year, a month or a range by its first value; ``filter`` finds the documents that have it."""
+    """A value, or a year, a month or a range by its first value; ``filter`` finds the documents with it."""
 
     value: Value
     count: int

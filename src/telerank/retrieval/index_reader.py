@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from telerank.columns.filters import Filter
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT
@@ -65,6 +68,7 @@ class IndexReader(FolderReader):
         self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
         self._contents = self._sparse
         self._encoders: dict[str, Encoder] = {}  # those that were given, by the names of their vectors
+        self._chosen: Filter | None = None  # what documents there are
         self.has_texts = self._sparse is not None
         self.default_pipeline = "bm25" if self.has_texts else "dense"
 
@@ -84,7 +88,22 @@ class IndexReader(FolderReader):
     @property
     def docs(self) -> IndexDocs:
         """The documents by docno."""
-        return self.sparse.docs
+        return self.sparse.docs if self._chosen is None else replace(self.sparse.docs, chosen=self._chosen)
+
+    def within(self, chosen: Filter) -> Self:
+        """The index as if the documents that do not pass a filter were not there; its statistics stay.
+
+        Frequencies of terms, from which scores are computed, still count all documents.
+
+        Raises
+        ------
+        FilterError
+            If a column is unknown or of another kind.
+        """
+        chosen.bind(self.columns)
+        view = copy(self)
+        view._chosen = chosen.both(self._chosen)  # noqa: SLF001 — of its own kind
+        return view
 
     def doc(self, docno: str) -> Doc:
         """The document of a docno; without a text if there are vectors alone."""
@@ -158,7 +177,8 @@ class IndexReader(FolderReader):
 
     def retriever(self, model: Similarity | str) -> SparseRetriever:
         """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
-        return SparseRetriever(self.sparse, parse_similarity(model) if isinstance(model, str) else model)
+        similarity = parse_similarity(model) if isinstance(model, str) else model
+        return SparseRetriever(self.sparse, similarity, chosen=self._chosen)
 
     def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
         return self.retriever(BM25(k1, b))
@@ -224,6 +244,7 @@ class IndexReader(FolderReader):
         opened = open_retriever(
             vectors, encoder, name=name, docs=None if self._sparse is None else self._sparse.docs
         )
+        opened = replace(opened, chosen=self._chosen)
         return opened if approximate is None else opened.approximately(approximate, candidates)
 
     def facets(
@@ -336,7 +357,7 @@ class IndexReader(FolderReader):
         return ByName("pipeline", saved)
 
     def __len__(self) -> int:
-        return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows
+        return len(self.docs) if self._sparse is not None else VectorManifest.read(self.folder).rows
 
     def _named_vectors(self, model: str | None) -> tuple[str, Path]:
         known = self.vectors

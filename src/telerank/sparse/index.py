@@ -285,7 +285,8 @@ def _open_impacts(
 class IndexDocs:
     """The documents of an index by docno, without deleted ones: a mapping that is read from the disk.
 
-    Copies that are left out are among them only ``with_copies``.
+    Copies that are left out are among them only ``with_copies``; with a filter ``chosen``, those that do not
+    pass are not there.
 
     Raises
     ------
@@ -295,6 +296,7 @@ class IndexDocs:
 
     index: SparseIndex
     with_copies: bool = False
+    chosen: Filter | None = None
 
     def locate(self, docno: str) -> tuple[int, int]:
         """The number of a document's segment, and its row there."""
@@ -303,7 +305,7 @@ class IndexDocs:
         for number, segment in enumerate(self.index.segments):
             with suppress(KeyError):
                 row = segment.docnos.row(docno)
-                if not self._lacks(segment, row):
+                if not self._lacks(number, row):
                     return number, row
         raise UnknownDocument(f"{self.index.folder}: no document {docno!r}")
 
@@ -314,15 +316,15 @@ class IndexDocs:
 
     def hidden(self, chosen: Filter) -> list[npt.NDArray[np.bool_]]:
         """For each segment, which rows do not pass a filter, or are deleted."""
-        return [selection.hidden for selection in self.index.selections(chosen)]
+        return [selection.hidden for selection in self.index.selections(chosen.both(self.chosen))]
 
     def of_file(self, docno: str) -> list[str]:
         """The docnos of the passages of a file by its docno, and its own, in the order of the documents."""
         return [
             name
-            for segment in self.index.segments
+            for number, segment in enumerate(self.index.segments)
             for name in segment.docnos.of_file(docno)
-            if not self._lacks(segment, segment.docnos.row(name))
+            if not self._lacks(number, segment.docnos.row(name))
         ]
 
     def files_and_docnos(self) -> Iterator[str]:
@@ -339,8 +341,8 @@ class IndexDocs:
         return False
 
     def __iter__(self) -> Iterator[str]:
-        for segment in self.index.segments:
-            yield from (docno for row, docno in enumerate(segment.docnos) if not self._lacks(segment, row))
+        for number, segment in enumerate(self.index.segments):
+            yield from (docno for row, docno in enumerate(segment.docnos) if not self._lacks(number, row))
 
     def keys(self) -> IndexDocs:
         """The docnos, in the order of the documents."""
@@ -361,12 +363,18 @@ class IndexDocs:
         return default
 
     def __len__(self) -> int:
-        segments = self.index.segments
-        marks = (segment.gone if self.with_copies else segment.deleted for segment in segments)
-        return sum(map(len, segments)) - sum(int(own.sum()) for own in marks)
+        return sum(map(len, self.index.segments)) - sum(int(own.sum()) for own in self.marks)
 
-    def _lacks(self, segment: Segment, row: int) -> bool:
-        return segment.is_deleted(row, with_copies=self.with_copies)
+    @property
+    def marks(self) -> list[npt.NDArray[np.bool_]]:
+        """For each segment, which rows are not there; of length 0 if all are."""
+        if self.chosen is not None:
+            return self.hidden(self.chosen)
+        return [s.gone if self.with_copies else s.deleted for s in self.index.segments]
+
+    def _lacks(self, number: int, row: int) -> bool:
+        marks = self.marks[number]
+        return bool(len(marks) and marks[row])
 
     def __repr__(self) -> str:
         return f"{self.index!r}.docs"
@@ -379,12 +387,8 @@ class IndexTexts:
     docs: IndexDocs
 
     def __iter__(self) -> Iterator[Doc]:
-        for segment in self.docs.index.segments:
-            yield from (
-                doc
-                for row, doc in enumerate(segment.docs)
-                if not segment.is_deleted(row, with_copies=self.docs.with_copies)
-            )
+        for segment, marks in zip(self.docs.index.segments, self.docs.marks, strict=True):
+            yield from (doc for row, doc in enumerate(segment.docs) if not (len(marks) and marks[row]))
 
     def __len__(self) -> int:
         return len(self.docs)

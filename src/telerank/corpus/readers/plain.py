@@ -21,8 +21,8 @@ CSV and TSV files with a header, one document a line; and ``passages.tsv`` witho
 The header names the columns like the keys of JSON, in any case and order: ``docno`` (``_id``,
 ``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; others are columns of the document. In
 CSV, columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and
-contain these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is one file,
-or a folder of such files only.
+contain these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is
+one file, or a folder of such files only.
 
 ``passages.tsv`` has no header and three columns: number, source, text. The source becomes the document's url,
 which is not searched. These are file formats, not data sets: source and licence are those of the texts.

@@ -177,7 +177,8 @@ class Pages:
         depth = min(first + SIZE + 1, most)
         ranked = run_stages(stage, self.query, depth)
         count = len(ranked.ranking)
-        if not count and page == 1 and self.index.has_texts:
+        # spellings may be those of documents that a key does not see
+        if not count and page == 1 and self.index.has_texts and self.served.chosen is None:
             spelled = respell(self.index.sparse, self.inquiry.query)
             if spelled != self.inquiry.query and len(spelled) <= settings.limits.query_characters:
                 respelled = replace(self, inquiry=replace(self.inquiry, query=spelled)).results(stage)

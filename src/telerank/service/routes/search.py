@@ -22,6 +22,8 @@ from telerank.service.routes.fields import (
     Body,
     CleanText,
     Docno,
+    FacetNames,
+    FilterText,
     GroupName,
     IndexName,
     PipelineReply,
@@ -42,11 +44,12 @@ from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
 from telerank.stage import Stage
 from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answers, Explanation, Ranking, whole_docno
+from telerank.types import Answers, Explanation, Ranking, columns_record, whole_docno
 from telerank.types import Query as SearchQuery
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
+    from telerank.retrieval.facets import Facet
 
 
 class SearchRequest(Body):
@@ -67,6 +70,8 @@ class SearchRequest(Body):
     )
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
     group: GroupName = None
+    filter: FilterText = None
+    facets: FacetNames = None
 
 
 class SearchParameters(SearchRequest, strict=False):
@@ -109,11 +114,37 @@ class Hit(BaseModel):
     title: str = ""
     url: str = ""
     text: str | None = None
+    columns: dict[str, Any] | None = None
     terms: list[HighlightedTerm] | None = None
     snippet: list[Part] | None = None
     group: HitGroup | None = None
     segment: HitSegment | None = None
     explanation: Explanation | None = None
+
+
+class FacetCount(BaseModel, from_attributes=True):
+    """How many documents have a value; ``filter`` finds them."""
+
+    text: str
+    count: int
+    filter: str
+
+
+class FacetCounts(BaseModel, from_attributes=True):
+    """The values of a column in the ``documents`` that were counted, of which ``missing`` have none.
+
+    ``others`` further values are left out. ``is_exact``: the documents are all that match, else the first of
+    the ranking.
+    """
+
+    column: str
+    kind: str
+    by: str
+    values: list[FacetCount]
+    documents: int
+    missing: int
+    others: int
+    is_exact: bool
 
 
 class SearchReply(PipelineReply):
@@ -131,6 +162,7 @@ class SearchReply(PipelineReply):
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
+    facets: list[FacetCounts] | None = None
 
 
 class ExplainRequest(Body):
@@ -141,6 +173,7 @@ class ExplainRequest(Body):
     index: IndexName = None
     pipeline: PipelineText = None
     group: GroupName = None
+    filter: FilterText = None
 
 
 class ExplainParameters(ExplainRequest, strict=False):
@@ -170,7 +203,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     """A page of the ranking of a query."""
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.pipeline(request.pipeline, request.group)
+    stage = index.pipeline(request.pipeline, request.group, request.filter)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
         raise Unprocessable(
@@ -193,9 +226,20 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
         await served.compute(_add_segments, hits, stage, query)
     run = record_run(served, index, stage.text, query, ranked.stages)
     reply = SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
+    if request.facets:
+        reply.facets = await served.run_stage(stage, count_facets, index, stage, query, request.facets)
     if groups := find_groups(stage, ranked):
         reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
     return reply
+
+
+def count_facets(
+    index: ServedIndex, stage: Stage, query: SearchQuery, columns: list[str]
+) -> list[FacetCounts]:
+    """The counts of columns; raises Unprocessable if there is no such column."""
+    most = index.settings.limits.documents
+    facets: list[Facet] = refuse_values(lambda: index.index.facets(query, columns, stage, depth=most))
+    return [FacetCounts.model_validate(facet) for facet in facets]
 
 
 @router.get("/explain", summary="Explain a score")
@@ -211,7 +255,8 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     """Why a document has the score that a pipeline gives it for a query."""
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.pipeline(request.pipeline, request.group)
+    index.check_visible(request.docno)
+    stage = index.pipeline(request.pipeline, request.group, request.filter)
     return ExplainReply(
         query=query.text,
         index=index.name,
@@ -276,6 +321,7 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
             title=doc.title,
             url=doc.url,
             text=doc.text if request.text else None,
+            columns=columns_record(doc.columns) or None,
         )
         if request.highlight and opened.has_texts:
             matches = find_matches(opened.analyzer, doc.text, terms)
@@ -318,6 +364,7 @@ class AnswerRequest(Body):
     depth: int | None = Field(
         default=None, ge=1, le=1_000_000, description="Documents that are read, with `reader`; default: 20."
     )
+    filter: FilterText = None
     k: int = Field(3, ge=1, le=1_000, description="Answers, at most.")
     explain: bool = Field(default=False, description="Whether answers have an explanation.")
 
@@ -369,7 +416,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     """The answers to a question, marked in their documents; none if the documents that are read have none."""
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.answers(answering_text(index, request))
+    stage = index.answers(answering_text(index, request), request.filter)
     if stage.first is None:
         raise Unprocessable(f"{stage.text}: expected a first stage before it")
     read = await served.compute(run_reader, stage % request.k, Ranking(query))
