@@ -24,7 +24,8 @@ def serve(
     key_file: Annotated[
         Path | None,
         Help(
-            "File of API keys, one a line, perhaps with a filter behind it, within which the key searches; those of TELERANK_KEYS are valid, too."
+            "File of API keys, one a line, perhaps with a filter behind it, within which the key "
+            "searches; those of TELERANK_KEYS are valid, too."
         ),
     ] = None,
     **settings: Annotated[

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -81,6 +81,11 @@ def count_facets(
         shown, others = _show(name, kind, by, counts, values)
         facets.append(Facet(name, kind, by, tuple(shown), documents, missing, others, is_exact))
     return facets
+
+
+def has_column(kinds: Mapping[str, str], text: str) -> bool:
+    """Whether documents of these columns can be counted by a text such as ``date:month``."""
+    return text in kinds or text.rpartition(":")[0] in kinds
 
 
 def _parse(index: SparseIndex, text: str) -> tuple[str, str, str]:

@@ -42,8 +42,9 @@ def search(
     :func:`telerank.corpus.in_memory.read_queries` reads them: a list, a dict of texts by qid, a data frame.
     ``model`` is a pipeline or its text, by default ``bm25``, or ``dense`` of a folder of vectors;
     ``pool(NAME)`` in it are candidate lists of the collection. ``where`` is a filter of documents by their
-    columns (:mod:`telerank.columns.filters`), such as ``type == "fiche"``, within which it searches.
-    ``k`` documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are computed when they are read or saved.
+    columns (:mod:`telerank.columns.filters`), such as ``type == "fiche"``, within which it searches. ``k``
+    documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are
+    computed when they are read or saved.
 
     >>> tr.search("idx", "scifact", "bm25 % 100 >> rerank(my-reranker) % 10", split="test").save("test.run")
 

@@ -58,6 +58,7 @@ class Inquiry:
     model: str | None = None
     page: int = 1
     group: Column | None = None
+    filter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Links:
         """An inquiry as the values of an address."""
         page = inquiry.page if inquiry.page > 1 else None
         chosen = {"index": inquiry.index, "model": inquiry.model, "group": inquiry.group}
+        chosen["filter"] = inquiry.filter
         return {"query": inquiry.query, **chosen, "page": page}
 
     def document(
