@@ -37,6 +37,7 @@ Value: TypeAlias = str | int | float | bool | date
 # What every document has, besides its columns; without a title, a URL or a file it has no value there.
 FIELDS: Mapping[str, str] = dict.fromkeys(("docno", "title", "url", "file"), "string")
 _LONGEST = 1 << 16  # characters
+_LONGEST_NAME = 200
 _MOST_TESTS, _MOST_VALUES, _DEEPEST = 200, 10_000, 50
 _NAME = r"[^\W\d][\w.]*(?:[-:][\w.]+)*"
 _TOKEN = re.compile(
@@ -311,6 +312,8 @@ class _Parser:
         if not self._is_column():
             raise self._error("the name of a column")
         name = self.piece[1:-1].replace("``", "`") if self.kind == "name" else self.piece
+        if len(name) > _LONGEST_NAME:
+            raise self._wrong(f"the name of a column has at most {_LONGEST_NAME} characters")
         self._next()
         return name
 
@@ -327,7 +330,7 @@ class _Parser:
         elif kind == "number":
             value = float(piece)
             if abs(value) == float("inf"):
-                raise self._wrong(f"expected a finite number, got {piece}")
+                raise self._wrong(f"expected a finite number, got {shorten(piece, 40)}")
         elif kind == "text":
             value = re.sub(r"\\(.)", r"\1", piece[1:-1], flags=re.DOTALL)
         else:
