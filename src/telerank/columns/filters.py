@@ -59,7 +59,7 @@ _TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ValueTest:
     """``column operator value``; the operator is ``==``, ``<``, ``<=``, ``>`` or ``>=``."""
 
     column: str
@@ -115,7 +115,7 @@ class Not:
 
     def __str__(self) -> str:
         match self.part:
-            case Comparison(column, "==", value):
+            case ValueTest(column, "==", value):
                 return f"{quote_column(column)} != {value_text(value)}"
             case IsNull(column):
                 return f"{quote_column(column)} is not null"
@@ -146,8 +146,8 @@ class AnyOf:
         return " or ".join(map(str, self.parts))
 
 
-Tree: TypeAlias = Comparison | OneOf | Holds | IsNull | Not | AllOf | AnyOf
-Test: TypeAlias = Comparison | OneOf | Holds | IsNull
+Tree: TypeAlias = ValueTest | OneOf | Holds | IsNull | Not | AllOf | AnyOf
+Test: TypeAlias = ValueTest | OneOf | Holds | IsNull
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Filter:
 
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> Filter:
-    tree = _Parser(text).parse()
+    tree = _FilterParser(text).parse()
     return Filter(str(tree), tree)
 
 
@@ -223,7 +223,7 @@ def value_text(value: Value) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-class _Parser:
+class _FilterParser:
     def __init__(self, text: str) -> None:
         self.text, self.depth, self.tests = text, 0, 0
         if len(text) > _LONGEST:
@@ -369,7 +369,7 @@ class _Parser:
 
 
 def _compare(column: str, sign: str, value: Value, at: int) -> Tree:
-    test = Comparison(column, "==" if sign == "!=" else sign, value, at)
+    test = ValueTest(column, "==" if sign == "!=" else sign, value, at)
     return Not(test) if sign == "!=" else test
 
 
@@ -391,10 +391,10 @@ def _bind(  # noqa: PLR0911 — a case for each kind of part
         raise _mistake(tree, text, f"unknown column {tree.column!r}; {known_names(kinds, tree.column)}")
     kind = kinds[tree.column]
     match tree:
-        case Comparison(column, sign, value):
+        case ValueTest(column, sign, value):
             if kind == "list" or (kind == "boolean" and sign != "=="):
                 raise _mistake(tree, text, f"the column {column} is a {kind}: {_USAGE[kind].format(column)}")
-            return Comparison(column, sign, _fit(tree, text, kind, value), tree.at)
+            return ValueTest(column, sign, _fit(tree, text, kind, value), tree.at)
         case OneOf(column, values):
             inner = "string" if kind == "list" else kind
             return OneOf(column, tuple(_fit(tree, text, inner, value) for value in values), tree.at)
@@ -440,7 +440,7 @@ def passes(tree: Tree, values: Mapping[str, Any]) -> bool:  # noqa: PLR0911 — 
     if value is None or value in ("", ()):
         return isinstance(tree, IsNull)
     match tree:
-        case Comparison(_, sign, bound):
+        case ValueTest(_, sign, bound):
             return bool(_COMPARE[sign](value, bound))
         case OneOf(_, bounds):
             return any(each in bounds for each in value) if isinstance(value, tuple) else value in bounds

@@ -13,7 +13,7 @@ kind         in Python               in files
 A document without a value has none (null); so have blank texts, empty lists and numbers that are not numbers.
 A kind is inferred from all values of a column: the first of the table, from below, that all of them have, and
 ``string`` if they have none in common. Texts are dates if they all are, but numbers only in files that have
-no types (:class:`Cell`). Columns that are declared as ``none`` are not kept.
+no types (:class:`UntypedText`). Columns that are declared as ``none`` are not kept.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, cast
 
-from telerank.columns.filters import Filter, passes
+from telerank.columns.filters import Filter, Tree, passes
 from telerank.errors import ArgumentError, DocumentError, known_names, shorten
 from telerank.types import ColumnDocs, ColumnValue, Doc, Docs, doc_values
 
@@ -53,7 +53,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]{2,18}(?:Z|[+-][0-
 _NONE: frozenset[str] = frozenset()
 
 
-class Cell(str):
+class UntypedText(str):
     """A text of a file without types, such as CSV: it may stand for a number or a truth value."""
 
     __slots__ = ()
@@ -146,7 +146,7 @@ def kinds_of(value: Any) -> frozenset[str]:
     kinds = {"string", "list"}
     if _DATE.fullmatch(value) and _read_date(value) is not None:
         kinds.add("date")
-    if isinstance(value, Cell):
+    if isinstance(value, UntypedText):
         kinds |= {"number"} if _PLAIN_NUMBER.fullmatch(value) else set()
         kinds |= {"boolean"} if value.lower() in ("true", "false") else set()
     return frozenset(kinds)
@@ -176,7 +176,7 @@ def _as_string(value: Any) -> str:
 
 
 def _as_list(value: Any) -> tuple[str, ...] | None:
-    if isinstance(value, Cell):
+    if isinstance(value, UntypedText):
         return split_list(value)
     if isinstance(value, str):
         return (value,)
@@ -305,27 +305,38 @@ def conform_doc(doc: Doc, kinds: Mapping[str, str]) -> Doc:
     return replace(doc, columns=values)
 
 
-def open_filter(docs: Docs, chosen: Filter) -> Callable[[str], bool]:
-    """Whether a document of a docno is among documents, and passes a filter.
+@dataclass(frozen=True)
+class OpenFilter:
+    """Whether a document of a docno is among documents, and passes a filter."""
 
-    Documents in memory are read at once, to know the kinds of their columns.
+    docs: Docs
+    tree: Tree
+    kinds: Mapping[str, str]
+
+    def __call__(self, docno: str) -> bool:
+        return docno in self.docs and passes(
+            self.tree, doc_values(conform_doc(_read(self.docs, docno), self.kinds))
+        )
+
+
+def open_filter(docs: Docs, chosen: Filter) -> OpenFilter:
+    """A filter over documents, which are read at once if they are in memory, to know the kinds of columns.
 
     Raises
     ------
     FilterError
         If a column is unknown or of another kind.
     """
-
-    def read(docno: str) -> Doc:
-        doc = docs[docno]
-        return Doc(docno, doc) if isinstance(doc, str) else doc
-
     if isinstance(docs, ColumnDocs):
         kinds = docs.kinds
     else:
         schema = SchemaBuilder({})
         for docno in cast("Iterable[str]", docs):
-            schema.add(read(docno))
+            schema.add(_read(docs, docno))
         kinds = schema.finish()
-    tree = chosen.bind(kinds)
-    return lambda docno: docno in docs and passes(tree, doc_values(conform_doc(read(docno), kinds)))
+    return OpenFilter(docs, chosen.bind(kinds), kinds)
+
+
+def _read(docs: Docs, docno: str) -> Doc:
+    doc = docs[docno]
+    return Doc(docno, doc) if isinstance(doc, str) else doc

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from telerank.columns.filters import AllOf, AnyOf, Comparison, Holds, IsNull, Not, OneOf, Test, Tree
+from telerank.columns.filters import AllOf, AnyOf, Holds, IsNull, Not, OneOf, Test, Tree, ValueTest
 from telerank.corpus.docstore import Docstore
 
 Mask = npt.NDArray[np.bool_]
@@ -41,7 +41,7 @@ def _test(docs: Docstore, test: Test) -> Mask:
     match test:
         case IsNull():
             hits = pc.is_null(column)
-        case Comparison(_, operator, value):
+        case ValueTest(_, operator, value):
             hits = pc.fill_null(_COMPARE[operator](column, pa.scalar(value, column.type)), False)
         case OneOf() | Holds():
             values = test.values if isinstance(test, OneOf) else (test.value,)

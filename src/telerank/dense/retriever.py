@@ -212,10 +212,10 @@ class DenseRetriever(Retriever):
 
     def _search_filtered(self, vectors: Vectors, index: Any, queries: Encoded, depth: int) -> Iterator[Hits]:
         """The rows that an approximate index finds among those that pass, or the best of all of them."""
-        found: Iterable[Hits | None] = [None] * len(queries.vectors)
+        nearest: Iterable[Hits | None] = [None] * len(queries.vectors)
         if self.report is not None and not vectors.are_few:
-            found = _search_index(vectors, index, self.report, queries, self.candidates)
-        for hits, query in zip(found, vectors.require(queries), strict=True):
+            nearest = _search_index(vectors, index, self.report, queries, self.candidates)
+        for hits, query in zip(nearest, vectors.require(queries), strict=True):
             is_short = hits is None or len(hits.rows) < depth
             self.fallbacks.update({"filtered": 1, "exact": int(is_short)})
             yield rank_exhaustively(vectors, query, depth) if hits is None or is_short else hits

@@ -213,10 +213,10 @@ class ServedIndex:
     def _within(self, stage: Filtered, where: str | None) -> Filtered:
         """A pipeline within a filter, and within that of the key."""
         try:
-            asked = None if where is None else Filter.parse(where)
-            if asked is not None:
-                asked.bind(self.index.columns)  # the message has no part of the filter of the key
-            for chosen in filter(None, (asked, self.chosen)):
+            given = None if where is None else Filter.parse(where)
+            if given is not None:
+                given.bind(self.index.columns)  # the message has no part of the filter of the key
+            for chosen in filter(None, (given, self.chosen)):
                 stage = stage.filtered(chosen)
         except TelerankError as error:
             raise Unprocessable(f"filter: {self.scrub(str(error))}") from error
@@ -283,7 +283,7 @@ class ServedIndex:
         return text
 
     def _read(self, text: str, *, answering: bool) -> Any:
-        """The pipeline of a name or a text; a text is read and checked, unless it was just asked for."""
+        """The pipeline of a name or a text; a text is read and checked, unless it was just given for."""
         limits, key = self.settings.limits, (text, answering)
         if text in self.unavailable:
             raise Unprocessable(f"the pipeline {text} cannot be run here: {self.unavailable[text]}")

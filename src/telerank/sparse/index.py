@@ -30,7 +30,7 @@ from telerank.errors import (
     nearest_beside,
 )
 from telerank.sparse.segment import Impacts, Segment
-from telerank.sparse.selection import Selection
+from telerank.sparse.selection import RowSelection
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import (
     MANIFEST,
@@ -263,9 +263,11 @@ class SparseIndex(FolderReader):
         return len(self.docs)
 
 
-def _select(segments: tuple[Segment, ...], kinds: Mapping[str, str], chosen: Filter) -> tuple[Selection, ...]:
+def _select(
+    segments: tuple[Segment, ...], kinds: Mapping[str, str], chosen: Filter
+) -> tuple[RowSelection, ...]:
     tree = chosen.bind(kinds)
-    return tuple(Selection(segment, tree) for segment in segments)
+    return tuple(RowSelection(segment, tree) for segment in segments)
 
 
 def _find_term(segments: tuple[Segment, ...], term: str) -> Term:

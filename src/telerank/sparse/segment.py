@@ -33,7 +33,7 @@ from telerank.compiled import cold_start
 from telerank.corpus.docstore import Docstore
 from telerank.errors import IndexDamaged
 from telerank.sparse import kernel
-from telerank.sparse.selection import SelectedPostings, Selection
+from telerank.sparse.selection import RowSelection, SelectedPostings
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import map_npy
 from telerank.text.steps import fold_accents
@@ -244,7 +244,9 @@ class Impacts:
         extremes = zip(largest.tolist(), smallest.tolist(), strict=True)
         self._extremes.update(zip(numbers.tolist(), extremes, strict=True))
 
-    def rank(self, queries: Sequence[Weights], k: int, selection: Selection | None = None) -> list[RowScores]:
+    def rank(
+        self, queries: Sequence[Weights], k: int, selection: RowSelection | None = None
+    ) -> list[RowScores]:
         """The ``k`` best documents of each query, within a selection; every term must be prepared.
 
         One call of the kernel handles all queries, and other threads may run meanwhile. As long as queries
@@ -273,7 +275,7 @@ class Impacts:
             for number, weights in enumerate(queries)
         ]
 
-    def _rank_copied(self, weights: Weights, k: int, selection: Selection) -> RowScores:
+    def _rank_copied(self, weights: Weights, k: int, selection: RowSelection) -> RowScores:
         """The same from the postings of the few rows that pass."""
         if self._largest_sum(weights) > kernel.LARGEST_SUM or not weights or not selection.count:
             return self.rank_by_numpy(weights, k, selection)
@@ -286,7 +288,7 @@ class Impacts:
             copies[term] = copy, weight
         return self._decode(selected.rank_copies(copies, k))
 
-    def rank_exhaustively(self, weights: Weights, k: int, selection: Selection | None = None) -> RowScores:
+    def rank_exhaustively(self, weights: Weights, k: int, selection: RowSelection | None = None) -> RowScores:
         """The same from every posting: the slow path, which the fast one equals to the bit."""
         if self._largest_sum(weights) > kernel.LARGEST_SUM:
             return self.rank_by_numpy(weights, k, selection)
@@ -294,11 +296,11 @@ class Impacts:
         ranks = self._ranks[0], self._hidden(selection)
         return self._decode(kernel.add_all(query, self._postings, ranks, k))
 
-    def _hidden(self, selection: Selection | None) -> npt.NDArray[np.bool_]:
+    def _hidden(self, selection: RowSelection | None) -> npt.NDArray[np.bool_]:
         """The marks (documents,) of rows that are not searched, or (0,)."""
         return self.segment.deleted if selection is None else selection.hidden
 
-    def rank_by_numpy(self, weights: Weights, k: int, selection: Selection | None = None) -> RowScores:
+    def rank_by_numpy(self, weights: Weights, k: int, selection: RowSelection | None = None) -> RowScores:
         """The same without numba, in float64: every posting, term after term.
 
         Also used for sums beyond 2^31 steps, a score of 2,048; smaller sums are exact.
@@ -332,7 +334,7 @@ class Impacts:
         return sum(self._extremes[term][0] * weight for term, weight in weights.items())
 
     def _prune(
-        self, queries: Sequence[Weights], k: int, selection: Selection | None
+        self, queries: Sequence[Weights], k: int, selection: RowSelection | None
     ) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
         new = sorted({term for weights in queries for term in weights}.difference(self._known))

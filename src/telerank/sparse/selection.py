@@ -29,7 +29,7 @@ _MOST_COPIED = 1 << 24  # postings of a selection that are kept, 8 bytes each
 Postings = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
 
 
-class Selection:
+class RowSelection:
     """The rows of a segment that pass a filter and are not deleted; threads may share it."""
 
     def __init__(self, segment: Segment, tree: Tree) -> None:
@@ -62,7 +62,7 @@ class Selection:
 class SelectedPostings:
     """The postings of terms of a segment, under one similarity, without the rows that do not pass."""
 
-    def __init__(self, selection: Selection, rank: npt.NDArray[np.uint32]) -> None:
+    def __init__(self, selection: RowSelection, rank: npt.NDArray[np.uint32]) -> None:
         self.selection = selection
         self.rank = rank[selection.rows]
         self._copies: dict[int, Postings] = {}

@@ -24,7 +24,7 @@ from telerank.errors import (
 from telerank.expressions import number_text
 from telerank.parameters import check_methods
 from telerank.stage.parts import (
-    Part,
+    StagePart,
     change_stages,
     find_docs,
     inner_parts,
@@ -51,7 +51,7 @@ CHAIN, SUM, PRODUCT, CALL = range(4)
 
 
 @check_methods("stage")
-class Stage(Part):
+class Stage(StagePart):
     """Maps rankings to rankings, one for one, lazily; queries and their order stay.
 
     A retriever ignores the documents of the rankings that it is given; a re-ranker scores them again.

@@ -10,17 +10,17 @@ from typing import TypeVar
 from telerank.types import Docs
 
 
-class Part(ABC):  # noqa: B024 — a stage has the abstract methods
+class StagePart(ABC):  # noqa: B024 — a stage has the abstract methods
     """A stage, as far as what walks through it knows; stages made of others are dataclasses."""
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=StagePart)
 
 
 def inner_stages(stage: P) -> dict[str, P | tuple[P, ...]]:
     """The stages that a stage is made of, by the name of the field."""
     values = ((name, getattr(stage, name)) for name in getattr(stage, "__dataclass_fields__", ()))
-    return {name: value for name, value in values if isinstance(value, Part) or _are_parts(value)}
+    return {name: value for name, value in values if isinstance(value, StagePart) or _are_parts(value)}
 
 
 def walk_stages(stage: P) -> Iterator[P]:
@@ -50,7 +50,7 @@ def map_inner(stage: P, change: Callable[[P], P]) -> P:
     return replace(stage, **changed) if changed else stage  # type: ignore[type-var]
 
 
-def find_docs(stage: Part) -> Docs | None:
+def find_docs(stage: StagePart) -> Docs | None:
     """The documents that the last part of a pipeline that knows any looks up, by docno."""
     docs: Docs | None = None
     for part in walk_stages(stage):
@@ -59,4 +59,4 @@ def find_docs(stage: Part) -> Docs | None:
 
 
 def _are_parts(value: object) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(isinstance(part, Part) for part in value)
+    return isinstance(value, tuple) and bool(value) and all(isinstance(part, StagePart) for part in value)

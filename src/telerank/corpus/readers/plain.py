@@ -43,7 +43,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from telerank.columns.kinds import Cell, flatten
+from telerank.columns.kinds import UntypedText, flatten
 from telerank.corpus.collection import Collection
 from telerank.corpus.readers.judged import JUDGED
 from telerank.corpus.reading import (
@@ -220,7 +220,7 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
         if len(row) != len(header):
             raise FormatError(path, number, f"{len(header)} columns as in the header", ", ".join(row))
         fields = {field: row[column] for field, column in columns.items()}
-        own = {name: Cell(row[column]) for name, column in others}
+        own = {name: UntypedText(row[column]) for name, column in others}
         yield Doc(
             fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""), columns=own
         )
@@ -253,10 +253,7 @@ def _other_columns(
 ) -> list[tuple[str, int]]:
     """The names and numbers of the columns that are no field of a document, without those without a name.
 
-    Raises
-    ------
-    FormatError
-        If two of them have one name.
+    Raises FormatError if two of them have one name.
     """
     others = [(name.strip(), column) for column, name in enumerate(header) if column not in columns.values()]
     others = [(name, column) for name, column in others if name]

@@ -9,11 +9,11 @@ from typing import Any
 from telerank.columns.filters import (
     AllOf,
     AnyOf,
-    Comparison,
     Filter,
     Holds,
     OneOf,
     Tree,
+    ValueTest,
     quote_column,
     value_text,
 )
@@ -45,7 +45,7 @@ def read_ranges(chosen: str | None, given: Mapping[str, str], kinds: Mapping[str
         parts = [
             part
             for part in parts
-            if not (isinstance(part, Comparison) and part.column == column and part.operator in signs)
+            if not (isinstance(part, ValueTest) and part.column == column and part.operator in signs)
         ]
         if value.strip():
             bound = value_text(value.strip()) if kinds[column] == "date" else value.strip()
@@ -85,7 +85,7 @@ def list_facets(facets: Sequence[Facet], inquiry: Inquiry, links: Links) -> list
         bounds = {
             part.operator: str(part.value)
             for part in parts
-            if isinstance(part, Comparison) and part.column == facet.column
+            if isinstance(part, ValueTest) and part.column == facet.column
         }
         listed.append(
             {
@@ -113,7 +113,7 @@ def _parts(chosen: str | None) -> Sequence[Tree]:
 
 def _bare(part: Tree) -> Tree:
     """A part without its place in a text, so that equal ones are equal."""
-    return replace(part, at=0) if isinstance(part, Comparison | OneOf | Holds) else part
+    return replace(part, at=0) if isinstance(part, ValueTest | OneOf | Holds) else part
 
 
 def _join(parts: Sequence[Tree]) -> str | None:
@@ -124,7 +124,7 @@ def _join(parts: Sequence[Tree]) -> str | None:
 
 def _describe(part: Tree) -> str:
     match part:
-        case Comparison(column, operator, value):
+        case ValueTest(column, operator, value):
             text = value if isinstance(value, str) else value_text(value)
             return f"{column}{'' if operator == '==' else ' '}{_SIGNS[operator]} {text}"
         case Holds(column, value):

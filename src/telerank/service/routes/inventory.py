@@ -96,8 +96,8 @@ async def documents(
     missing = [name for name in docno if name not in docs]
     if missing:
         raise NotServed(f"no document {missing[0]!r} in the index {opened.name}")
-    found = [docs[name] for name in docno]
-    shown: Any = [replace(doc, columns=columns_record(doc.columns)) for doc in found]
+    own = [docs[name] for name in docno]
+    shown: Any = [replace(doc, columns=columns_record(doc.columns)) for doc in own]
     return DocumentsReply(index=opened.name, generation=opened.generation, documents=shown)
 
 
