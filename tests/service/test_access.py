@@ -232,3 +232,48 @@ def test_the_view_of_an_index(folder):
     assert view.facets("congé", "type")[0].documents == 2
     with pytest.raises(KeyError):
         view.passages(f"{SECRET}.pdf")
+
+
+def page_links(text, what):
+    from lxml.html import fromstring
+
+    tree = fromstring(text)
+    return {" ".join(link.text_content().split()): link.get("href") for link in tree.cssselect(what)}
+
+
+def follow(client, href, key=ALL):
+    return client.get(href, headers={"x-api-key": key, "accept-language": "en"})
+
+
+def test_the_page_refines_by_links_and_forms(client):
+    page = ask(client, "/search", query="congé demande", lang="en")
+    facets = page_links(page.text, ".facets li a")
+    assert set(facets) == {"fiche 2", "note 1", f"type-{SECRET} 1", "2023 1", "2024 1", "777123 1"}
+    fiches = follow(client, facets["fiche 2"])
+    assert page_links(fiches.text, ".result h3 a").keys() == {"Congés", "congé sans groupe"}
+    chips = page_links(fiches.text, ".chips a")
+    assert list(chips) == ["type: fiche × (remove)"]
+    assert (
+        page_links(follow(client, chips["type: fiche × (remove)"]).text, ".facets li a").keys()
+        == facets.keys()
+    )
+    ranged = follow(
+        client, "/search?query=cong%C3%A9&filter=type+%3D%3D+%22fiche%22&from%3Ayear=2000&to%3Ayear=2023"
+    )
+    assert list(page_links(ranged.text, ".chips a")) == [
+        "type: fiche × (remove)", "year ≥ 2000 × (remove)", "year ≤ 2023 × (remove)"
+    ]  # fmt: skip
+    assert list(page_links(ranged.text, ".result h3 a")) == ["Congés"]
+    assert 'value="2000"' in ranged.text
+    wrong = follow(client, "/search?query=cong%C3%A9&from%3Ayear=hier")
+    assert wrong.status_code == 422
+    french = ask(client, "/search", query="congé", lang="fr")
+    assert "Affiner les résultats" in french.text
+
+
+def test_the_page_has_counts_of_what_a_key_sees(client):
+    page = ask(client, "/search", OPEN, query="congé demande", lang="en")
+    assert set(page_links(page.text, ".facets li a")) == {"fiche 1", "note 1", "2023 1", "2024 1"}
+    shown = page_links(page.text, ".actions .why")
+    for href in shown.values():
+        assert follow(client, href, OPEN).status_code == 200
