@@ -190,6 +190,10 @@ _ROW = np.uint64(2**32 - 1)
 _ALL_BLOCKS: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
+def _no_terms(_: RowSelection) -> dict[int, list[int]]:
+    return {}
+
+
 class Impacts:
     """A segment's postings under one similarity and the statistics of the whole index.
 
@@ -202,13 +206,15 @@ class Impacts:
         self.values = np.zeros(len(segment.rows), np.int32)  # takes memory when it is written to
         self._extremes: dict[int, tuple[int, int]] = {}  # term -> largest and smallest contribution
         self._large: dict[int, npt.NDArray[np.int64]] = {}  # contributions that int32 cannot hold, by term
-        self._known: dict[int, list[int]] = {}  # term -> what 1, 10, 100, … documents reach
         self._memory = threading.local()
         self._ranks = (segment.docnos.rank, segment.deleted)
         self._postings = (segment.offsets, segment.rows, self.values)
         slots, pointers, positions = segment.tables
         largest = np.zeros((len(pointers), segment.blocks), np.int32)
         self._block_tables = (slots, pointers, largest, positions)
+        # what 1, 10, 100, … documents reach by one term; within a selection, of those that pass
+        self._all_settled: dict[int, list[int]] = {}
+        self._selected_settled = lru_cache(_SELECTIONS)(_no_terms)
         self._selected = lru_cache(_SELECTIONS)(partial(SelectedPostings, rank=segment.docnos.rank))
 
     def prepare(self, terms: Iterable[tuple[int, int, int]]) -> None:
@@ -296,6 +302,9 @@ class Impacts:
         ranks = self._ranks[0], self._hidden(selection)
         return self._decode(kernel.add_all(query, self._postings, ranks, k))
 
+    def _settled(self, selection: RowSelection | None) -> dict[int, list[int]]:
+        return self._all_settled if selection is None else self._selected_settled(selection)
+
     def _hidden(self, selection: RowSelection | None) -> npt.NDArray[np.bool_]:
         """The marks (documents,) of rows that are not searched, or (0,)."""
         return self.segment.deleted if selection is None else selection.hidden
@@ -337,15 +346,14 @@ class Impacts:
         self, queries: Sequence[Weights], k: int, selection: RowSelection | None
     ) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
-        new = sorted({term for weights in queries for term in weights}.difference(self._known))
-        settled, deleted = np.zeros((len(new), _POWERS), np.int64), self.segment.deleted
-        kernel.settle(np.array(new, np.int64), self._postings, self._block_tables, deleted, settled)
-        self._known.update(zip(new, settled.tolist(), strict=True))
+        hidden, settled = self._hidden(selection), self._settled(selection)
+        new = sorted({term for weights in queries for term in weights}.difference(settled))
+        reached = np.zeros((len(new), _POWERS), np.int64)
+        kernel.settle(np.array(new, np.int64), self._postings, self._block_tables, hidden, reached)
+        settled.update(zip(new, reached.tolist(), strict=True))
         power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
         known = [
-            max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
-            if selection is None  # how many of the documents that reach it pass is not known
-            else 0
+            max((settled[term][power] * weight for term, weight in weights.items()), default=0)
             for weights in queries
         ]
         batch = (
@@ -355,7 +363,7 @@ class Impacts:
             np.array(known, np.int64),
         )
         empty = _ALL_BLOCKS if selection is None else selection.empty_blocks
-        ranks = self._ranks[0], self._hidden(selection), empty
+        ranks = self._ranks[0], hidden, empty
         keys = np.empty((len(queries), k), np.uint64)
         counts = kernel.prune_all(batch, self._postings, self._block_tables, ranks, keys, self._buffers(k))
         return [row[:count] for row, count in zip(keys, counts, strict=True)]

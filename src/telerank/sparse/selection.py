@@ -1,6 +1,6 @@
 """A segment searched within a filter: the marks of the rows that do not pass, and, if few do, their postings.
 
-If a filter lets less than a tenth of a segment pass, the postings of the terms of queries are copied without
+If a filter lets less than a fifth of a segment pass, the postings of the terms of queries are copied without
 the others: a copy is made when a query first holds the term, and adding all of it is then faster than
 skipping blocks of the whole. Otherwise the kernel of the whole segment passes over rows that are marked, and
 over blocks without an allowed row.
@@ -23,7 +23,7 @@ from telerank.sparse import kernel
 if TYPE_CHECKING:
     from telerank.sparse.segment import Segment
 
-_FEW = 10  # a selection of less than one row in so many is copied
+_FEW = 5
 _MOST_COPIED = 1 << 24  # postings of a selection that are kept, 8 bytes each
 
 Postings = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]

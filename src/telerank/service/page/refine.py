@@ -83,7 +83,7 @@ def list_facets(facets: Sequence[Facet], inquiry: Inquiry, links: Links) -> list
             href = links.search(replace(inquiry, filter=chosen), page=1)
             values.append({"text": value.text, "count": value.count, "href": href, "is_chosen": is_chosen})
         bounds = {
-            part.operator: str(part.value)
+            part.operator: value_text(part.value)
             for part in parts
             if isinstance(part, ValueTest) and part.column == facet.column
         }

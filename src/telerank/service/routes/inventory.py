@@ -35,7 +35,7 @@ class Document(BaseModel, from_attributes=True):
     title: str = ""
     url: str = ""
     text: str = ""
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] | None = None
 
 
 class DocumentsReply(ApiRecord):
@@ -79,7 +79,7 @@ class IndexesReply(ApiRecord):
 documents_router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
 
 
-@documents_router.get("/documents", summary="Documents by name")
+@documents_router.get("/documents", summary="Documents by name", response_model_exclude_none=True)
 async def documents(
     snapshot: CurrentSnapshot,
     served: CurrentServed,
@@ -97,7 +97,7 @@ async def documents(
     if missing:
         raise NotServed(f"no document {missing[0]!r} in the index {opened.name}")
     own = [docs[name] for name in docno]
-    shown: Any = [replace(doc, columns=columns_record(doc.columns)) for doc in own]
+    shown: Any = [replace(doc, columns=columns_record(doc.columns) or None) for doc in own]
     return DocumentsReply(index=opened.name, generation=opened.generation, documents=shown)
 
 
