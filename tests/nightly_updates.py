@@ -76,9 +76,7 @@ def read_rankings(index: tr.Index, pipelines: tuple[str, ...] = ("dense(letters)
     stages = {"dense(letters)": index.dense("letters"), "bm25": index.bm25()}
     stages["hybrid"] = 0.5 * tr.minmax(stages["bm25"] % 50) + tr.minmax(stages["dense(letters)"] % 1000)
     return [
-        sorted(
-            ((score, index.doc(docno).full_text) for docno, score in stages[name].search(query)), reverse=True
-        )
+        sorted(((score, index[docno].full_text) for docno, score in stages[name].search(query)), reverse=True)
         for name in pipelines
         for query in QUERIES
     ]

@@ -108,13 +108,15 @@ def test_the_demo_runs_from_the_wheel_without_extras(installed, tmp_path):
 
 
 def test_both_archives_have_the_files_that_are_no_modules(archives, installed):
-    source = Path(telerank.__file__).parent
+    source = Path(telerank.__file__).parent.parent
     data = {
-        str(path.relative_to(source.parent))
-        for path in source.rglob("*")
+        str(path.relative_to(source))
+        for package in ("telerank", "telerank_e5")
+        for path in (source / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".py"
     }
     assert {"telerank/data/piaf/piaf-v1.1.json.gz", "telerank/text/stopwords/french.txt"} <= data
+    assert "telerank_e5/models/ATTRIBUTION.md" in data
     assert [name for name in data if not (installed.packages / name).is_file()] == []
     listed = subprocess.run(["tar", "-tzf", str(archives[1])], capture_output=True, text=True, check=True)
     in_sdist = {name.partition("/src/")[2] for name in listed.stdout.splitlines()}
@@ -133,3 +135,10 @@ def test_the_code_of_a_page_with_a_re_ranker_runs_from_the_wheel(installed_neura
         printed = installed_neural.run([*command, step.code], tmp_path, **variables)
         assert "nDCG@10" in printed or not step.is_python
     assert all((tmp_path / name).is_file() for name in ("hybrid.run", "idx/pipelines.json"))
+
+
+def test_the_metadata_have_both_licences(installed):
+    (metadata,) = installed.packages.glob("telerank-*.dist-info/METADATA")
+    lines = metadata.read_text(encoding="utf-8").splitlines()
+    assert "License-Expression: MIT AND CC-BY-SA-4.0" in lines
+    assert {"License-File: LICENSE", "License-File: src/telerank_e5/models/ATTRIBUTION.md"} <= set(lines)

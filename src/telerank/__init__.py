@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from telerank.corpus.formats import piaf as piaf
     from telerank.errors import TelerankError as TelerankError
     from telerank.evaluation.own_measures import measure as measure
+    from telerank.feedback import bo1 as bo1
+    from telerank.feedback import rm3 as rm3
+    from telerank.feedback import rocchio as rocchio
     from telerank.fusion import interleave as interleave
     from telerank.fusion import minmax as minmax
     from telerank.fusion import prob as prob
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from telerank.retrieval.index import Index as Index
     from telerank.retrieval.index import open as open  # noqa: A004 — telerank.open reads as it should
     from telerank.stage import Stage as Stage
+    from telerank.text.follow_up import follow_up as follow_up
     from telerank.types import Answer as Answer
     from telerank.types import Answers as Answers
     from telerank.types import Doc as Doc
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from telerank.verbs.rerank import rerank as rerank
     from telerank.verbs.search import search as search
     from telerank.verbs.serve import serve as serve
+    from telerank.verbs.train import fine_tune as fine_tune
     from telerank.verbs.train import train as train
     from telerank.verbs.tune import tune as tune
 
@@ -67,12 +72,14 @@ _MODULES = {
     "corpus.formats": "collection piaf",
     "errors": "TelerankError",
     "evaluation.own_measures": "measure",
+    "feedback": "bo1 rm3 rocchio",
     "fusion": "interleave minmax prob rrf",
     "pipelines.functions": "pipeline",
     "retrieval.functions": "retriever scorer",
     "retrieval.group": "group",
     "retrieval.index": "Index open",
     "stage": "Stage",
+    "text.follow_up": "follow_up",
     "types": "Answer Answers Doc Explanation Qrel Query Ranking",
     "verbs.answer": "answer read reader",
     "verbs.candidates": "consistency depth",
@@ -86,7 +93,7 @@ _MODULES = {
     "verbs.rerank": "rerank",
     "verbs.search": "search",
     "verbs.serve": "serve",
-    "verbs.train": "train",
+    "verbs.train": "fine_tune train",
     "verbs.tune": "tune",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -96,7 +103,9 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'telerank' has no attribute {name!r}")
+        from telerank.errors import UnknownAttribute
+
+        raise UnknownAttribute("tr", name, __all__)
     attribute = "open_collection" if name == "collection" else name
     value = getattr(import_module(f"telerank.{_MODULE_OF[name]}"), attribute)
     if isinstance(value, FunctionType):

@@ -13,9 +13,11 @@
     ├── DocumentError      a document cannot be stored (bad or repeated docno)
     ├── UnknownDocument    no document has a docno (a KeyError, too)
     ├── UnknownName        nothing has a name: no run, no measure, … (a KeyError, too)
+    ├── UnknownAttribute   an object has no such attribute or method (an AttributeError, too)
     ├── IndexFault         an index cannot be opened, written or read
     │   ├── IndexLocked    another writer has it open
     │   └── IndexDamaged   one of its files is missing or does not match its checksum
+    ├── UnusableFile       the system refuses to read or write a file (an OSError, too)
     ├── ArgumentError      an argument has a wrong value
     ├── ArgumentTypeError  an argument is of a wrong type (a TypeError)
     └── MissingExtra       an optional dependency is needed (names the extra; an ImportError)
@@ -25,12 +27,14 @@ All but the last two are ValueErrors, too.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import NoReturn, TypeVar
 
 Value = TypeVar("Value")
@@ -119,6 +123,32 @@ class UnknownName(TelerankError, KeyError, ValueError):  # noqa: N818
     __str__ = Exception.__str__
 
 
+class UnknownAttribute(TelerankError, AttributeError, ValueError):  # noqa: N818
+    """What users call ``called`` has no such attribute; the names that are near are found if it is shown."""
+
+    def __init__(self, called: str, attribute: str, known: Iterable[str]) -> None:
+        self.called, self.attribute, self.known = called, attribute, tuple(known)
+        super().__init__(called, attribute, self.known)
+
+    def __str__(self) -> str:
+        names = [name for name in self.known if not name.startswith("_")]
+        hint = _INSTEAD.get(f"{self.called}.{self.attribute}") or known_names(names, self.attribute)
+        return f"{self.called} has no {self.attribute!r}; {hint}"
+
+
+class UnusableFile(TelerankError, OSError, ValueError):  # noqa: N818
+    """The system refuses to open, read or write a file."""
+
+    __str__ = Exception.__str__
+
+
+def name_file(error: OSError) -> UnusableFile | None:
+    """The error as telerank's own, which names the file; None if it is that already, or of no file."""
+    if isinstance(error, TelerankError) or error.filename is None:
+        return None
+    return UnusableFile(f"{error.filename}: {error.strerror or error}")
+
+
 class ByName(dict[str, Value]):
     """Values by name: an unknown name raises :class:`UnknownName`, which says what is near."""
 
@@ -184,16 +214,104 @@ def nearest_name(known: Iterable[str], name: str) -> str:
     return f"; {hint}" if hint.startswith("did") else ""
 
 
+# What those mean who write it, by what they write it of.
+_INSTEAD = {
+    "tr.bm25": "write index.bm25(), of an index: tr.open(folder)",
+    "tr.dense": "write index.dense(model), of an index: tr.open(folder)",
+    "index.search": "write index.bm25().search(query), or tr.search(index, queries)",
+    "index.to_pandas": "write index.info() or dict(index.docs)",
+    "stage.transform": "write tr.search(index, queries, stage), or stage.search(query)",
+    "stage.rank": "write stage.search(query)",
+    "stage.evaluate": "write tr.experiment({name: stage}, queries, qrels)",
+    "ranking.top": "write ranking.cut(k)",
+    "ranking.head": "write ranking.cut(k)",
+    "run.evaluate": "write tr.evaluate(run, measures, qrels=qrels)",
+    "report.show": "write print(report)",
+}
+
+
+def find_attribute(of: object, attribute: str, called: str) -> object:
+    """What ``__getattr__`` does in classes of telerank; users call such an object ``called``.
+
+    Raises
+    ------
+    UnknownAttribute
+        With what to write instead, or the nearest name.
+    """
+    kind = type(of)
+    if hasattr(kind, attribute):  # a property, which itself asked for an attribute that is not there
+        return object.__getattribute__(of, attribute)
+    if attribute.startswith("_"):
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {attribute!r}")
+    raise UnknownAttribute(called, attribute, dir(of))
+
+
+def show_value(value: object, width: int = 60) -> str:
+    """A value as a message has it: a function by its name, anything else as Python writes it, cut."""
+    if isinstance(value, type | FunctionType | BuiltinFunctionType | MethodType):
+        return f"the {'class' if isinstance(value, type) else 'function'} {function_name(value)}"
+    return f"{value!r:.{width}}"
+
+
+def function_name(function: object) -> str:
+    """What messages and explanations call a function, or an object that can be called."""
+    own = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return own.replace("<locals>.", "").replace("<lambda>", "lambda")
+
+
+def check_function(call: str, function: Callable[..., Value], *parameters: str) -> Callable[..., Value]:
+    """The function of a user, if it can be called with these arguments, as ``call`` does.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it cannot.
+    """
+    if not callable(function):
+        raise ArgumentTypeError(f"{call} takes a function, got {show_value(function)}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of one that is written in C, for example
+        return function
+    try:
+        signature.bind(*parameters)
+    except TypeError as error:
+        takes = f"{function_name(function)}{signature}"
+        raise ArgumentTypeError(
+            f"{call} calls f({', '.join(parameters)}), but {takes} does not take that: {error}"
+        ) from None
+    return function
+
+
+def call_own(name: str, function: Callable[..., Value], *arguments: object, of: str) -> Value:
+    """What a function of the user gives; a note says of an error where it comes from, and ``of`` what."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        error.add_note(f"raised by {name}, which was called for {of}")
+        raise
+
+
+def refuse_item(stage: object, item: object) -> NoReturn:  # noqa: ARG001
+    """The ``__getitem__`` of a stage, which has no items, and which cannot be iterated over."""
+    raise ArgumentTypeError(
+        "a stage has no items: stage % 10 keeps ten documents of each ranking, stage.search(query) ranks"
+    )
+
+
 def refuse_operand(operator: str, operand: object, *, before: bool = False) -> ArgumentTypeError:
     """The error of an operand that is no stage; it says what to write."""
     if isinstance(operand, str):
         hint = "a text becomes a stage by tr.pipeline(text, index)"
+    elif getattr(operand, "__module__", "").startswith("telerank.") and callable(operand):
+        hint = f"expected a stage: write {getattr(operand, '__name__', 'f')}(…)"
     elif callable(operand):
         name = getattr(operand, "__name__", "f").replace("<lambda>", "f")
         hint = f"a function becomes a stage by tr.scorer({name}), or by tr.retriever({name}) as the first one"
     else:
         hint = "expected a stage, such as index.bm25() or tr.rerank(model, index)"
-    both = f"{operand!r:.60} {operator} stage" if before else f"stage {operator} {operand!r:.60}"
+    shown = show_value(operand)
+    both = f"{shown} {operator} stage" if before else f"stage {operator} {shown}"
     return ArgumentTypeError(f"{both}: {hint}")
 
 

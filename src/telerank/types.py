@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_
 import numpy as np
 import numpy.typing as npt
 
-from telerank.errors import ArgumentError, ArgumentTypeError
+from telerank.errors import ArgumentError, ArgumentTypeError, show_value
 from telerank.parameters import check_fields
 
 Scores: TypeAlias = npt.NDArray[np.float64]
@@ -42,6 +42,20 @@ ProgressSetting: TypeAlias = Progress | Literal[False] | None
 class Query:
     qid: str
     text: str
+
+
+def check_query(query: object) -> Query:
+    """The query; raises ArgumentTypeError if it is none."""
+    if not isinstance(query, Query):
+        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
+    return query
+
+
+def as_query(query: Query | str) -> Query:
+    """The query itself, or a query with this text and the qid ``query``."""
+    if isinstance(query, str):
+        return Query("query", query)
+    return check_query(query)
 
 
 class Mark(NamedTuple):
@@ -319,6 +333,13 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.docnos)
 
+    def __getitem__(self, rank: int) -> tuple[str, float]:
+        """The document at a place, from 0 on, and its score."""
+        if not isinstance(rank, Integral):
+            hint = "ranking.cut(3) has the first three, dict(ranking) the scores by docno"
+            raise ArgumentTypeError(f"a ranking is asked for a place, got {rank!r:.40}: {hint}")
+        return self.docnos[rank], float(self.scores[rank])
+
     def __iter__(self) -> Iterator[tuple[str, float]]:
         return zip(self.docnos, self.scores.tolist(), strict=True)
 
@@ -412,10 +433,12 @@ def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterat
         return value
 
     @wraps(call)
-    def checked(self: Any, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+    def checked(self: Any, *streams: Iterable[Ranking]) -> Iterator[Ranking]:
+        stream: Any = streams[0] if len(streams) == 1 else None
         if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
+            got = ", ".join(map(show_value, streams)) or "nothing"
             raise ArgumentTypeError(
-                f"a stage maps a stream of rankings, got {stream!r:.60}: stage.search(query) ranks one query"
+                f"a stage maps a stream of rankings, got {got}: stage.search(query) ranks one query"
             )
         if isinstance(stream, list | tuple):
             for value in stream:
@@ -424,17 +447,3 @@ def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterat
         return call(self, map(ranking_of, stream))
 
     return checked
-
-
-def check_query(query: object) -> Query:
-    """The query itself; raises ArgumentTypeError if it is none."""
-    if not isinstance(query, Query):
-        raise ArgumentTypeError(f"expected a query, telerank.Query(qid, text), got {query!r:.60}")
-    return query
-
-
-def as_query(query: Query | str) -> Query:
-    """The query itself, or a query with this text and the qid ``query``."""
-    if isinstance(query, str):
-        return Query("query", query)
-    return check_query(query)

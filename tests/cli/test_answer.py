@@ -16,7 +16,7 @@ import telerank as tr
 from commands import ok, refusal
 from small_readers import small_reader
 from telerank.answers.combine import MU
-from telerank.errors import CollectionError, ExpressionError
+from telerank.errors import CollectionError
 from telerank.models.readers import read_settings, save_reader, write_settings
 from telerank.sparse.writer import build_index
 from telerank.types import Doc, Query
@@ -127,7 +127,6 @@ def test_a_pipeline_may_have_its_reader():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("-q q1", "answering needs a reader"),
         ("-q '' --reader r", "answer: --query is empty"),
         ("-q ' ' --reader r", "answer: --query is empty"),
         (f"--queries {os.devnull} --reader reader", f"{os.devnull} has no query"),
@@ -155,5 +154,3 @@ def test_the_verb_answers_queries_in_memory():
     assert run.record()["queries"] == "in memory"
     with pytest.raises(CollectionError, match="query 1 comes twice"):
         tr.answer("idx", [Query("1", "a"), Query("1", "b")], reader="reader")
-    with pytest.raises(ExpressionError, match="answering needs a reader"):
-        tr.answer("idx", queries)

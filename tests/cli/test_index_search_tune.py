@@ -65,10 +65,29 @@ def test_topics_and_documents_can_come_from_standard_input():
 
 
 def test_one_query_is_answered_for_reading():
+    like = ok("search idx --like d1 --explain").stdout
+    assert like.startswith("d1\n")
+    assert "from the query" in like
     shown = ok("search idx --query 'aspirin cancer' -k 1 --explain").stdout
     assert "Cancer cells divide" in shown
     assert "'aspirin': tf 1, df 2, cf 2" in shown
     assert "nothing found" in ok("search idx --query 'the of'").stdout
+
+
+def test_misspelt_words_are_said_and_searched_if_nothing_is_found():
+    answer = ok("search idx -q asprin")
+    assert "nothing found for 'asprin'; searched for 'aspirin'" in answer.stderr
+    assert answer.stdout.startswith("aspirin\n")
+    answer = ok("search idx -q 'colds asprin'")
+    assert "did you mean 'colds aspirin'?" in answer.stderr
+    assert answer.stdout.startswith("colds asprin\n")
+    record = json.loads(ok("search idx -q asprin --json").stdout)
+    assert (record["query"], record["typed"], record["meant"]) == ("aspirin", "asprin", "aspirin")
+    for command in ("search idx -q asprin --no-spelling", "search idx -q -"):
+        typed = ok(command, stdin=b"asprin\n")
+        assert "nothing found for 'asprin'" in typed.stdout
+        assert "aspirin" not in typed.stdout + typed.stderr
+    assert ok("search idx --queries -", stdin=b"1\tasprin\n").stdout == ""  # a run is of what is written
 
 
 def test_one_query_is_answered_for_machines():
@@ -80,7 +99,10 @@ def test_one_query_is_answered_for_machines():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("search idx", "give one of a COLLECTION, --query or --queries"),
+        ("search idx", "give one of a COLLECTION, --query, --queries or --like"),
+        ("search idx --like nothing", "no document 'nothing'"),
+        ("search idx --like d1 -q x", "give one of"),
+        ("search idx --like d1 --model bm25", "leave out --model"),
         ("search idx -q ' '", "search: --query is empty"),
         (f"search idx --queries {os.devnull}", f"{os.devnull} has no query"),
         (f"search idx --queries {os.devnull} --format pdf", "unknown format 'pdf' of topics"),

@@ -346,7 +346,7 @@ def test_a_setting_that_does_not_exist_is_refused(write):
 
 
 def test_a_file_that_is_not_there_is_named(write):
-    packaged = "bert-dmn/authors, best/robust04, best/trec-dl-2019, piaf/answers, piaf/grid"
+    packaged = "bert-dmn/authors, bert-dmn/insuranceqa, best/robust04, best/trec-dl-2019"
     message = f"nowhere.yaml: no such file or packaged training; known: {packaged}"
     assert message in refusal("train bi-encoder nowhere.yaml")
     assert "; did you mean 'repbert/msmarco'?" in refusal("train bi-encoder repbert/msmarko")

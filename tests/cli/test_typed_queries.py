@@ -67,6 +67,10 @@ def test_queries_are_typed_until_exit_and_the_last_ones_are_there_again(index, t
     read_until("idx> ")
     type_line(b"\x1b[A\n")  # the line before
     assert "black bear attacks" in read_until("idx> ")
+    type_line(b"and attacks?\n")
+    assert "appended: from 'black bear'" in read_until("idx> ")
+    type_line(b"=and attacks?\n")  # as typed
+    assert "appended" not in read_until("idx> ")
     type_line(b"exit\n")
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
     assert (tmp_path / "telerank" / "queries").read_text().splitlines()[0] == "black bear"

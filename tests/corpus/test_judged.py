@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 import telerank as tr
-from commands import ok, refusal
+from commands import ok, refusal, typed
 from telerank.errors import CollectionError, FormatError, FormatWarning
 
 ROWS = [
@@ -46,7 +46,7 @@ def judged(path: Path) -> dict[str, dict[str, int]]:
 def test_separators_encodings_and_headers_of_spreadsheets(tmp_path, sign, encoding, before):
     text = before.replace("?", sign) + csv_text(ROWS, sign)
     mark = "\ufeff" if encoding == "utf-16-be" else ""
-    file = tmp_path / "questions.csv"
+    file = tmp_path / ("questions.txt" if encoding == "utf-16" else "questions.csv")  # "Unicode text"
     file.write_bytes(f"{mark}{text}".encode(encoding))
     if encoding == "cp1252":
         with pytest.warns(FormatWarning, match="not UTF-8; read as Windows-1252"):
@@ -161,7 +161,8 @@ def test_sheets_are_read_alike_and_of_several_the_first_with_the_columns(tmp_pat
         judged(tmp_path / "bad.xlsx")
     xlsx(tmp_path / "other.xlsx", {"notes": [["a", "b"]]})
     with pytest.raises(
-        FormatError, match="expected a sheet with a first row that names question and document, got 'notes'"
+        FormatError,
+        match="expected a sheet with a first row that names question and document, or qid, document and grade, got 'notes'",
     ):
         judged(tmp_path / "other.xlsx")
 
@@ -197,6 +198,62 @@ def test_hostile_sheets_are_refused_within_bounds(tmp_path):
     for path, reason in ((broken, ""), (bomb, "unpacks to more than 512 MiB"), (wide, ""), (repeated, "")):
         with pytest.raises(FormatError, match=rf"{path.name}: expected a spreadsheet \(.*{reason}"):
             judged(path)
+
+
+def test_blanks_in_the_name_of_a_file_count(tmp_path):
+    """Not those around it."""
+    (tmp_path / "docs").mkdir()
+    for name in ("a  b.md", "a\u00a0b.md", "a b.md"):
+        (tmp_path / "docs" / name).write_text(f"Le texte de {name!r}.")
+    index = tr.index(tmp_path / "docs", tmp_path / "idx", workers=1)
+    names = sorted(doc.file for doc in index.docs.values())
+    rows = "".join(f"question {n}; {name} ;{n}\n" for n, name in enumerate(names, 1))
+    (tmp_path / "q.csv").write_text(f"question;file;grade\n{rows}")
+    grades = tr.collection(tmp_path / "q.csv").judged().values()
+    assert {docno: n for own in grades for docno, n in own.items()} == {
+        doc.docno: names.index(doc.file) + 1 for doc in index.docs.values()
+    }
+
+
+@pytest.mark.parametrize("header", ["Frage;Document", "question|document", "Question posée;Fichier"])
+def test_a_table_that_is_not_read_is_told_what_its_columns_may_be_called(tmp_path, monkeypatch, header):
+    monkeypatch.chdir(tmp_path)
+    Path("q.csv").write_text(f"{header}\r\na;b\r\n", encoding="utf-8")
+    printed = typed("data ls q.csv")
+    assert f"no known collection format; its first line is '{header}'\n" in printed.stderr
+    what = "its first row, separated by commas, semicolons or tabs, has no column question (or questions, query, "
+    assert f"not judged: {what}requête, recherche)" in printed.stderr
+    assert ("no column document (or " in printed.stderr) == ("|" in header)
+
+
+def test_qrels_may_be_given_by_that_name_to_all_that_measures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = {"guide.pdf#1": "la collecte du verre", "guide.pdf#2": "horaires", "my%20notes.txt": "amiante"}
+    index = tr.index(texts, "idx", analyzer="french", workers=1)
+    Path("judged.csv").write_text(csv_text(ROWS, ";"), encoding="utf-8-sig")
+    for name in ("a.run", "b.run"):
+        ok(f"search idx judged.csv -o {name}")
+    for command in ("evaluate", "compare", "combine"):
+        expected = ok(f"{command} judged.csv a.run b.run -m RR").stdout
+        for given in ("--qrels judged.csv a.run b.run", "a.run b.run --qrels=judged.csv"):
+            assert ok(f"{command} {given} -m RR").stdout == expected
+        assert "Error: Option '--qrels' requires an argument." in typed(f"{command} a.run --qrels").stderr
+        assert "Missing argument 'RUN...'" in typed(f"{command} --qrels judged.csv").stderr
+    tuned = ok("tune idx judged.csv --folds 2 -m RR").stdout
+    assert ok("tune --qrels judged.csv idx --folds 2 -m RR").stdout == tuned
+    assert ok("tune idx --folds 2 -m RR --qrels=judged.csv").stdout == tuned
+    systems = {"bm25": index.bm25()}
+    result = tr.experiment(systems, qrels="judged.csv", measures="RR nDCG")
+    same = tr.experiment(systems, "judged.csv", "judged.csv", measures="RR nDCG")
+    assert result.evaluations["bm25"].mean == same.evaluations["bm25"].mean
+    ids = [query.qid for query in tr.collection("judged.csv").split_queries()]
+    Path("topics.tsv").write_text("".join(f"{qid}\tamiante\n" for qid in ids))
+    other = tr.experiment(systems, "topics.tsv", "judged.csv", measures="RR")
+    assert other.evaluations["bm25"].mean == {"RR": 0.5}  # of a file each, and one query finds the other
+    with pytest.raises(
+        CollectionError, match=r"no query is judged: judged\.csv judges other qids, such as .*, not 'q9'"
+    ):
+        tr.experiment(systems, {"q9": "amiante"}, "judged.csv")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from telerank.corpus.lengths import (
 from telerank.corpus.writing import MANIFEST, check_target, write_long_documents
 from telerank.errors import CollectionError, FormatError
 from telerank.types import Answer
+from telerank.verbs.data import collection_statistics
 
 
 def article(title: str, *paragraphs: tuple[str, ...]) -> dict:
@@ -107,13 +109,57 @@ def test_the_same_seed_gives_the_same_bytes_and_another_other_folds(towns, tmp_p
     assert content[0] != content[2]
 
 
-def test_short_articles_are_distractors_without_questions(towns, tmp_path):
-    long = squad(tmp_path / "long-towns", article("Long", (f"word {'word ' * 30}here", "here")))
-    written = write(tmp_path / "long", towns, long, least_words=20, folds=1)
-    assert written.manifest["documents"] == {"distractors": 12, "relevant": 1}
-    assert written.manifest["left_out"]["questions_of_short_articles"] == 24
-    (query,) = open_collection(tmp_path / "long").split_queries()
-    assert query.text == "where is here of Long"
+def test_short_articles_are_joined_in_their_order_with_their_titles_and_questions(towns, tmp_path):
+    """Each town has 14 words: two are too few, and the last one of twelve is not left alone."""
+    long = squad(tmp_path / "long-towns", article("Long", (f"word {'word ' * 50}here", "here")))
+    written = write(tmp_path / "long", towns, long, least_words=30, folds=1)
+    assert written.manifest["documents"] == {"relevant": 5}
+    assert written.manifest["joined"] == {"short_articles": 12, "documents": 4}
+    collection = open_collection(tmp_path / "long")
+    docs = {doc.docno: doc for doc in collection.docs()}
+    assert [*docs] == ["towns-0", "towns-3", "towns-6", "towns-9", "long-towns-0"]
+    assert docs["towns-3"].title == "Town 3; Town 4; Town 5"
+    assert all(len(doc.text.split()) > 30 for doc in docs.values())
+    answers = [*collection.answers["all"]()]
+    assert len(answers) == 24 + 1
+    for answer in answers:
+        assert docs[answer.docno].text[answer.start : answer.end] == answer.text
+    assert {answer.docno for answer in answers if answer.text in ("river4", "church5")} == {"towns-3"}
+
+
+def test_short_articles_that_are_left_over_join_the_last_document_of_such(towns, tmp_path):
+    write(tmp_path / "long", towns, least_words=60, folds=1)  # five towns have 70 words
+    docs = [*open_collection(tmp_path / "long").docs()]
+    assert [doc.docno for doc in docs] == ["towns-0", "towns-5"]
+    assert len(docs[1].text.split()) == 7 * 14
+    with pytest.raises(
+        CollectionError, match=r"12 articles of at most 200 words have 168 together: .* below 168"
+    ):
+        join_articles([open_collection(towns)], ArticleSettings(least_words=200))
+
+
+def test_no_property_tells_which_of_the_joined_documents_are_relevant(tmp_path):
+    """Until short articles were joined, nobody asked about them: the length said what is relevant."""
+    rng, sets = random.Random(2), []
+    for n in range(60):
+        words = [f"w{n}x{m}" for m in range(rng.choice((8, 30)))]
+        sets.append(article(f"Town {n}", (" ".join(words), words[3], words[5])))
+    towns = squad(tmp_path / "towns", *sets)
+    write(tmp_path / "long", towns, least_words=20)
+    found = collection_statistics(tmp_path / "long").confounds
+    assert found.others == 0
+    assert found.warnings() == []
+    distractors = squad(
+        tmp_path / "alone",
+        *({**one, "paragraphs": [asked_if_long(p) for p in one["paragraphs"]]} for one in sets),
+    )
+    write(tmp_path / "old", distractors, folds=1)
+    (warning,) = collection_statistics(tmp_path / "old").remarks
+    assert "the length of the text alone orders 100 % (documents)" in warning
+
+
+def asked_if_long(paragraph: dict) -> dict:
+    return paragraph if len(paragraph["context"].split()) > 20 else {**paragraph, "qas": []}
 
 
 def test_an_article_of_an_earlier_set_is_left_out_with_its_questions(towns, tmp_path):
@@ -215,7 +261,7 @@ def test_answers_are_read_as_they_were_written_and_a_line_that_is_none_is_named(
 
 
 @pytest.mark.data
-def test_the_english_pool_has_each_article_once_and_the_french_asks_about_long_ones_only(data, tmp_path):
+def test_the_english_pool_has_each_article_once_and_the_french_joins_short_ones(data, tmp_path):
     sets = [data / name for name in ("covid-qa", "squad2-dev-half", "xquad-en")]
     written = write(tmp_path / "english", *sets)
     assert written.manifest["documents"] == {"relevant": 146}
@@ -224,5 +270,6 @@ def test_the_english_pool_has_each_article_once_and_the_french_asks_about_long_o
     assert written.manifest["offsets"] == offsets
     assert sum(counts["queries"] for counts in written.counts.values()) == 5_097
     written = write(tmp_path / "french", data / "fquad", data / "piaf", least_words=400)
-    assert written.manifest["documents"] == {"distractors": 331, "relevant": 18 + 149}
-    assert [counts["queries"] for counts in written.counts.values()] == [1656, 1623, 1631, 1648, 1612]
+    assert written.manifest["documents"] == {"relevant": 18 + 149 + 114}
+    assert written.manifest["joined"] == {"short_articles": 331, "documents": 114}
+    assert [counts["queries"] for counts in written.counts.values()] == [2136, 2135, 2143, 2174, 2159]

@@ -51,7 +51,7 @@ def test_an_edit_renames_few_passages_and_an_update_writes_only_those(tmp_path):
     index = tr.index(tmp_path / "docs", tmp_path / "idx", workers=1)
     before = index.passages("guide.md")
     assert len(before) > 20
-    assert [index.doc(docno).file for docno in before] == ["guide.md"] * len(before)
+    assert [index[docno].file for docno in before] == ["guide.md"] * len(before)
     for number in range(3):
         sections[5 * number][2] += " une ligne de plus."
         _write(file, sections)

@@ -9,7 +9,6 @@ import telerank as tr
 from small_set import write_beir
 from telerank.errors import ArgumentTypeError, MeasureError
 from telerank.evaluation.measures import measure
-from telerank.evaluation.tune import Folds
 from telerank.types import Query, Ranking
 
 QRELS = {"1": {"a": 2, "b": 0, "c": 1}, "2": {"a": 1}, "3": {"z": 1}}
@@ -47,7 +46,7 @@ def test_parameters_are_tuned_by_a_function(tmp_path):
         lambda _, run: float(run.doc_id.iloc[0] == "long"), name="is_long"
     )
     for own in (first, by_function):
-        tuned = tr.tune(index, data, settings=["bm25(k1=0)", "bm25(k1=9, b=0)"], measures=own, folds=Folds(2))
+        tuned = tr.tune(index, data, settings=["bm25(k1=0)", "bm25(k1=9, b=0)"], measures=own, folds=2)
         assert (tuned.chosen, tuned.dev) == ((1, 1), (0.0, 1.0))
 
 

@@ -105,7 +105,7 @@ def test_reranking_takes_the_first_reranker_that_is_available(bench):
                 raise Unavailable("not given: a run")
             return super().read_stage(name, text, position)
 
-    settings = {"kind": "reranking", "measure": "RR@10", "depths": DEPTHS, "systems": ["BM25"]}
+    settings = {"kind": "reranking", "measures": "RR@10", "depths": DEPTHS, "systems": ["BM25"]}
     spec = RerankingAnalysis(**settings, rerankers={"BERT": "given", "DFR": "dfr"})
     result = analyse(replace(bench, runner=Runner(bench.data)), spec)
     assert result.record["reranker"] == "DFR"
@@ -149,7 +149,7 @@ def test_consistency_is_with_the_first_reference_that_is_available(bench):
 
 def test_combinations_are_of_all_ordered_pairs(bench):
     printed = {"BM25": {"BM25": 0.4, "DFR": 0.5}, "DFR": {"BM25": None, "DFR": 0.45}}
-    spec = CombinationAnalysis(kind="combination", measure="RR@10", published={"words": printed})
+    spec = CombinationAnalysis(kind="combination", measures="RR@10", published={"words": printed})
     result = analyse(bench, spec)
     measured, paper = result.tables
     assert measured.columns == ("", "+ BM25", "+ DFR", "+ short")
@@ -157,14 +157,14 @@ def test_combinations_are_of_all_ordered_pairs(bench):
     assert cells(paper)["BM25"] == ["0.400", "0.500 (+25%)"]
     assert cells(paper)["DFR"] == ["–", "0.450"]  # a value that cannot be read is not guessed
     assert [table.caption for table in result.tables] == ["RR@10", "RR@10, paper"]
-    other = spec.model_copy(update={"title": "Small", "published_measure": "R@1000"})
+    other = spec.model_copy(update={"title": "Small", "published_measures": "R@1000"})
     assert [table.caption for table in analyse(bench, other).tables] == ["Small", "R@1000, paper"]
 
 
 def test_a_combination_keeps_what_its_analysis_says(bench, tmp_path):
     systems = write_systems(bench, tmp_path, {"blind": "0 * bm25", "BM25": "bm25"})
     short = replace(bench, depth=1, systems=systems)
-    spec = CombinationAnalysis(kind="combination", measure="R@6")
+    spec = CombinationAnalysis(kind="combination", measures="R@6")
     cut, whole = (analyse(short, spec.model_copy(update={"keep": keep})).record for keep in (None, 2))
     runs = [list(short.rankings(name)) for name in ("blind", "BM25")]
     for record, keep in ((cut, 1), (whole, 2)):
@@ -196,7 +196,7 @@ def test_all_values_are_means_over_seeds_with_their_deviation(bench, tmp_path):
     consistency = analyse(trained, spec).record
     assert len(consistency["by_seed"]["trained"]) == 3
     assert consistency["by_seed"]["trained"][0] == (1, 1, 1)
-    combined = analyse(trained, CombinationAnalysis(kind="combination", measure="R@2"))
+    combined = analyse(trained, CombinationAnalysis(kind="combination", measures="R@2"))
     alone = [values["trained"]["trained"] for values in combined.record["by_seed"]]
     assert alone == pytest.approx(by_seed)
     assert cells(combined.tables[0])["trained"][1] == spread
@@ -205,7 +205,7 @@ def test_all_values_are_means_over_seeds_with_their_deviation(bench, tmp_path):
 def test_an_analysis_without_its_systems_says_so_beside_the_others(bench):
     specs = [
         quality(),
-        CombinationAnalysis(kind="combination", measure="AP", title="Pairs", systems=["BM25"]),
+        CombinationAnalysis(kind="combination", measures="AP", title="Pairs", systems=["BM25"]),
     ]
     good, lacking = analyse_all(bench, specs)
     assert good.tables

@@ -37,7 +37,7 @@ def record(place, **changes):
             "sets": [{"collection": "two", "part": "dev"}],
             "every": 4,
             "patience": 4,
-            "measure": "F1(fr)",
+            "measures": "F1(fr)",
         },
         "model": {"start": [str(place / "encoder")], "language": "fr", **LENGTHS},
         "articles": SHARES,
@@ -225,3 +225,28 @@ def test_a_collection_without_answers_says_where_answers_come_from(place, tmp_pa
         result.tables[1].rows[0][2].text.startswith("Sheet")
         or result.tables[1].rows[0][1].text == "no answer"
     )
+
+
+def test_a_re_ranker_starts_from_the_weights_of_a_reader_that_is_trained_before_it(place, tmp_path):
+    from safetensors.torch import load_file
+
+    spec = record(place, seeds=[0])
+    spec["models"]["ranker"] = {
+        "train": "reranker",
+        "data": {"split": "train", "negatives": {"run": "bm25 % 4", "depth": 4}},
+        "model": {"kind": "bert", "start": "reader", "language": "fr", "max_query": 8, "max_length": 32},
+        "loss": {"objective": "pointwise"},
+        "optimisation": {"steps": 1, "batch": 2, "learning_rate": 1e-9, "warm_up": 0, "weight_decay": 0.0},
+        "dev": None,
+    }
+    spec["systems"] = {"BM25": "bm25 % 4", "ranked": "BM25 >> rerank(ranker)"}
+    outcome = run(place, tmp_path, spec)
+    assert "ranked" in outcome.systems
+    assert outcome.systems["ranked"].about.startswith("bert from reader (reader from encoder")
+    (reader,) = tmp_path.rglob("reader-0-*/model/model.safetensors")
+    (ranker,) = tmp_path.rglob("ranker-0-*/model/model.safetensors")
+    learned, started = load_file(reader), load_file(ranker)
+    names = [name for name in learned if name.partition(".")[2] in started]
+    assert len(names) >= 10
+    for name in names:
+        assert (learned[name] - started[name.partition(".")[2]]).abs().max() < 1e-6

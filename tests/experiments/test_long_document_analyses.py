@@ -65,7 +65,7 @@ def answered(bench):
 
 
 def test_measures_are_of_the_queries_whose_relevant_text_begins_in_a_range(answered):
-    result = analyse(answered, PositionsAnalysis(kind="positions", measure="AP@5", edges=(2, 6)))
+    result = analyse(answered, PositionsAnalysis(kind="positions", measures="AP@5", edges=(2, 6)))
     (table,) = result.tables
     counts = result.record["queries"]
     assert [*counts] == ["0 to 1", "2 to 5", "6 and more"]
@@ -86,7 +86,7 @@ def test_measures_are_of_the_queries_whose_relevant_text_begins_in_a_range(answe
 
 def test_a_range_without_queries_is_a_dash_and_queries_without_answers_are_counted(answered):
     some = with_answers(answered, [*ANSWERS.values()][:10])
-    result = analyse(some, PositionsAnalysis(kind="positions", measure="AP@5", edges=(500,)))
+    result = analyse(some, PositionsAnalysis(kind="positions", measures="AP@5", edges=(500,)))
     assert result.tables[0].rows[0][2].text == "–"
     assert result.notes == ("20 measured queries have no known relevant text.",)
 
@@ -94,7 +94,7 @@ def test_a_range_without_queries_is_a_dash_and_queries_without_answers_are_count
 def test_without_answers_there_are_no_positions_and_no_segments(answered):
     none = with_answers(answered, [])
     with pytest.raises(Unavailable, match="has no answers"):
-        analyse(none, PositionsAnalysis(kind="positions", measure="AP", edges=(1,)))
+        analyse(none, PositionsAnalysis(kind="positions", measures="AP", edges=(1,)))
     with pytest.raises(Unavailable, match="no measured query of words has known relevant text"):
         analyse(replace(none, systems={"x": SystemRuns("x", "", ())}), SegmentsAnalysis(kind="segments"))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from papers import read_paper, training
+from telerank.experiments.packaged import packaged_names
+from telerank.experiments.schema import merge
 from telerank.training.reader.config import QuestionSource, ReaderTraining
 
 SMALL = pytest.mark.parametrize("small", [False, True])
@@ -58,7 +60,7 @@ def test_systems_and_analyses_of_ms_marco_are_those_of_the_papers():
         (analysis,) = read_paper(f"repbert/{name}").analyses
         assert analysis.rerankers == {"BERT Large": "rerank(monoBERT)"}
     cut, whole = read_paper("repbert/table4").analyses
-    assert (cut.keep, whole.keep, whole.measure) == (None, 2000, "R@2000")  # recall without truncation
+    assert (cut.keep, whole.keep, whole.measures) == (None, 2000, "R@2000")  # recall without truncation
     assert read_paper("monobert/table1").on("msmarco").systems["candidates"] == "pool(top1000)"
     copy = read_paper("monobert/table1", small=True).on("msmarco-slice")
     assert copy.systems["candidates"] == "pool(top20)"
@@ -135,7 +137,7 @@ def test_the_report_scales_sparse_scores_alone_and_counts_questions_with_a_relev
 def test_the_small_copies_read_and_count_as_the_report_and_no_question_is_cut():
     small = training(read_paper("piaf/table5", small=True), FINE_TUNED)
     assert (small.optimisation.batch, small.data.negatives.per_group) == (12, 1)
-    assert (small.model.max_query, small.model.max_length, small.dev.measure) == (None, 512, "loss")
+    assert (small.model.max_query, small.model.max_length, small.dev.measures) == (None, 512, "loss")
     longest = read_paper("piaf/ranking-set").published["squadfr-fquad-piaf"]["tokens of the longest question"]
     for model in ("Sentence-BERT", "DPR"):
         lengths = read_paper("piaf/bi-encoders").trained[model].settings["model"]
@@ -191,11 +193,14 @@ def test_the_system_of_answers_has_the_ranker_of_table_5_and_other_questions():
     assert (ranker.data.queries, ranker.data.negatives.per_group) == (five.data.queries, 1)
     assert ranker.data.negatives.per_positive == five.data.negatives.per_positive
     dev = ranker.dev
-    assert (dev.measure, dev.every, dev.queries) == ("loss", five.dev.every, five.dev.queries)
+    assert (dev.measures, dev.every, dev.queries) == ("loss", five.dev.every, five.dev.queries)
     assert ranker.precision == five.precision
     assert system.data["piaf-fquad"].made_as == "article-parts"
     copy = training(small, "re-ranker")  # from multilingual-e5-small it would take longer than the reader
-    assert (copy.model.start, copy.model.head) == ("bert-tiny-splade", ranker.model.head)
+    assert (copy.model.start, copy.model.head) == ("all sets", ranker.model.head)
+    assert small.trained["all sets"].train == "reader"
+    assert copy.model.max_length == small.trained["all sets"].settings["model"]["max_length"]
+    assert small.systems == system.systems
     assert (copy.data.split, copy.dev.split) == (ranker.data.split, dev.split) == ("train", "dev")
 
 
@@ -208,6 +213,29 @@ def test_dila_is_ranked_by_segments_with_the_re_ranker_of_answers_end_to_end():
     given = system.data["piaf-fquad"]
     for name in ("made_of", "made_as", "recipe", "split", "analyzer"):
         assert getattr(learned, name) == getattr(given, name)
+
+
+@SMALL
+def test_table_6_has_the_published_values_beside_the_weights_of_a_grid(small):
+    """Section 6.5 chooses both weights; equal ones have a row of their own, without a value of the report."""
+    table = read_paper("piaf/table6", small=small)
+    published = table.published["dila"]
+    assert [*published] == ["BM25", f"BM25 + {FINE_TUNED}"]
+    assert table.systems[f"BM25 + {FINE_TUNED}"].startswith("tuned(minmax(BM25), 'mean over passages'")
+    assert "alpha=0.5, beta=0.5" in table.systems["the same, equal weights"]
+
+
+@pytest.mark.parametrize("name", packaged_names())
+def test_dev_measures_of_long_lists_are_of_a_declared_number_of_queries(name):
+    """All of a large dev split would cost more than what is learned from; the Piaf report's is a tenth of it."""
+    experiment = read_paper(name)
+    for data in experiment.data:
+        alone = experiment.on(data)
+        for model in alone.trained.values():
+            settings = merge(alone.training if model.train == "reranker" else {}, model.settings)
+            dev = settings.get("dev") or {}
+            if model.train == "reranker" and dev and dev.get("depth", 1000) > 10:
+                assert dev.get("queries"), (data, model)
 
 
 @SMALL

@@ -118,7 +118,7 @@ def test_the_size_curve_trains_the_model_on_each_number_of_pairs(run):
         "monobert/figure1",
         "msmarco",
         queries=6,
-        analyses=[{"kind": "sizes", "system": "BERT large", "measure": "RR@10", "pairs": [8, 40]}],
+        analyses=[{"kind": "sizes", "system": "BERT large", "measures": "RR@10", "pairs": [8, 40]}],
     )
     (result,) = outcome.results
     assert list(result.record["by_seed"]) == [8, 40]

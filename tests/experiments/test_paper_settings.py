@@ -8,6 +8,7 @@ import yaml
 from papers import read_paper, training
 from telerank.experiments.packaged import TRAININGS, packaged_names
 from telerank.experiments.schema import merge
+from telerank.model_names import READER
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.reader.config import ReaderTraining
 from telerank.training.reranker.config import RerankerTraining
@@ -23,7 +24,7 @@ FROZEN = {
         "max_gradient_norm": None,
     },
     "dev": {
-        "measure": "loss",
+        "measures": "loss",
         "every": "1 epochs",
         "patience": "10 epochs",
         "split": "dev",
@@ -160,18 +161,25 @@ def read_training(name: str) -> dict:
 
 def test_packaged_trainings_are_settings():
     reader = ReaderTraining.model_validate(read_training("piaf/answers"))
-    assert (reader.model.language, reader.dev.measure, reader.model.start) == ("fr", "F1(fr)", "e5-small")
+    assert (reader.model.language, reader.dev.measures, reader.model.start) == ("fr", "F1(fr)", "e5-small")
     assert [source.collection for source in reader.data.sets] == ["piaf"]  # which is installed
     authors = RerankerTraining.model_validate(read_training("bert-dmn/authors"))
     assert (authors.model.head["gate"], authors.optimisation.schedule) == ("authors", "constant")
-    assert (authors.dev.measure, authors.dev.every, authors.dev.patience) == ("AP", "1 epochs", "3 epochs")
+    assert (authors.dev.measures, authors.dev.every, authors.dev.patience) == ("AP", "1 epochs", "3 epochs")
     deep = TrainingPlan.model_validate(read_training("best/trec-dl-2019"))
     assert (deep.loss.objective, deep.loss.margin, deep.loss.of) == ("margin", 1.0, "logit")
     assert (deep.data.negatives.only, deep.data.negatives.per_positive) == ("unjudged", 1)
-    assert (deep.data.segments.leading, deep.data.segments.iterations, deep.dev.measure) == (4, 4, "RR")
+    assert (deep.data.segments.leading, deep.data.segments.iterations, deep.dev.measures) == (4, 4, "RR")
     robust = TrainingPlan.model_validate(read_training("best/robust04"))
     assert (len(robust.variants), len({variant.repetition for variant in robust.variants})) == (25, 5)
     assert (robust.loss.objective, robust.data.negatives.per_positive) == ("pointwise", 10)
+    shipped = ReaderTraining.model_validate(read_training("e5/reader"))
+    assert shipped.model.frozen_embeddings
+    assert {own.part for own in shipped.data.sets} == {"train"}
+    ranker = RerankerTraining.model_validate(read_training("e5/reranker"))
+    assert (ranker.model.start, ranker.model.frozen_embeddings) == (READER, True)
+    assert (ranker.data.made_of.split_by, ranker.data.made_of.seed) == ("article", shipped.articles.seed)
+    assert set(ranker.data.made_of.sets) <= {own.collection for own in shipped.data.sets}
     triples = {"file": "msmarco/qidpidtriples.train.full.2.tsv.gz"}
     record = {"data": {"collection": "msmarco", "triples": triples}, "model": {"document_segment": 1}}
     names = [name for name in packaged_names(TRAININGS) if name.startswith("repbert/")]
@@ -186,11 +194,29 @@ def test_the_grid_has_the_108_heads_of_the_report():
         name: list(values) for name, values in plan.grid.items()
     }
     assert len(plan.combinations) == 108
-    assert (plan.dev.measure, plan.dev.patience, plan.model.max_query) == ("loss", "10 epochs", None)
+    assert (plan.dev.measures, plan.dev.patience, plan.model.max_query) == ("loss", "10 epochs", None)
     (small,) = read_paper("piaf/grid", small=True).analyses
     assert all(
         {*map(str, values)} <= {*map(str, analysis.settings[name])} for name, values in small.settings.items()
     )
+
+
+@pytest.mark.parametrize(
+    ("packaged", "paper", "data", "model"),
+    [
+        ("monobert/msmarco", "monobert/table1", "msmarco", "monoBERT"),
+        ("bert-dmn/insuranceqa", "bert-dmn/table2", "insuranceqa-v2", "BERT-DMN"),
+        ("piaf/ranker", "piaf/table5", "squadfr-fquad-piaf", "MonoBERT ranker, fine-tuned"),
+    ],
+)
+def test_the_trainings_of_papers_are_those_of_their_experiments(packaged, paper, data, model):
+    """But for the first of several encoders, lists, which are pipelines there, and the test."""
+    record = read_training(packaged)
+    expected = training(read_paper(paper).on(data), model).model_dump(mode="json")
+    if isinstance(expected["model"]["start"], list):
+        expected["model"]["start"] = expected["model"]["start"][0]
+    expected = {**expected, "test": record.get("test")}
+    assert settings_alone(record) == settings_alone(expected)
 
 
 @pytest.mark.parametrize(("name", "data"), [("trec-dl-2019", "trec-dl-2019"), ("robust04", "robust04-title")])
@@ -209,7 +235,7 @@ def settings_alone(record):
     settings = RerankerTraining.model_validate(record).model_dump(mode="json")
     settings.pop("test")
     settings["data"].pop("collection")
-    for lists in (settings["data"]["negatives"], settings["dev"]):
+    for lists in filter(None, (settings["data"]["negatives"], settings["dev"])):
         lists |= {"run": None, "pool": None}
     if settings["loss"]["objective"] != "margin":
         settings["loss"].pop("of")  # nothing but a margin is of something

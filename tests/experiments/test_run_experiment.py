@@ -196,6 +196,28 @@ def test_an_index_is_reused_only_for_the_same_documents(marco, tmp_path):
     assert len(tr.open(manifest.parent)) == 100
 
 
+def test_a_run_is_given_of_a_row_that_the_paper_alone_has(outcome, marco, tmp_path):
+    """IDST stands in BeST's table by its printed value; a run of it makes the row a measured one."""
+    printed = {"msmarco": {"IDST": {"RR@10": 0.704}}}
+    path = write(
+        tmp_path,
+        **PLAIN | {"published": printed, "analyses": [{"kind": "quality", "measures": ["RR@10"]}]},
+    )
+    run = str(outcome.systems["LM"].runs[0])
+    (given,) = run_experiment(path, data=[str(marco)], systems={"IDST": run}, output=tmp_path / "out")
+    expected = measure(read_run(run), given.data.judged.qrels, "RR@10").mean["RR@10"]
+    rows = [line.split("|") for line in (given.folder / "tables.md").read_text().splitlines()]
+    [row] = [
+        [cell.strip() for cell in row[1:-1]] for row in rows if len(row) > 2 and row[1].strip() == "IDST"
+    ]
+    assert row[1].startswith(f"{expected:.3f}")
+    assert "0.704" in row
+    (alone,) = run_experiment(path, data=[str(marco)], output=tmp_path / "out")
+    assert "IDST" not in alone.systems
+    with pytest.raises(CollectionError, match=r"no system 'IDTS'; it has: BM25; .*prints: IDST"):
+        run_experiment(path, data=[str(marco)], systems={"IDTS": run}, output=tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -309,7 +309,7 @@ def test_a_training_is_shared_by_candidates_and_by_experiments(folder, first, tm
         assert max(len(ranking) for ranking in read_run(outcome.systems[name].runs[0])) == count
 
 
-RERANKING = {"kind": "reranking", "measure": "RR@10", "depths": [2, 4], "rerankers": {"R": "rerank(frozen)"}}
+RERANKING = {"kind": "reranking", "measures": "RR@10", "depths": [2, 4], "rerankers": {"R": "rerank(frozen)"}}
 
 
 def test_an_analysis_trains_its_re_ranker_and_re_ranks_with_each_seed(folder, tmp_path):

@@ -13,13 +13,21 @@ from telerank.models.losses import max_margin
 from telerank.models.pairs.pair import PairFeatures, batch_of
 from telerank.models.pairs.words import PADDING, Words
 from telerank.models.rerankers.bert_dmn import DmnHead
+from telerank.models.rerankers.co_pacrr import CoPacrr
+from telerank.models.rerankers.conv_knrm import ConvKnrm
 from telerank.models.rerankers.dmn import Dmn
 from telerank.models.rerankers.episodic import GATES, EpisodicMemory
 from telerank.models.rerankers.knrm import Knrm
 from telerank.models.rerankers.qa_lstm import QaLstm
 
 HEADS = {gate: partial(DmnHead, 12, 8, episodes=3, gate=gate) for gate in sorted(GATES)}
-OVER_WORDS = {"dmn": partial(Dmn, hidden=6, episodes=2), "qa-lstm": partial(QaLstm, hidden=6), "k-nrm": Knrm}
+OVER_WORDS = {
+    "dmn": partial(Dmn, hidden=6, episodes=2),
+    "qa-lstm": partial(QaLstm, hidden=6),
+    "k-nrm": Knrm,
+    "conv-knrm": partial(ConvKnrm, filters=6),
+    "co-pacrr": CoPacrr,
+}
 
 
 @pytest.mark.parametrize("kind", [*HEADS, *OVER_WORDS])
@@ -232,6 +240,8 @@ LEARNERS = {
     "dmn": (lambda vectors: Dmn(vectors, 32, episodes=2, dropout=0.0), "prob"),
     "qa-lstm": (lambda vectors: QaLstm(vectors, 16, dropout=0.1), "logit"),
     "k-nrm": (Knrm, "logit"),
+    "conv-knrm": (lambda vectors: ConvKnrm(vectors, 16, 2), "logit"),
+    "co-pacrr": (lambda vectors: CoPacrr(vectors, 16, rows=2, filters=4, longest=2), "logit"),
 }
 
 

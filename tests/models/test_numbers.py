@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import random
+import resource
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from telerank.errors import ModelError
 from telerank.models.encoders.folders import fresh_bi_encoder
 from telerank.models.encoders.grad_cache import backward
-from telerank.models.on_processor import FreeMemory, QuickDropout, drop
+from telerank.models.on_processor import FreeMemory, QuickDropout, drop, keeping_freed_memory
 from telerank.models.precision import (
     NAMES,
     fast_error,
@@ -294,3 +295,28 @@ def test_pieces_between_tensors_that_are_kept_go_back_every_few_seconds():
         now[0] = late
         assert free.give_back()
         assert held() - before < 10
+
+
+def new_pages(numbers: int) -> int:
+    """How many pages the system hands out for a tensor that is made and freed."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.ones(numbers)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep memory by themselves")
+def test_a_training_keeps_the_memory_of_large_tensors_and_gives_it_back_all_the_same():
+    """Tensors beyond glibc's largest threshold, 32 MiB, which by default are new pages each time."""
+    size, page = 1 << 24, resource.getpagesize()
+    pages, now = 4 * size // page, [0.0]
+    few = pages // 512  # if the system makes large pages
+    assert sum(new_pages(size) for _ in range(2)) > few
+    with keeping_freed_memory():
+        new_pages(2 * size)
+        assert sum(new_pages(size - 1000 * n) for n in range(4)) < pages
+        free, before = FreeMemory(5, clock=lambda: now[0]), held()
+        now[0] = 6.0
+        assert free.give_back()
+        assert before - held() > 40
+    new_pages(size)
+    assert sum(new_pages(size) for _ in range(2)) > few

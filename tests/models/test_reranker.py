@@ -72,7 +72,27 @@ def test_what_is_saved_scores_the_same_when_loaded_and_is_not_rounded_with_the_e
     assert rounded < 0.1  # all of them, where the last layer computed in bfloat16
 
 
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["monobert", "bert"])
+def test_a_fresh_start_has_the_shape_and_vocabulary_of_an_encoder_and_weights_of_the_seed(
+    encoders, architecture, kind
+):
+    folder, shape = encoders(architecture), Shape(kind, **SMALL)
+    began = fresh_reranker(folder, shape)
+    drawn, again, other = (fresh_reranker(folder, shape, seed=seed, fresh=True) for seed in (1, 1, 2))
+    assert drawn.fingerprint == again.fingerprint
+    assert len({began.fingerprint, drawn.fingerprint, other.fingerprint}) == 3
+    assert pairs_of(drawn)[0].ids.tolist() == pairs_of(began)[0].ids.tolist()
+    weights = dict(began.model.named_parameters())
+    for name, weight in drawn.model.named_parameters():
+        assert weight.shape == weights[name].shape
+        if "layer.0" in name and name.endswith("query.weight"):
+            deviation = drawn.parts.transformer.config.initializer_range
+            assert float(weight.detach().std()) == pytest.approx(deviation, rel=0.3)
+            assert not torch.equal(weight, weights[name])
+
+
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr"])
 def test_models_over_word_vectors_are_saved_with_their_words(tmp_path, kind):
     words = [f"{letter}{number}" for letter in "qd" for number in range(20)]
     save_vectors(tmp_path / "vectors", words, torch.randn(len(words) + 2, 8))

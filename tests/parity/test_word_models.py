@@ -1,9 +1,10 @@
-"""QA-LSTM and K-NRM against their formulas, pair by pair."""
+"""Models over word vectors against their formulas, pair by pair, in loops."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,6 +13,8 @@ pytest.importorskip("transformers")
 from random_pairs import random_word_pairs  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
 from telerank.models.pairs.words import PADDING, UNKNOWN  # noqa: E402
+from telerank.models.rerankers.co_pacrr import CoPacrr  # noqa: E402
+from telerank.models.rerankers.conv_knrm import ConvKnrm  # noqa: E402
 from telerank.models.rerankers.knrm import Knrm  # noqa: E402
 from telerank.models.rerankers.qa_lstm import QaLstm  # noqa: E402
 
@@ -80,3 +83,142 @@ def test_qa_lstm_is_its_formula(pooling):
         o_a = pool(h * s.unsqueeze(1))
         expected = (o_q @ o_a) / (o_q.norm() * o_a.norm())
         torch.testing.assert_close(cosines[row], expected, rtol=1e-9, atol=1e-11)
+
+
+def rows_of(pair, part):
+    """The rows of the words of one side, as many as there are."""
+    return [int(row) for row, own in zip(pair.ids, pair.parts, strict=True) if own == part]
+
+
+def array(parameter):
+    return parameter.detach().numpy()
+
+
+def grams(model, length, rows):
+    """The n-grams of a length as vectors, None for one without a known word."""
+    table, layer = array(model.words.weight), model.convolutions[length - 1]
+    weight, bias = array(layer.weight), array(layer.bias)  # (F, E, length)
+    result = []
+    for start in range(len(rows)):
+        vector = bias.copy()
+        for place, row in enumerate(rows[start : start + length]):
+            vector += weight[:, :, place] @ table[row]
+        known = any(row != UNKNOWN for row in rows[start : start + length])
+        result.append(np.maximum(vector, 0) if known else None)
+    return result
+
+
+def near(one, other):
+    norms = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / norms) if norms else 0.0
+
+
+def test_conv_knrm_is_its_formula():
+    torch.manual_seed(3)
+    pairs, vectors = random_word_pairs(seed=4)
+    model = ConvKnrm(vectors, 6, 3).double()
+    scores = model(batch_of(pairs, PADDING))
+    means, deviations = [1.0] + [0.9 - 0.2 * number for number in range(10)], [1e-3] + [0.1] * 10
+    weights = array(model.weight.weight)[0].reshape(3, 3, 11)
+    for pair, score in zip(pairs, scores.tolist(), strict=True):
+        total = model.weight.bias.item()
+        for g in (1, 2, 3):
+            for h in (1, 2, 3):
+                query, passage = (grams(model, n, rows_of(pair, part)) for n, part in ((g, 1), (h, 2)))
+                for kernel, (mean, deviation) in enumerate(zip(means, deviations, strict=True)):
+                    for one in query:
+                        if one is None:
+                            continue
+                        held = sum(
+                            math.exp(-((near(one, other) - mean) ** 2) / (2 * deviation**2))
+                            for other in passage
+                            if other is not None
+                        )
+                        total += weights[g - 1, h - 1, kernel] * 0.01 * math.log(max(1e-10, held))
+        assert score == pytest.approx(math.tanh(total), rel=1e-6)
+
+
+def convolved(similar, layer):
+    """The greatest of the filters at each place, with as many zeros around as keep the size."""
+    weight, bias = array(layer.weight)[:, 0], array(layer.bias)
+    size = weight.shape[1]
+    before = (size - 1) // 2
+    result = np.zeros_like(similar)
+    for i in range(similar.shape[0]):
+        for j in range(similar.shape[1]):
+            sums = bias.copy()
+            for a in range(size):
+                for b in range(size):
+                    y, x = i + a - before, j + b - before
+                    if 0 <= y < similar.shape[0] and 0 <= x < similar.shape[1]:
+                        sums += weight[:, a, b] * similar[y, x]
+            result[i, j] = max(0.0, sums.max())
+    return result
+
+
+def co_pacrr_score(model, pair, rows, strongest, window):
+    query, passage = rows_of(pair, 1), rows_of(pair, 2)
+    table = array(model.words.weight)
+    q, d = (
+        [np.zeros(table.shape[1]) if row == UNKNOWN else table[row] for row in side]
+        for side in (query, passage)
+    )
+    similar = np.zeros((rows, len(d) + 9))  # zeros behind the passage, as of a longer one beside it
+    for i, one in enumerate(q):
+        for j, other in enumerate(d):
+            similar[i, j] = near(one, other)
+    context = (
+        [
+            near(np.sum(q, axis=0) / max(len(q), 1), np.mean(d[max(0, j - window) : j + window + 1], axis=0))
+            for j in range(len(d))
+        ]
+        if q
+        else [0.0] * len(d)
+    )
+    maps = [similar, *(convolved(similar, layer) for layer in model.convolutions)]
+    raw = [model.importance.weight[row, 0].item() for row in query]
+    signals = []
+    for i in range(rows):
+        if i >= len(q):
+            signals += [0.0] * (1 + len(maps) * 4 * 2 * strongest)
+            continue
+        signals.append(math.exp(raw[i]) / sum(map(math.exp, raw)))
+        for each in maps:
+            for quarters in (1, 2, 3, 4):
+                places = range(math.ceil(len(d) * quarters / 4))
+                best = sorted(places, key=lambda j: -each[i, j])[:strongest]
+                missing = [0.0] * (strongest - len(best))
+                signals += [each[i, j] for j in best] + missing + [context[j] for j in best] + missing
+    hidden = np.array(signals)
+    for layer in model.layers:
+        hidden = (
+            np.maximum(hidden, 0)
+            if isinstance(layer, torch.nn.ReLU)
+            else (array(layer.weight) @ hidden + array(layer.bias))
+        )
+    return float(hidden[0])
+
+
+def test_co_pacrr_is_its_formula():
+    torch.manual_seed(5)
+    pairs, vectors = random_word_pairs(seed=4)
+    rows = max(len(rows_of(pair, 1)) for pair in pairs) + 1
+    model = CoPacrr(vectors, 7, rows=rows, filters=5, strongest=2, window=1).double().eval()
+    torch.nn.init.normal_(model.importance.weight)
+    scores = model(batch_of(pairs, PADDING))
+    for pair, score in zip(pairs, scores.tolist(), strict=True):
+        assert score == pytest.approx(co_pacrr_score(model, pair, rows, 2, 1), rel=1e-6, abs=1e-9)
+
+
+def test_co_pacrr_shuffles_query_words_only_while_it_is_trained_and_takes_no_more_than_its_rows():
+    torch.manual_seed(5)
+    pairs, vectors = random_word_pairs(seed=4)
+    batch = batch_of(pairs, PADDING)
+    rows = max(len(rows_of(pair, 1)) for pair in pairs)
+    model = CoPacrr(vectors, rows=rows)
+    assert len({tuple(model.train()(batch).tolist()) for _ in range(5)}) > 1
+    assert len({tuple(model.eval()(batch).tolist()) for _ in range(5)}) == 1
+    still = CoPacrr(vectors, rows=rows, shuffle=False).train()
+    assert len({tuple(still(batch).tolist()) for _ in range(5)}) == 1
+    with pytest.raises(ValueError, match=f"a co-pacrr of {rows - 1} query words was given {rows}"):
+        CoPacrr(vectors, rows=rows - 1)(batch)

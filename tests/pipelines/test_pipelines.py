@@ -152,7 +152,6 @@ def test_a_saved_pipeline_is_a_word(folder, index):
         ("minmax(bm25, bm25)", "minmax takes 1 argument"),
         ("rrf()", "rrf takes one or more stages"),
         ("rrf(bm25, q=2)", "rrf has no parameter 'q'; known: k"),
-        ("rerank(backend=torch)", "rerank lacks the argument 'model'"),
         ("bm25 >> ", "expected a name, a number or '(', got the end"),
         ("bm25 - dfr", "expected an operator (>> + * %) or the end, got '-'"),
         ("bm25 / 2", "expected an operator (>> + * %) or the end, got '/'"),

@@ -79,6 +79,11 @@ def test_lengths_of_a_model_over_words_are_changed_alike(tmp_path):
 
 def test_scorers_of_other_lengths_are_other_values(tmp_path):
     model = small_encoder(tmp_path)
+    with pytest.raises(ModelError, match=r"expected a re-ranker, got BertModel and no reranker\.json"):
+        Scorer(model)
+    config = json.loads((model / "config.json").read_text())
+    config["architectures"] = ["BertForSequenceClassification"]
+    (model / "config.json").write_text(json.dumps(config))
     shorter = Scorer(model, max_length=20)
     assert Scorer(model) != shorter
     assert shorter == Scorer(model, max_length=20) == pickle.loads(pickle.dumps(shorter))

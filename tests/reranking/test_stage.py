@@ -145,7 +145,7 @@ def test_gates_are_not_shown_as_those_of_sentences_that_they_may_not_be_of(loade
     assert [one.what for one in first.parts] == [f"number {n} by the tokens {why}" for n in (1, 2)]
 
 
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr"])
 def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     pair = ("q1 q2 d3", "d1 d2 d3. x1 unheard q2. d7 d8.")
     save_vectors(tmp_path, WORDS, torch.randn(len(WORDS) + 2, 8, generator=torch.Generator().manual_seed(0)))
@@ -153,10 +153,13 @@ def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     explanation = explain_score(scorer, *pair)
     assert explanation.value == pytest.approx(float(scorer.score([pair])[0]), abs=1e-7)
     shown = explanation.parts[0]
-    if kind == "k-nrm":
+    if kind in ("k-nrm", "conv-knrm"):
         assert np.tanh(shown.value) == pytest.approx(explanation.value, abs=1e-5)
         assert shown.value == pytest.approx(sum(each.value for each in shown.parts), abs=1e-6)
-        assert len(shown.parts) == 12
+        assert len(shown.parts) == {"k-nrm": 12, "conv-knrm": 10}[kind]
+    elif kind == "co-pacrr":
+        assert [each.what for each in shown.parts] == ["q1", "q2", "d3"]
+        assert all(each.value for each in shown.parts)
     else:
         assert shown.value == pytest.approx(1, abs=1e-4)
     if kind == "qa-lstm":

@@ -110,6 +110,13 @@ def test_a_backup_is_replaced_and_nothing_else_is(backup, folder, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {backup.name, "restored", "other", "other.tar"}
 
 
+@pytest.mark.parametrize("name", ["idx.tar.gz", "idx.tgz", "idx.zip", "idx.tar.zst"])
+def test_a_name_that_promises_packing_is_refused(name, folder, tmp_path):
+    with pytest.raises(IndexFault, match=f"{name}: a backup is a folder, or a file that ends in .tar"):
+        tr.open(folder).backup(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 def test_a_damaged_index_is_not_backed_up(folder, tmp_path):
     copy = tr.restore(_backed_up(folder, tmp_path / "b"), tmp_path / "idx", progress=False)
     large = max((copy.folder / "segments").rglob("*.*"), key=lambda path: path.stat().st_size)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import telerank as tr
+from commands import refusal
+from telerank.errors import ArgumentError
 from telerank.testing import check_stage
-from telerank.types import Query, Ranking, whole_docno
+from telerank.types import Query, whole_docno
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,10 @@ def test_grouping_obeys_the_laws_behind_stages_and_alone(index):
         check_stage(stage, queries)
         assert tr.pipeline(repr(stage), index) == stage
     alone = tr.group() % 2
-    assert alone.search("x") == Ranking(Query("query", "x"))
+    with pytest.raises(
+        ArgumentError, match=r"group\(file\) % 2 needs a first stage: index.bm25\(\) % 100 >> "
+    ):
+        alone.search("x")
     given = index.bm25().search("press")
     assert next(alone([given])) == (index.bm25() >> alone).search("press")
     before, after = index.bm25() >> tr.group() % 2 >> tr.scorer(len_of), tr.group() % 2 >> tr.scorer(len_of)
@@ -91,6 +98,13 @@ def test_documents_that_are_no_passages_are_files_of_their_own(tmp_path):
 
 def len_of(query: str, text: str) -> float:
     return len(query) + len(text)
+
+
+def test_a_group_without_a_stage_before_it_is_refused_in_one_line(index):
+    line = r"nothing stands before group\(file\) % 2: bm25 >> group\(file\) % 2"
+    with pytest.raises(ArgumentError, match=line):
+        (tr.group("file") % 2).search_groups(Query("q", "eau"))
+    assert re.search(line, refusal(f"search {index.folder} --query eau -k 2 --model 'group(file)'"))
 
 
 def test_what_was_not_grouped_is_said(tmp_path):

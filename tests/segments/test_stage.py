@@ -296,7 +296,7 @@ def test_equation_21_adds_scaled_bm25_and_the_mean_probability(reranker, index):
     assert set(before) == set(ranking.docnos)
     assert len(ranking) == 4
     for docno, score in ranking:
-        logits = alone(reranker, "q1 q2", index.doc(docno))
+        logits = alone(reranker, "q1 q2", index[docno])
         expected = 0.3 * before[docno] + 0.7 * (1 / (1 + np.exp(-logits))).mean()
         assert score == pytest.approx(expected, abs=1e-5)
 
@@ -305,7 +305,7 @@ def test_birch_adds_the_best_sentences_to_the_first_stages_own_score(reranker, i
     stage = birch(index.bm25() % 4, reranker, 0.8, (1.0, 0.5))
     before = dict((index.bm25() % 4).search(QUERIES[0]))
     for docno, score in stage.search(QUERIES[0]):
-        logits = alone(reranker, "q1 q2", index.doc(docno), NAMED["birch"])
+        logits = alone(reranker, "q1 q2", index[docno], NAMED["birch"])
         best = np.sort(1 / (1 + np.exp(-logits)))[::-1]
         expected = 0.8 * before[docno] + 0.2 * (best[0] + 0.5 * best[1:2].sum())
         assert score == pytest.approx(expected, abs=1e-5)

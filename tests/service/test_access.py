@@ -109,6 +109,7 @@ PATHS = {
                 {"filter": '"rh" in groups or year == 777123', "group": "file"},
                 {"filter": 'not ("public" in groups)'},
                 {"k": 2, "page": 2},
+                {"spelling": True},
             ),
         )
     ],
@@ -118,6 +119,7 @@ PATHS = {
         for pipeline in ("bm25", "minmax(bm25 % 100)", "bm25 >> group(file)")
     ],
     "/v1/documents": [{"docno": DOCS[2].docno}, {"docno": "a"}],
+    "/v1/suggest": [{"query": text} for text in ("zan", "Titre", "co")],
     "/v1/indexes": [{}],
     "/v1/indexes/idx": [{}],
     "/v1/models": [{}],
@@ -280,3 +282,19 @@ def test_the_page_has_counts_of_what_a_key_sees(client):
     shown = page_links(page.text, REASONS)
     for href in shown.values():
         assert follow(client, href, OPEN).status_code == 200
+
+
+def test_what_is_like_a_hidden_document_is_not_told(client):
+    hidden = DOCS[2].docno
+    assert set(docnos(ask(client, "/v1/search", like=hidden))) >= {"a", "b"}
+    assert ask(client, "/v1/search", OPEN, like=hidden).status_code == 404
+    for pipeline in ("like", "where(like, 'year > 1')", "minmax(like % 10)"):
+        assert docnos(ask(client, "/v1/search", OPEN, query=hidden, pipeline=pipeline)) == []
+        assert docnos(ask(client, "/v1/search", OPEN, query="a", pipeline=pipeline)) == ["b"]
+    fed = ask(client, "/v1/search", OPEN, query="congé", pipeline="bm25 % 10 >> rm3 % 10", explain=True)
+    assert set(docnos(fed)) == {"a", "b"}
+    assert SECRET not in fed.text
+    words = ask(client, "/v1/search", OPEN, query="congé AND demande", pipeline="boolean % 10")
+    assert set(docnos(words)) == {"a", "b"}
+    assert ask(client, "/v1/suggest", ALL, query="zan").json()["suggestions"]
+    assert ask(client, "/v1/suggest", OPEN, query="zan").json()["suggestions"] == []

@@ -4,12 +4,14 @@ import inspect
 import re
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 
 from telerank.service import page
 from telerank.service.page.messages import TEXTS, Messages, choose_language
 from telerank.stage import Stage
+from telerank.text.follow_up import Rule
 
 FOLDER = Path(page.__file__).parent
 ENGLISH, FRENCH = Messages("en"), Messages("fr")
@@ -32,9 +34,10 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there():
     roles = re.findall("``([a-z]+)``", inspect.getdoc(Stage.role))
     named |= {f"stage.{role}" for role in (*roles, "read", "passages")}
     named |= {"answer.high", "answer.medium", "answer.low"}
+    named |= {f"follow.{rule}" for rule in get_args(Rule) if rule != "as typed"}
     known = {key.removesuffix(".one").removesuffix(".other") for key in TEXTS["en"]}
     known = known - {"stage"} | {"stage.other"}
-    named -= {"answer.", "stage."}  # a level follows, or a role
+    named -= {"answer.", "follow.", "stage."}  # a level follows, a rule, or a role
     assert named == known
 
 

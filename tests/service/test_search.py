@@ -141,3 +141,70 @@ def test_nothing_of_the_folder_is_said(client, folder):
         reply = client.post("/v1/search", json={"query": "q1", "pipeline": f"bm25 % 3 >> {pipeline}"})
         assert reply.status_code in (404, 422)
         assert str(folder) in pipeline or str(folder) not in reply.text
+
+
+def test_documents_like_one_are_found_and_feedback_is_a_pipeline(client, folder):
+    reply = client.get("/v1/search", params={"like": "a", "k": 3, "explain": True}).json()
+    ranking = tr.open(folder).like("a", 3)
+    assert [(hit["docno"], hit["score"]) for hit in reply["hits"]] == list(ranking)
+    assert reply["query"] == "a"
+    assert reply["pipeline"].startswith("like(")
+    assert (
+        reply["hits"] == client.post("/v1/search", json={"like": "a", "k": 3, "explain": True}).json()["hits"]
+    )
+    grouped = client.get("/v1/search", params={"like": "a", "group": "file"})
+    assert grouped.status_code == 200
+    fed = client.get("/v1/search", params={"query": "q1 x1", "pipeline": "bm25 >> rm3(fb_docs=2)"}).json()
+    ranked = tr.pipeline("bm25 >> rm3(fb_docs=2)", folder).search("q1 x1")
+    assert [(hit["docno"], hit["score"]) for hit in fed["hits"]] == list(ranked)[:10]
+    assert [stage["stage"].partition("(")[0] for stage in fed["stages"]] == ["bm25", "rm3"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "message"),
+    [
+        ({"like": "no such"}, 404, "no document 'no such'"),
+        ({"like": "a", "query": "q1"}, 422, "like: it stands instead"),
+        ({"like": "a", "pipeline": "bm25"}, 422, "like: it stands instead"),
+        ({}, 422, "query: Field required, or like"),
+        (
+            {"query": "q1", "pipeline": "bm25 >> rm3(fb_docs=101)"},
+            422,
+            "fb_docs is 101; a request has at most 100",
+        ),
+        ({"query": "q1", "pipeline": "bm25 >> bo1(fb_terms=5000)"}, 422, "fb_terms is 5,000"),
+        ({"query": "q1", "pipeline": "bm25 >> rm3(max_df=7)"}, 422, "max_df must be from 0 to 1"),
+        ({"query": "q1", "pipeline": "rm3 >> rm3(model=bm52)"}, 422, "bm52"),
+    ],
+)
+def test_what_is_wrong_with_feedback_is_said(client, request_, status, message):
+    reply = client.post("/v1/search", json=request_)
+    assert reply.status_code == status, reply.text
+    assert message in reply.text
+
+
+def test_misspelt_words_and_suggestions_over_http(fiches):
+    with serving(settings_of(fiches)) as client:
+        ask = {"query": "aprenti", "spelling": True}
+        reply = client.post("/v1/search", json=ask).json()
+        assert reply["query"] == "apprenti"
+        assert reply["spelling"] == {"typed": "aprenti", "meant": "apprenti", "searched": True}
+        assert reply["hits"]
+        both = client.get("/v1/search", params={"query": "prime aprenti", "spelling": "true"}).json()
+        assert both["query"] == "prime aprenti"
+        assert both["spelling"] == {"typed": "prime aprenti", "meant": "prime apprenti", "searched": False}
+        for plain in (
+            {"query": "aprenti"},
+            {"query": "prime", "spelling": True},
+            {"query": "zzzqq", "spelling": True},
+        ):
+            assert "spelling" not in client.post("/v1/search", json=plain).json()
+        suggested = client.get("/v1/suggest", params={"query": "prime d'activite"}).json()
+        assert suggested["suggestions"][0] == {"text": "Prime d’activité", "kind": "title", "documents": 1}
+        assert (
+            client.get("/v1/suggest", params={"query": "fiche", "k": 3}).json()["suggestions"][2]["kind"]
+            == "title"
+        )
+        assert client.get("/v1/suggest", params={"query": "x" * 2001}).status_code == 422
+        assert client.get("/v1/suggest", params={"query": "x", "k": 0}).status_code == 422
+        assert client.get("/v1/suggest", params={"query": "x", "index": "no"}).status_code == 404

@@ -99,7 +99,7 @@ def test_the_segment_that_counts_most_is_shown(client, folder):
     index = tr.Index(folder)
     for hit in reply.json()["hits"]:
         segment = hit["segment"]
-        assert index.doc(hit["docno"]).text[segment["start"] : segment["end"]] == segment["text"]
+        assert index[hit["docno"]].text[segment["start"] : segment["end"]] == segment["text"]
         assert segment["score"] == pytest.approx(hit["score"], abs=1e-5)
 
 
@@ -141,7 +141,7 @@ def test_answers_are_the_librarys(client, folder, models):
         (each.text, each.docno, each.start) for each in expected
     ]
     for each in answers:
-        text = tr.Index(folder).doc(each["docno"]).text
+        text = tr.Index(folder)[each["docno"]].text
         assert text[each["start"] : each["end"]] == each["text"]
         assert f"{each['before']}{each['text']}{each['after']}" in text
     named = {"query": "q1 x1", "pipeline": "bm25", "reader": "answers", "explain": True}

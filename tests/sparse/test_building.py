@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import psutil
 import pytest
 from hypothesis import example, given
@@ -103,11 +104,11 @@ def test_the_index_holds_what_the_analyzer_makes_of_the_documents(tmp_path):
     index = build_index([titled, *docs(texts)], tmp_path / "i", analyzer="english", workers=1)
     [segment] = index.segments
     terms = [segment.terms[number] for number in range(len(segment.terms))]
-    spans = [slice(*map(int, segment.offsets[n : n + 2])) for n in range(len(terms))]
+    lists = [segment.postings.read(np.array([number])) for number in range(len(terms))]
     postings = {
         (term, int(row)): int(tf)
-        for term, span in zip(terms, spans, strict=True)
-        for row, tf in zip(segment.rows[span], segment.frequencies(span.start, span.stop), strict=True)
+        for term, held in zip(terms, lists, strict=True)
+        for row, tf in zip(*held, strict=True)
     }
     documents = list(terms_of(index).values())
     expected = {(term, row): held.count(term) for row, held in enumerate(documents) for term in held}
@@ -127,7 +128,7 @@ def test_building_tells_how_far_it_is(tmp_path):
     )
     assert [done for what, done, _ in calls if what == "indexing"] == [1000, 2000]
     folded = [(done, total) for what, done, total in calls if what == "folding"]
-    assert folded[-1] == (len(index.segments[0].rows),) * 2
+    assert folded[-1] == (int(index.segments[0].offsets[-1]),) * 2
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 import telerank as tr
 from commands import ok
 from telerank.errors import ArgumentTypeError, IndexFault, MissingExtra
-from telerank.sparse.copies import CopyKeys, CopySource, find_copies
+from telerank.sparse.copies import CopyKeys
+from telerank.sparse.copy_search import CopySource, find_copies
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.writer import IndexWriter
 from telerank.text import Analyzer
@@ -103,6 +105,59 @@ def test_random_changes_end_in_the_documents_and_the_counts_of_a_new_index(tmp_p
         assert rankings(index) == rankings(new)
 
 
+@pytest.mark.parametrize("copies", ["count", "count-near", "leave-out-near"])
+def test_after_each_change_the_copies_are_those_of_a_new_index_without_comparing_all(
+    tmp_path, monkeypatch, copies
+):
+    if copies.endswith("near"):
+        pytest.importorskip("datasketch")
+    rng = random.Random(copies)
+
+    def some_text() -> str:
+        return text(rng.randrange(60), changed=rng.choice([0, 0, 2, 3, 5, 60]), words=60)
+
+    wanted = {f"d{n:03}": some_text() for n in range(160)}
+    index = tr.index(wanted, tmp_path / "idx", copies=copies, workers=1)
+    with monkeypatch.context() as patched:
+        patched.setattr("telerank.sparse.writer.find_copies", None)  # which compares all
+        for step in range(16):
+            docnos = rng.sample(sorted(wanted), rng.choice([1, 1, 4]))
+            if step % 8 == 6:
+                with IndexWriter(index.folder, workers=1) as writer:
+                    writer._fold(len(writer.manifest.segments) - 3, lambda *_: None)
+            elif rng.random() < 0.4:
+                index.delete(docnos)
+                wanted = {docno: one for docno, one in wanted.items() if docno not in docnos}
+            else:
+                new = {docno: some_text() for docno in [*docnos, f"n{step}"]}
+                wanted |= new
+                index.add(new, update=True, workers=1)
+            if step % 4 != 3:
+                continue
+            found = index.sparse.manifest
+            with monkeypatch.context() as plain:
+                plain.setattr("telerank.sparse.writer.find_copies", find_copies)
+                fresh = tr.index(wanted, tmp_path / "new", copies=copies, workers=1, overwrite=True)
+            expected = fresh.sparse.manifest
+            assert (found.exact_copies, found.near_copies) == (expected.exact_copies, expected.near_copies)
+            assert {*index.docs} == {*fresh.docs}
+    assert expected.exact_copies > 5
+    assert (expected.near_copies > 5) == copies.endswith("near")
+
+
+def test_an_index_whose_copies_were_found_without_bands_is_compared_as_a_whole(tmp_path):
+    """As indexes of an earlier version."""
+    index = tr.index(TEXTS, tmp_path / "idx", copies="leave-out", workers=1)
+    manifest = index.sparse.manifest
+    (segment,) = manifest.segments
+    files = {name: file for name, file in segment.files.items() if not name.startswith(("bands", "kinds"))}
+    replace(manifest, segments=(replace(segment, files=files, kinds=None),)).write(index.folder)
+    index = tr.open(index.folder)
+    index.delete("d10")
+    assert {*TEXTS} - {*index.docs} == {"d10", "d9", "i"}
+    index.verify()
+
+
 def test_a_folder_brings_its_copies_up_to_date(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -135,7 +190,7 @@ def test_near_copies_are_those_of_all_pairs(tmp_path):
     names = [f"{n:03}" for n in range(len(texts))]
     found = find_copies([CopySource(tmp_path, np.ones(len(texts), bool), names)], near=True)
     assert (found.exact, found.near) == (0, 40)
-    assert found.marks[0].tolist() == [False, True, False] * 40
+    assert (found.kinds[0] == 2).tolist() == [False, True, False] * 40
 
 
 def test_an_index_without_keys_and_a_missing_package_are_no_surprise(tmp_path, monkeypatch):

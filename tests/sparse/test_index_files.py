@@ -51,7 +51,7 @@ def flipped(good: bytes, offset: int, bit: int = 0) -> bytes:
 def test_every_kind_of_file_is_there_and_verified(whole):
     names = (
         "deleted.2.npy docnos.bin docnos.offsets.npy docnos.order.npy docnos.rank.npy docs.arrow lengths.npy "
-        "occurrences.npy offsets.npy rows.npy terms.bin terms.starts.npy tfs.large.npy tfs.npy"
+        "occurrences.npy offsets.npy postings.npy starts.npy terms.bin terms.starts.npy"
     )
     assert [path.name for path in parts(whole)] == names.split()
     calls = []
@@ -122,7 +122,7 @@ def test_where_there_is_no_index_it_says_so(tmp_path):
 
 def test_a_folder_that_holds_other_things_is_left_alone(tmp_path):
     said = r"holds other things \((notes.txt|segments)\)|holds an index already|manifest\.json: damaged"
-    others = ("notes.txt", "segments/mine.txt", "segments/0123456789ab/rows.npy", "manifest.json")
+    others = ("notes.txt", "segments/mine.txt", "segments/0123456789ab/postings.npy", "manifest.json")
     for number, other in enumerate(others):
         kept = tmp_path / f"folder{number}" / other
         kept.parent.mkdir(parents=True)
@@ -223,7 +223,7 @@ def test_sizes_that_do_not_agree_are_not_searched(copy):
     """Where damage is not looked for, and no header shows it."""
     [segment] = IndexManifest.read(copy).segments
     folder = copy / "segments" / segment.name
-    for name in ("rows.npy", "tfs.npy", "lengths.npy", "offsets.npy", "occurrences.npy", "deleted.2.npy"):
+    for name in ("starts.npy", "lengths.npy", "offsets.npy", "occurrences.npy", "deleted.2.npy"):
         good = (folder / name).read_bytes()
         shape = good[good.index(b"(") : good.index(b")") + 1]
         short = good.replace(shape, b"(1,)".ljust(len(shape)))
@@ -263,7 +263,7 @@ def test_an_index_that_was_replaced_after_it_was_opened_is_verified_as_it_now_is
     index = SparseIndex(copy)
     build_index([Doc("other", "a")], copy, overwrite=True, workers=1)
     index.verify()
-    [rows] = (path for path in parts(copy) if path.name == "rows.npy")
-    rows.write_bytes(rows.read_bytes()[:-1])
-    with pytest.raises(IndexDamaged, match=r"rows\.npy: damaged"):
+    [postings] = (path for path in parts(copy) if path.name == "postings.npy")
+    postings.write_bytes(postings.read_bytes()[:-1])
+    with pytest.raises(IndexDamaged, match=r"postings\.npy: damaged"):
         index.verify()

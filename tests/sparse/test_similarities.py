@@ -27,6 +27,7 @@ from telerank.sparse.similarities.families import (
     make_grid,
     parse_similarity,
 )
+from telerank.sparse.similarities.literal import TFIDF, BM25Printed, LMDirichletPrinted
 
 SMALL = Statistics(documents=10, tokens=99)  # average length 9.9
 
@@ -45,6 +46,14 @@ models = st.one_of(
         DFR, st.sampled_from(["g", "if", "in", "ine"]), st.sampled_from(["b", "l", "none"]), normalizations
     ),
     st.builds(DFI, st.sampled_from(["standardized", "saturated", "chisquared"])),
+    st.builds(
+        TFIDF,
+        st.sampled_from(["raw", "log", "sqrt"]),
+        st.sampled_from(["log", "smooth"]),
+        st.sampled_from(["cosine", "length", "none"]),
+    ),
+    st.builds(BM25Printed, st.floats(0, 1000), st.floats(0, 1)),
+    st.builds(LMDirichletPrinted, st.floats(1e-3, 1e9)),
 )
 
 
@@ -117,6 +126,12 @@ def test_the_text_form_of_a_model_reads_back_and_any_other_text_is_a_model_or_a_
         (DFR("in", "none", H2(2)), 3 * log2(1 + 2 * 9.9 / 12) * log2(11 / 2.5)),
         (DFR("in", "none", H3(50)), 50 * (3 + 50 * 0.08) / 62 * log2(11 / 2.5)),
         (DFR("in", "none", Z(0.25)), 3 * (9.9 / 12) ** 0.25 * log2(11 / 2.5)),
+        (TFIDF(), (1 + log(3)) * log(5) ** 2),  # without the lengths of vectors
+        (TFIDF("raw", "smooth", "none"), 3 * (1 + log(11 / 3)) ** 2),
+        (TFIDF("sqrt", "smooth", "length"), sqrt(3) * (1 + log(11 / 3)) ** 2 / sqrt(12)),
+        (BM25Printed(0.9, 0.4), (8.5 / 2.5 + 1) * 3 * 1.9 / (3 + 0.9 * (0.6 + 0.4 * 12 / 9.9))),
+        # above a document of 12 tokens without the term
+        (LMDirichletPrinted(100), log((3 + 100 * 7 / 99) / 112) - log(100 * 7 / 99 / 112)),
     ],
     ids=repr,
 )
@@ -155,6 +170,10 @@ def test_a_document_with_no_more_occurrences_than_expected_gets_nothing():
         ("ineb3(mu=5)", DFR("ine", "b", H3(5))),
         ("ifbz", DFR("if", "b", Z())),
         ("gl1", DFR("g", "l", H1())),
+        ("tfidf", TFIDF("log", "log", "cosine")),
+        ("tfidf(tf=sqrt, idf=smooth, norm=length)", TFIDF("sqrt", "smooth", "length")),
+        ("bm25_printed(k1=0.9)", BM25Printed(0.9, 0.75)),
+        ("lm_dirichlet_printed(mu=50)", LMDirichletPrinted(50)),
     ],
 )
 def test_short_forms_read_as_meant(text, model):
@@ -190,6 +209,8 @@ def test_short_forms_read_as_meant(text, model):
         ("inl3(mu=-3)", "h3: mu must be from 0 to 1e+06, got -3"),
         ("bm25(k1=" * 2000, "more than 100 brackets within each other"),
         ("gb1(c=inf)", "expected a number, got 'inf'"),
+        ("tfidf(norm=cosinus)", "tfidf: norm must be one of cosine, length, none, got 'cosinus'"),
+        ("lm_dirichlet_printed(mu=0)", "lm_dirichlet_printed: mu must be from 0.001 to 1e+09, got 0"),
     ],
 )
 def test_a_form_that_cannot_be_meant_is_refused_with_what_is_known(text, says):
@@ -200,7 +221,7 @@ def test_a_form_that_cannot_be_meant_is_refused_with_what_is_known(text, says):
 
 
 def test_a_grid_holds_distinct_settings_of_its_family():
-    for family in ("bm25", "lmd", "lmjm", "dfr", "dfi"):
+    for family in ("bm25", "lmd", "lmjm", "dfr", "dfi", "tfidf", "bm25_printed", "lm_dirichlet_printed"):
         model = parse_similarity(family)
         settings = make_grid(model)
         assert all(type(setting) is type(model) for setting in settings)

@@ -95,7 +95,7 @@ def test_layers_that_are_computed_again_have_the_same_losses_with_dropout(
     start, config = train_bi_encoder, paired(optimisation={"steps": 4})
     if kind == "re-ranker":
         optimisation = {"steps": 4, "accumulation": 2, "batch": 5}
-        dev = on_dev(every=4, patience=4, measure="MRR")
+        dev = on_dev(every=4, patience=4, measures="MRR")
         start = train_reranker
         config = ranked(model={"kind": "monobert"}, optimisation=optimisation, dev=dev)
     layers = []

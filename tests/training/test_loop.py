@@ -158,7 +158,7 @@ def test_many_updates_stay_on_a_linear_axis():
 
 
 def test_a_training_may_stop_by_its_dev_loss_and_keeps_the_weights_of_the_lowest(tmp_path):
-    dev = DevSettings(measure="loss", every=2, patience=4)
+    dev = DevSettings(measures="loss", every=2, patience=4)
     config = line_training(steps=20, checkpoint_every=100, dev=dev)
     line = train_line(config, tmp_path, measures=[1, 2, 3, 4], dev_losses=[0.5, 0.2, 0.3, 0.4])
     looks = [(line["step"], line.get("dev")) for line in lines(tmp_path) if "dev_loss" in line]
@@ -168,7 +168,7 @@ def test_a_training_may_stop_by_its_dev_loss_and_keeps_the_weights_of_the_lowest
 
 
 def test_dev_values_that_are_not_there_or_no_numbers_are_refused(tmp_path):
-    by_loss = line_training(dev=DevSettings(measure="loss", every=2, patience=4))
+    by_loss = line_training(dev=DevSettings(measures="loss", every=2, patience=4))
     with pytest.raises(ModelError, match="section dev, but the task has no dev loss"):
         train_line(by_loss, tmp_path / "none")
     with pytest.raises(ModelError, match="section dev, but the task has no dev set"):

@@ -76,7 +76,7 @@ def test_an_update_waits_for_nothing(ranked, paired, tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("default")  # torch's compiler warns of itself
 @pytest.mark.parametrize("setting", ["compile", "recompute"])
 def test_compiled_and_recomputed_layers_learn_the_same(ranked, paired, on_dev, tmp_path, setting):
-    plain = ranked(model=STILL, precision="float32", dev=on_dev(measure="MRR"))
+    plain = ranked(model=STILL, precision="float32", dev=on_dev(measures="MRR"))
     encoder = paired(model={"dropout": 0.0}, optimisation={"chunk": None}, precision="float32")
     for start, config in ((train_bi_encoder, encoder), (train_reranker, plain)):
         for name, own in (("plain", config), (setting, config.model_copy(update={setting: True}))):

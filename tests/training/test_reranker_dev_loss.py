@@ -76,7 +76,7 @@ def test_dev_queries_that_have_no_group_are_left_out_and_counted(negatives, dev_
     assert sorted(names) == [["q2", "d2", "d8", "d8"], ["q3", "d3", "d9", "d9"]]
     assert counts[LEFT_OUT] == QUERIES - 2
     assert {pair[0] for pair in dev.pairs} == {"q0", "q2", "q3"}  # the measure needs q0, too
-    by_loss, _ = dev_set({"split": "dev", "run": str(run), "measure": "loss"})
+    by_loss, _ = dev_set({"split": "dev", "run": str(run), "measures": "loss"})
     assert {pair[0] for pair in by_loss.pairs} == {"q2", "q3"}
 
 
@@ -145,7 +145,7 @@ def test_a_frozen_encoder_reads_the_dev_groups_from_the_store(task_of):
 
 
 def test_a_grid_may_choose_by_the_dev_loss(ranked, on_dev, tmp_path):
-    config = ranked(model=FROZEN, dev=on_dev(measure="loss", every=4), test=on_dev(queries=8))
+    config = ranked(model=FROZEN, dev=on_dev(measures="loss", every=4), test=on_dev(queries=8))
     grid = {"optimisation.learning_rate": [1e-6, 0.02]}
     plan = TrainingPlan.model_validate({**config.model_dump(mode="json"), "grid": grid})
     compared = train_rerankers(plan, tmp_path)
@@ -203,7 +203,7 @@ def test_the_reports_classifier_is_trained_as_printed(ranked, negatives, on_dev,
         data=negatives(per_positive=10),
         loss={"objective": "pointwise", "class_weights": True},
         optimisation={**adam, "warm_up": 0, "steps": None, "epochs": 3.0, "batch": 6},
-        dev=on_dev(measure="loss", every="1 epochs", patience="3 epochs"),
+        dev=on_dev(measures="loss", every="1 epochs", patience="3 epochs"),
     )
     assert config.optimisation.max_gradient_norm is None
     train_reranker(config, tmp_path)

@@ -15,8 +15,10 @@ from toy_trainings import counting_scored
 
 from small_models import WORDS, save_vectors
 from small_ranking import QUERIES
+from small_readers import small_reader
 from telerank.errors import IndexFault, ModelError
 from telerank.evaluation.measures import measure
+from telerank.models.readers import save_reader
 from telerank.models.rerankers.reranker import load_reranker
 from telerank.training.examples.groups import Group
 from telerank.training.log import Record
@@ -45,7 +47,7 @@ def test_what_is_trained_orders_what_it_could_not_order_before(ranked, on_dev, r
         data={"negatives": {"run": str(ranking_set / "train.run"), "per_positive": 5}},
         loss={"objective": "softmax"},
         optimisation={"steps": 30, "batch": 12, "warm_up": 10},
-        dev=on_dev(every=15, measure="MRR"),
+        dev=on_dev(every=15, measures="MRR"),
         test=on_dev(queries=QUERIES // 2, measures=["RR", "AP"]),
         log_every=15,
     )
@@ -285,12 +287,12 @@ def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, anew,
     train_reranker(drawn, tmp_path / "again")
 
 
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm"])
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr"])
 def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     words = [*WORDS, "."]
     vectors = torch.randn(2 + len(words), 6, generator=torch.Generator().manual_seed(1))
     save_vectors(tmp_path / "vectors", words, vectors)
-    head = {} if kind == "k-nrm" else {"hidden": 5}
+    head = {"k-nrm": {}, "conv-knrm": {"filters": 5}}.get(kind, {"hidden": 5})
     model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": head}
     config = ranked(model=model, test=on_dev(queries=6))
     trained = load_reranker(train_reranker(config, tmp_path / "out"))
@@ -302,3 +304,38 @@ def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     number = int(docno[1:])
     text = f"d{number} x{number % 5}. x{number % 7} d{number} x{number % 3}"
     assert EndToEnd(trained, 512, torch.no_grad).score([(f"q{query[1:]}", text)]) == pytest.approx([score])
+
+
+def embeddings_of(model):
+    return model.get_input_embeddings().weight
+
+
+@pytest.mark.parametrize("name", ["monobert", "bert-dmn"])
+def test_frozen_embeddings_stay_while_layers_learn(ranked, tmp_path, name):
+    before = start_reranker(ranked(model=KINDS[name]).model, 0).parts.transformer
+    for frozen in (True, False):
+        config = ranked(model=KINDS[name] | {"frozen_embeddings": frozen}, optimisation={"steps": 3})
+        after = load_reranker(train_reranker(config, tmp_path / str(frozen))).parts.transformer
+        assert torch.equal(embeddings_of(after), embeddings_of(before)) is frozen
+        layers = [dict(model.named_parameters()) for model in (before, after)]
+        name_of = next(name for name in layers[0] if name.endswith("layer.1.output.dense.weight"))
+        assert not torch.equal(*(own[name_of] for own in layers))
+
+
+@pytest.mark.parametrize("kind", ["monobert", "bert"])
+def test_a_reranker_starts_from_a_reader_and_keeps_its_transformer(ranked, tmp_path, kind):
+    """The reader's last layer is replaced by the re-ranker's; what it has learned below that stays."""
+    reader = small_reader(tmp_path / "start", seed=3)
+    with torch.no_grad():
+        for weight in reader.model.parameters():
+            weight.add_(0.01)  # as if it had learned
+    save_reader(reader, tmp_path / "reader")
+    model = {"kind": kind, "start": str(tmp_path / "reader"), "frozen_embeddings": True}
+    config = ranked(model=model, optimisation={"steps": 3, "learning_rate": 1e-9})
+    trained = load_reranker(train_reranker(config, tmp_path / "out")).parts.transformer
+    own = trained.base_model.state_dict()
+    theirs = {n: w for n, w in reader.model.base_model.state_dict().items() if ".pooler." not in f".{n}"}
+    assert theirs.keys() <= own.keys()
+    assert all(torch.allclose(own[name], weight, atol=1e-6) for name, weight in theirs.items())
+    assert torch.equal(embeddings_of(trained), embeddings_of(reader.model))
+    assert not any("qa_outputs" in name for name in trained.state_dict())

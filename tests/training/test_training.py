@@ -25,7 +25,7 @@ from telerank.types import silent
 
 def test_what_is_trained_finds_what_it_could_not_find_before(paired, pair_set, tmp_path):
     optimisation = {"steps": 60, "batch": 24, "accumulation": 1, "chunk": None}
-    dev = {"split": "dev", "every": 20, "measure": "MRR@10"}
+    dev = {"split": "dev", "every": 20, "measures": "MRR@10"}
     rare = {"log_every": 20, "checkpoint_every": 99}
     config = paired(model={"dropout": 0.0}, optimisation=optimisation, dev=dev, **rare)
     records: list[Record] = []
@@ -135,7 +135,7 @@ def test_the_dev_loss_is_the_mean_over_batches_of_dev_without_dropout(paired, tm
     assert counts(tmp_path)["dev loss: relevant pairs"] == PAIRS
     assert task_of(paired(), tmp_path).dev_loss(silent) is None
     by_loss = task_of(
-        config.model_copy(update={"dev": config.dev.model_copy(update={"measure": "loss"})}), tmp_path
+        config.model_copy(update={"dev": config.dev.model_copy(update={"measures": "loss"})}), tmp_path
     )
     assert by_loss.dev_set is None
     assert by_loss.dev_loss(silent) == first
@@ -221,7 +221,7 @@ def test_two_towers_of_different_vocabularies_are_trained_and_open_elsewhere(pai
     config = paired(
         model={"towers": "two", "document_start": str(tmp_path / "roberta"), "dropout": 0.0},
         optimisation={"steps": 40, "batch": 24, "accumulation": 1, "learning_rate": 0.006, "chunk": None},
-        dev={"split": "dev", "every": 40, "patience": 40, "measure": "RR"},
+        dev={"split": "dev", "every": 40, "patience": 40, "measures": "RR"},
         log_every=40,
         checkpoint_every=99,
     )
@@ -361,7 +361,7 @@ def test_fast_kernels_train_to_the_losses_of_float32_or_are_refused(paired, tmp_
 
 def test_products_are_float32_whatever_the_encoder_computes_in(paired, pair_set):
     """In bfloat16 the best of many products are equal, and docnos decide."""
-    dev = read_dev(open_collection(pair_set / "collection"), BiEncoderDev(split="dev", measure="RR"), seed=0)
+    dev = read_dev(open_collection(pair_set / "collection"), BiEncoderDev(split="dev", measures="RR"), seed=0)
     seen = []
 
     def half():

@@ -97,6 +97,11 @@ def test_the_baselines_are_those_of_their_paper(read):
     knrm = read(f"{R}model: {{kind: k-nrm, start: glove}}", RerankerTraining)
     how = knrm.optimisation
     assert (how.optimiser, how.learning_rate, how.eps, how.batch) == ("adam", 0.001, 1e-5, 16)
+    conv = read(f"{R}model: {{kind: conv-knrm, start: glove}}", RerankerTraining)
+    assert (conv.optimisation, conv.loss) == (how, knrm.loss)
+    assert conv.model.head == {"filters": 128, "longest": 3}
+    pacrr = read(f"{R}model: {{kind: co-pacrr, start: glove}}", RerankerTraining)
+    assert (pacrr.loss.objective, pacrr.model.max_query, pacrr.model.head["rows"]) == ("softmax", 16, 16)
     assert {lstm.loss.of, knrm.loss.of} == {"logit"}  # their scores lie between -1 and 1
 
 
@@ -116,6 +121,14 @@ def test_what_is_saved_says_every_default_of_the_kind(read, written, kind):
     text = written(read(f"{R}model: {{kind: {kind}, start: s, {where}}}\nseed: 4", RerankerTraining))
     for name in ("learning_rate: ", "batch: ", "objective: ", "warm_up: ", "per_positive: ", "dropout: 0.3"):
         assert name in text
+
+
+def test_a_fresh_start_is_written_only_if_it_is_one(read, written):
+    """So that folders of trainings, which are named by their settings, keep their names."""
+    assert "fresh" not in written(read(f"{R}model: {{kind: bert}}", RerankerTraining))
+    fresh = read(f"{R}model: {{kind: bert, fresh: true}}", RerankerTraining)
+    assert "fresh: true" in written(fresh)
+    assert read(written(fresh), RerankerTraining) == fresh
 
 
 @pytest.mark.parametrize("off", ["null", "none"])
@@ -169,8 +182,8 @@ WRONG = [
     (C + "optimisation: {batch: 0, steps: 0}", r"optimisation.steps: .* \(and 1 more\)"),
     (C + "optimisation: {steps: 100}", r"warm_up \(10000\) must be less than steps \(100\)"),
     (C + "optimisation: {steps: 9, epochs: 2}", "optimisation: .*steps or epochs, got both"),
-    (C + "dev: {split: d, measure: APP}", "dev.measure: there is no measure 'APP'"),
-    (C + "dev: {split: d, measure: AP RR}", "dev.measure: expected one .*, got AP, RR"),
+    (C + "dev: {split: d, measures: APP}", "dev.measures: there is no measure 'APP'"),
+    (C + "dev: {split: d, measures: AP RR}", "dev.measures: expected one .*, got AP, RR"),
     (C + "dev: {split: d, patience: 9}", r"patience \(9\) must not be less .*\(10000\)"),
     (
         "data: {collection: c, negatives: {run: r, per_query: 1}}",
@@ -206,6 +219,13 @@ WRONG_OF_RERANKERS = [
     (R + "loss: {objective: margin, class_weights: true}", "class_weights go with objective pointwise"),
     (R + "model: {head: {hidden: [8]}}", "model: a monobert has the transformer's own layer"),
     (R + "model: {kind: k-nrm, start: s, dropout: 0.3}", "a k-nrm has head.dropout or none"),
+    (R + "model: {kind: k-nrm, start: s, frozen_embeddings: true}", "a k-nrm has no encoder"),
+    (
+        R + "model: {kind: bert, start: s, frozen: true, frozen_embeddings: true}",
+        "trains nothing of its encoder",
+    ),
+    (R + "model: {kind: k-nrm, start: s, fresh: true}", "fresh is of an encoder; a k-nrm has word vectors"),
+    (R + "model: {kind: bert, frozen: true, fresh: true}", "a frozen encoder learns nothing"),
     (R + "seed: 1\nseed: 2", r"config.yaml:3: expected YAML \(the key 'seed' comes twice\)"),
     (R + "folds: 5", "folds need a section test with the training split, split: train"),
     (R + f"folds: 5\n{TEST}}}", "folds need a section test"),
@@ -218,8 +238,8 @@ WRONG_OF_RERANKERS = [
     (R + "dev: {split: dev}", "expected one of run, pool, got none"),
     (R + f"{TEST}, store: true}}", "only a frozen encoder's features are stored"),
     (R + f"{TEST}, measures: [APP]}}", "test.measures: there is no measure 'APP'"),
-    (R + f"{DEV}, measure: P}}", "dev.measure: expected one measure, got P_5, P_10"),
-    (R + f"{DEV}, measure: lost}}", "dev.measure: there is no measure 'lost'"),
+    (R + f"{DEV}, measures: P}}", "dev.measures: expected one measure, got P_5, P_10"),
+    (R + f"{DEV}, measures: lost}}", "dev.measures: there is no measure 'lost'"),
     (R + f"{DEV}, every: 0.5}}", "dev.every: expected updates, as 100, or epochs, as 0.5 epochs, got"),
 ]
 CASES = [(BiEncoderTraining, *case) for case in WRONG] + [

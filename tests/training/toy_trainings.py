@@ -91,7 +91,7 @@ def _by_dev_loss(toys: Path, model: dict):
     return ranking_training(
         toys / "lists",
         model={**model, "max_length": 9, "max_query": None},
-        dev=dev_lists(toys / "lists", measure="loss", every=1, patience=4),
+        dev=dev_lists(toys / "lists", measures="loss", every=1, patience=4),
         optimisation={"steps": 40, "batch": 4, "learning_rate": 0.05, "warm_up": 0},
         checkpoint_every=2,
     )
@@ -103,7 +103,7 @@ def still_trainings(toys: Path) -> dict:
     Shares differ, and of ``one group`` the second process has nothing to learn from. Encoders have a pooler,
     which only re-rankers use.
     """
-    dev = {"split": "dev", "every": 3, "measure": "RR"}
+    dev = {"split": "dev", "every": 3, "measures": "RR"}
     parts = {"optimisation": {**FEW, "batch": 5, "accumulation": 2, "tokens": 64}}
     looked = {"dev": dev_lists(toys / "lists", every=3), "test": dev_lists(toys / "lists", queries=5)}
     one = {"optimisation": {**FEW, "batch": 1}}

@@ -13,7 +13,6 @@ from telerank.errors import CollectionError
 from telerank.fusion import within
 from telerank.trec import read_run
 from telerank.types import Ranking
-from telerank.verbs.tune import Folds
 
 SENTENCES = ("red apples are sweet", "pears are green", "apples fall far")
 QUESTIONS = {"q1": "red apples", "q2": "red apples sweet", "q3": "green pears"}
@@ -98,7 +97,7 @@ def test_the_lists_begin_a_pipeline_in_python(data, index):
 
 def test_pipelines_over_the_lists_are_tuned(data, index):
     settings = [f"within(pool(candidates), bm25(k1={k1}))" for k1 in (0.5, 1.5)]
-    by_folds = tr.tune(index, data, settings=settings, split="test", measures="RR", folds=Folds(3))
+    by_folds = tr.tune(index, data, settings=settings, split="test", measures="RR", folds=3)
     assert by_folds.held_out > 0.7
     assert tr.tune(index, data, settings=settings, split="dev", test="test", measures="RR").held_out > 0.7
 

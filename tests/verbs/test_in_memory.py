@@ -95,7 +95,9 @@ def test_queries_and_judgments_are_an_experiment(tmp_path):
     ):
         result = tr.experiment({"bm25": index.bm25()}, queries, QRELS, measures="RR@10", progress=False)
         assert result.evaluations["bm25"].mean["RR@10"] == 1.0
-    with pytest.raises(CollectionError, match="no query is judged: the qrels have other qids"):
+    with pytest.raises(
+        CollectionError, match="no query is judged: the first is 'x', the qrels begin with '1'"
+    ):
         tr.experiment({"bm25": index.bm25()}, {"x": "bears"}, QRELS)
     with pytest.raises(
         ArgumentTypeError, match=r"queries need judgments: tr\.experiment\(systems, queries, qrels\)"
@@ -123,7 +125,12 @@ def test_documents_of_any_shape_are_indexed():
     [
         (read_docs, {"a": None}, ArgumentTypeError, "document 'a': expected a text, got None"),
         (read_docs, {1.5: "x"}, ArgumentTypeError, "document 1.5: expected a docno, got 1.5"),
-        (read_docs, [3], ArgumentTypeError, "document number 0: expected docno or doc_id or"),
+        (
+            read_docs,
+            [3],
+            ArgumentTypeError,
+            "document number 1: expected a text, or a row with docno and text, got 3",
+        ),
         (read_docs, 3, ArgumentTypeError, "documents: expected a dict, a list or a data frame, got 3"),
         (
             read_docs,
@@ -131,7 +138,12 @@ def test_documents_of_any_shape_are_indexed():
             ArgumentTypeError,
             "documents: expected a dict, a list or a data frame, got 'abc'",
         ),
-        (read_docs, [{"id": "a"}], ArgumentTypeError, "document number 0: expected text or contents or body"),
+        (
+            read_docs,
+            [{"id": "a"}],
+            ArgumentTypeError,
+            "document number 1, 'a': expected text or contents or body",
+        ),
         (read_queries, {"1": 2}, ArgumentTypeError, "query '1': expected a text, got 2"),
         (
             read_qrels,
@@ -144,7 +156,7 @@ def test_documents_of_any_shape_are_indexed():
             read_qrels,
             {"1": ["a"]},
             ArgumentTypeError,
-            "query '1': expected a dict of docnos with their values",
+            "query '1': expected a dict of docnos, each with its grade",
         ),
         (
             read_qrels,

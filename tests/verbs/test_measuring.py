@@ -12,11 +12,8 @@ from telerank import experiment
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluation.measures import parse_measures
-from telerank.evaluation.tune import Folds
 from telerank.experiments.comparison import JudgedQueries
 from telerank.fusion import sum_reciprocal_ranks
-from telerank.fusion.lists import Fusion
-from telerank.fusion.tuning import WeightGrid
 from telerank.trec import read_run, write_qrels, write_run
 from telerank.types import Query, Ranking
 from telerank.verbs.candidates import consistency, depth
@@ -84,14 +81,14 @@ def test_pairs_of_runs_are_combined_and_weights_are_tuned_on_any_grid():
         "third: has no list for 1 of 10 queries of the qrels",
         "third: 1 query is not in the qrels: it does not count",
     ]
-    tuning = tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid("square", "1"))
+    tuning = tune_fusion(judge(RUNS, QRELS), "RR", grid="square", step="1")
     assert (tuning.held_out, len(tuning.result.settings)) == (1.0, 3)
     with pytest.raises(CollectionError, match="step: 1 must be a multiple of the step"):
-        tune_fusion(judge(RUNS, QRELS), "RR", grid=WeightGrid(step="0.3"))
+        tune_fusion(judge(RUNS, QRELS), "RR", step="0.3")
 
 
 def test_a_fused_run_is_written_with_its_settings(folder):
-    fused = fuse({**RUNS, "some": run(2, ["0"])}, Fusion("rrf", k=1, depth=3, keep=2))
+    fused = fuse({**RUNS, "some": run(2, ["0"])}, "rrf", rrf_k=1, depth=3, k=2)
     for _ in range(2):
         fused.save("fused.run")
         assert fused.queries == 10
@@ -107,11 +104,11 @@ def test_fusions_that_cannot_be_are_refused():
     with pytest.raises(CollectionError, match="give two runs or more"):
         fuse({"first": run(1)})
     with pytest.raises(CollectionError, match="3 weights for 2 runs"):
-        fuse(RUNS, Fusion("linear", (1, 2, 3)))
+        fuse(RUNS, "linear", weights=(1, 2, 3))
     with pytest.raises(ValueError, match="only the fusion linear takes weights, not rrf"):
-        Fusion("rrf", (1, 2))
+        fuse(RUNS, "rrf", weights=(1, 2))
     with pytest.raises(ValueError, match="there is no fusion 'sum'; known: interleave, linear, rrf"):
-        Fusion("sum")
+        fuse(RUNS, "sum")
 
 
 def test_consistency_and_reranking_by_depth(folder):
@@ -152,7 +149,7 @@ def test_every_verb_takes_measures():
     assert list(evaluate(judged, [nDCG, AP], depths=[1, 2]).expanded) == ["nDCG", "AP"]
     assert compare(judged, measures=[nDCG @ 10, AP]).measures == ("nDCG@10", "AP")
     assert "RR@10" in str(combine(judged, RR @ 10))
-    assert tune_fusion(judged, AP, folds=Folds(2)).result.measure == "AP"
+    assert tune_fusion(judged, AP, folds=2).result.measure == "AP"
     queries = JudgedQueries(tuple(Query(qid, "") for qid in QRELS), QRELS)
     assert "nDCG@10" in str(experiment(RUNS, queries, measures=[nDCG @ 10, RR]))
 
@@ -219,7 +216,7 @@ def test_files_are_judged_alike_by_every_verb(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set/topics.txt").write_text("".join(f"{qid}\t{text}\n" for qid, text in queries.items()))
     (tmp_path / "set/qrels.txt").write_text("".join(f"q{n} 0 f{n}.pdf 1\n" for n in range(6)))
-    tuned = tr.tune(index, tmp_path / "set", settings=["bm25", "dfi"], folds=Folds(2))
+    tuned = tr.tune(index, tmp_path / "set", settings=["bm25", "dfi"], folds=2)
     assert tuned.remarks[0].startswith("6 of 6 documents judged in set")
     assert all(value == 1 for value in tuned.evaluation.of("nDCG@10").values())
 

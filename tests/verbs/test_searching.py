@@ -16,7 +16,7 @@ from small_vectors import Letters
 from telerank.corpus.readers.plain import open_topics
 from telerank.errors import CollectionError, ExpressionError, FormatError, IndexFault, ModelError
 from telerank.trec import read_run
-from telerank.verbs.tune import Folds, TuneSetting
+from telerank.verbs.tune import TuneSetting
 
 DOCS = {f"d{n}": f"q{n} q{n % 3} x{n % 4} x{n % 2}" for n in range(12)}
 QUERIES = [tr.Query(f"q{n}", f"q{n} x{n % 4}") for n in range(6)]
@@ -83,7 +83,7 @@ def test_tuning_tries_pipelines_and_prints_itself(index, judged):
         settings=["bm25", "bm25(k1=1.2, b=0.75)", "rrf(bm25, dfi)"],
         analyzers=["standard", "none"],
         measures="RR@5",
-        folds=Folds(3),
+        folds=3,
     )
     pipelines = ["bm25(k1=1.2, b=0.75)", "rrf(bm25(k1=1.2, b=0.75), dfi(independence=standardized), k=60)"]
     assert {setting.pipeline for setting in result.settings} == set(pipelines)
@@ -97,7 +97,7 @@ def test_tuning_tries_pipelines_and_prints_itself(index, judged):
     with pytest.raises(ExpressionError, match="unknown name 'bm26'"):
         tr.tune(index, judged, settings=["bm26"])
     with pytest.raises(CollectionError, match="set: 9 folds of 6 judged queries: too few queries"):
-        tr.tune(index, judged, "dfi", folds=Folds(9))
+        tr.tune(index, judged, "dfi", folds=9)
 
 
 def test_documents_are_encoded_once(index, judged):
@@ -153,7 +153,7 @@ def test_judged_documents_that_the_index_lacks_are_counted_and_named(index, judg
     run.save("some.run")
     assert run.remarks == [line]
     assert json.loads(Path("some.run.json").read_text(encoding="utf-8"))["remarks"] == [line]
-    assert tr.tune(index, judged, settings=["bm25", "dfi"], folds=Folds(2)).remarks == [line]
+    assert tr.tune(index, judged, settings=["bm25", "dfi"], folds=2).remarks == [line]
     assert line in in_process(["telerank", "search", "idx", "set", "-o", "some.run"])
 
 
@@ -167,7 +167,7 @@ def test_judged_files_of_which_the_index_has_passages_are_counted(judged):
     run = tr.search(index, judged)
     run.save("some.run")
     assert run.remarks == [line]
-    assert tr.tune(index, judged, settings=["bm25", "dfi"], folds=Folds(2)).remarks == [line]
+    assert tr.tune(index, judged, settings=["bm25", "dfi"], folds=2).remarks == [line]
 
 
 def test_judgments_that_cannot_be_read_do_not_keep_a_search_from_its_queries(index):

@@ -168,6 +168,8 @@ def test_after_a_kill_the_files_are_read_again_and_nothing_is_left_of_them(folde
 
 def test_another_folder_and_an_index_of_something_else_are_refused(folder, index, tmp_path):
     write(tmp_path / "others", {"x.md": "autre"})
+    with pytest.raises(CollectionError, match=r"has none of the 4 files of .* \(1 by other names\): another"):
+        tr.open(index).update(folder / "sub")  # which would lose all other files
     with pytest.raises(CollectionError, match=r"has none of the 4 files of .*: another folder"):
         tr.open(index).update(tmp_path / "others")
     tr.index({"d": "texte"}, tmp_path / "plain", workers=1)
@@ -206,6 +208,6 @@ def test_a_hit_leads_to_its_page_and_heading(tmp_path):
     assert index.locate_hit(best, query) == Location("ecole.pdf", 2, 2, "Transport scolaire")
     assert index.locate_hit(best, "quotient familial") == Location("ecole.pdf", 1, 1, "Cantine")
     assert index.locate_hit(best, "zèbre") == index.locate(best)
-    text = index.doc(best).text
+    text = index[best].text
     start = text.index("le premier lundi")
     assert index.locate(best, start, start + 16) == Location("ecole.pdf", 3, 3, "Transport scolaire")

@@ -21,7 +21,6 @@ from telerank.batches import WindowLimits
 from telerank.computing import SpanComputing
 from telerank.errors import ArgumentError, ModelError, count_noun
 from telerank.models.inference import stream_groups
-from telerank.models.loading import locate
 from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.readers import (
     Context,
@@ -29,6 +28,7 @@ from telerank.models.readers import (
     Reader,
     cut_windows,
     load_reader,
+    require_reader,
     tokenize_contexts,
 )
 from telerank.reranking.scorer import ComputedModel
@@ -77,8 +77,8 @@ class SpanReader(ComputedModel, SpanComputing):
     Raises
     ------
     ModelError
-        If there is no such reader, back end or precision; with the first text, if it is no reader, or cannot
-        read windows of these lengths; if one window does not fit into a GPU's memory.
+        If there is no such reader, back end or precision; with the first text, if it cannot read windows
+        of these lengths; if one window does not fit into a GPU's memory.
     MissingExtra
         With the first text, if the back end's package is not installed.
     """
@@ -89,7 +89,7 @@ class SpanReader(ComputedModel, SpanComputing):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.model, Reader):
-            locate(self.model)
+            require_reader(self.model)
         if self.threshold is not None and math.isnan(self.threshold):
             raise ModelError("threshold must be a number, got nan")
 

@@ -27,11 +27,11 @@ from telerank.answers.scorer import SpanReader
 from telerank.columns.filters import Filter
 from telerank.corpus.docstore import identify_docs, read_candidates
 from telerank.errors import ModelError, count_noun
-from telerank.expressions import call_text, quote
+from telerank.expressions import call_text, depth_text, quote
 from telerank.models.inference import compute_each
 from telerank.models.readers import Reader
 from telerank.reranking.texts import TextPair
-from telerank.stage import SUM, Chain, Stage, check_depth, depth_text, operand_text, walk_stages
+from telerank.stage import SUM, Chain, Stage, check_depth, operand_text, walk_stages
 from telerank.stored import versions
 from telerank.trec import open_to_write
 from telerank.types import Answer, Answers, Doc, Docs, Explanation, Query, Ranking, as_query

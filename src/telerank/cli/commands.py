@@ -28,7 +28,17 @@ _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(click.Command):
-    """A command whose help is plain text: without the backticks of its docstring, an example on one line."""
+    """A command whose help is plain text: without the backticks of its docstring, an example on one line.
+
+    The first or the last argument may be given as an option, too, if its ``Flags`` name one behind it.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        arguments = [each for each in self.params if isinstance(each, click.Argument)]
+        for argument in arguments:
+            for option in argument.secondary_opts:
+                args = _as_argument(ctx, option, args, is_first=argument is arguments[0])
+        return super().parse_args(ctx, args)
 
     def format_help_text(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         for paragraph in _plain(self.help or "").split("\n\n"):
@@ -38,6 +48,21 @@ class Command(click.Command):
                     formatter.write(f"{'':{formatter.current_indent}}{' '.join(paragraph.split())}\n")
                 else:
                     formatter.write_text(paragraph)
+
+
+def _as_argument(ctx: click.Context, option: str, args: list[str], *, is_first: bool) -> list[str]:
+    """The words of a command with the value of an option as its first, or its last, argument."""
+    options = args[: args.index("--")] if "--" in args else args
+    for number, word in enumerate(options):
+        name, has_value, value = word.partition("=")
+        if name == option:
+            following = number + (1 if has_value else 2)
+            if following > len(options):
+                raise click.BadOptionUsage(option, f"Option {option!r} requires an argument.", ctx)
+            value = value if has_value else options[number + 1]
+            rest = [*args[:number], *args[following:]]
+            return [value, *rest] if is_first else [*rest, value]
+    return args
 
 
 def _plain(text: str) -> str:
@@ -178,11 +203,13 @@ def _parameter(parameter: Parameter) -> click.Parameter:
         **({} if is_required else {"default": parameter.default}),
     }
     spelled = [flag for flag in flags if flag.startswith("-")]
-    if not spelled and (is_required or metavar):
+    if (flags and not flags[0].startswith("-")) or (not spelled and is_required):
         metavar = (metavar or parameter.name.upper()).strip("[].")
         shown = f"{metavar}..." if is_many else metavar
         facts |= {"metavar": shown if is_required else f"[{shown}]", "required": is_required}
-        return click.Argument([parameter.name], nargs=-1 if is_many else 1, help=help_text, **facts)
+        argument = click.Argument([parameter.name], nargs=-1 if is_many else 1, help=help_text, **facts)
+        argument.secondary_opts = spelled
+        return argument
     if not any(flag.startswith("--") for flag in spelled):
         spelled.append(f"--{parameter.name.strip('_').replace('_', '-')}")
     if item is bool:
@@ -232,7 +259,7 @@ SHORT_HELPS = {
     "interval.",
     "tune": "Tune pipelines and analyzers, by cross-validation or on one split for another.",
     "tune-fusion": "Tune the weights of `fuse --method linear` over a grid, by cross-validation.",
-    "train": "Train models: `bi-encoder`, `reranker`, `reader`.",
+    "train": "Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` an encoder; `pack` a model.",
     "inspect": "See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over "
     "sentences.",
     "depth": "Re-rank the first n documents of each run by a re-ranker's scores, and measure at each "

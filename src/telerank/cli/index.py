@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
 
@@ -32,7 +33,10 @@ def build(
     analyzer: AnalyzerName = "standard",
     copies: Annotated[
         CopySetting,
-        Help("Copies of a text, in all but case and blanks; `near`: also nearly equal ones (extra: copies)."),
+        Help(
+            "Copies of a text, in all but case and blanks; `near`: also nearly equal ones (extra: copies). "
+            "What is left out still counts in the statistics of terms."
+        ),
     ] = "count",
     columns: Annotated[
         str | None,
@@ -117,25 +121,27 @@ def update(
 
     Example: `telerank index update documents idx`
     """
-    from dataclasses import asdict
-
     import telerank as tr
 
     changes = tr.open(index).update(folder, vectors=vectors, workers=workers)
     if as_json:
-        console.print_json(asdict(changes))
+        console.print_json(_record_changes(changes))
     else:
         _say_changes(changes, folder, index)
 
 
-def _say_changes(changes: FolderChanges, folder: str, index: str) -> None:
-    counts = {
-        name: len(getattr(changes, name)) for name in ("added", "changed", "moved", "gone", "unchanged")
+def _record_changes(changes: FolderChanges) -> dict[str, Any]:
+    """What an update did: of files that stay as they are the number, and the record of those not read."""
+    files = {
+        name: record
+        for name, record in changes.files.items()
+        if record.problem or name not in changes.unchanged
     }
-    counts["unchanged"] += len(changes.renamed)
-    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    written = count_noun(changes.written, "document")
-    console.say(f"{index}: files of {folder}: {listed}; {written} written")
+    return {**asdict(replace(changes, files=files)), "unchanged": len(changes.unchanged)}
+
+
+def _say_changes(changes: FolderChanges, folder: str, index: str) -> None:
+    console.say(f"{index}: files of {folder}: {changes}")
     if changes.renamed:
         files = count_noun(len(changes.renamed), "file")
         console.say(f"the passages of {files} had numbers (#3) and are named by heading and text from now on")
@@ -164,13 +170,11 @@ def watch(
 
     Example: `telerank index watch documents idx`
     """
-    from dataclasses import asdict
-
     import telerank as tr
 
     for changes in tr.open(index).watch(folder, wait=wait, poll=poll, workers=workers):
         if as_json:
-            console.print_json(asdict(changes))
+            console.print_json(_record_changes(changes))
             sys.stdout.flush()
         else:
             _say_changes(changes, folder, index)

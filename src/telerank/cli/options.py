@@ -33,6 +33,14 @@ def check_output(output: str | None) -> str | None:
     return output
 
 
+def check_tables(output: str) -> str | None:
+    """Refuse a file whose suffix is of other files than tables, too."""
+    from telerank.show.report import form_of
+
+    form_of(output)
+    return check_output(output)
+
+
 def check_plot(plot: str | None) -> str | None:
     """Refuse the name of a plot with an unknown suffix, too."""
     if plot is not None:
@@ -74,6 +82,20 @@ class CollectionOptions:
         return open_collection(self.collection, self.format, self.encoding)
 
 
+@dataclass
+class JudgedCollectionOptions(CollectionOptions):
+    """A collection with judged queries, and how it is read."""
+
+    collection: Annotated[
+        str,
+        Flags("COLLECTION", "--qrels"),
+        Help(
+            "A folder, a file, such as a table of judged questions, or an ir_datasets id; "
+            "`--qrels COLLECTION` is the same."
+        ),
+    ]
+
+
 Runs = Annotated[list[str], Flags("RUN"), Help("Run files; `-`: standard input.")]
 
 
@@ -81,7 +103,14 @@ Runs = Annotated[list[str], Flags("RUN"), Help("Run files; `-`: standard input."
 class JudgedOptions:
     """Runs, and the qrels that they are measured by."""
 
-    qrels: Annotated[str, Flags("QRELS"), Help("A qrels file (`-`: standard input) or a collection.")]
+    qrels: Annotated[
+        str,
+        Flags("QRELS", "--qrels"),
+        Help(
+            "A qrels file (`-`: standard input), a table of judged questions or a collection; "
+            "`--qrels QRELS` is the same."
+        ),
+    ]
     run: Runs
     split: Split = None
     format: Format = None
@@ -138,7 +167,7 @@ class ReportOptions:
     output: Annotated[
         str,
         Flags("-o"),
-        Check(check_output),
+        Check(check_tables),
         Help("File for the tables: .md, .tex, .html, .csv, .json or text; `-`: standard output."),
     ] = "-"
     as_json: PrintJson = False

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
 from telerank.computing import Computing
 from telerank.errors import CollectionError, FormatError, count_noun
+from telerank.feedback.like import LIKE
 from telerank.parameters import FieldsOf, Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
@@ -51,6 +53,9 @@ def search(
         Help("Show the first documents for this query; `-`: for the lines of standard input."),
     ] = None,
     queries: Annotated[str | None, Help("File of queries: TREC, TSV or JSONL; `-`: standard input.")] = None,
+    like: Annotated[
+        str | None, Flags("--like", "DOCNO"), Help("Show the documents that are most like this one.")
+    ] = None,
     split: Split = None,
     model: options.Pipeline = None,
     filter: options.FilterText = None,  # noqa: A002
@@ -68,6 +73,9 @@ def search(
         str | None, Flags("-a"), Help("Fail if the index was built with another one.")
     ] = None,
     threads: Annotated[int, Ge(1), Flags("-j"), Help("Threads of the first stages of a run.")] = 1,
+    no_spelling: Annotated[
+        bool, Help("With --query: do not look for what a misspelt word may have meant.")
+    ] = False,
     explain: Annotated[bool, Help("With --query: explain the score of each document.")] = False,
     show_segment: Annotated[
         bool, Help("With --query: print the segment of each document that counts most.")
@@ -78,7 +86,8 @@ def search(
 ) -> None:
     """Search an index or vectors with a pipeline: write a run over a collection's queries, or answer one.
 
-    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`. A run
+    Without a collection or a query, it asks for queries in a terminal until Ctrl-D or `exit`; a follow-up
+    ("et pour un mineur ?") is completed from the query before, unless it begins with `=`. A run
     keeps 1000 documents per query, an answer 10. The record beside a run (`.json`) has the pipeline, the
     checksums of what it read, and the versions of the packages.
 
@@ -90,22 +99,36 @@ def search(
 
     Example: `telerank search idx --query "parental leave" --filter "title is not null" --facet title`
 
+    Example: `telerank search idx --like 42 -k 5`
+
     Example: `telerank search vectors xquad-en -o dense.run`
     """
     import telerank as tr
 
-    is_typed = collection is None and query is None and queries is None and sys.stdin.isatty()
+    sources = (collection, query, queries, like)
+    is_typed = all(each is None for each in sources) and sys.stdin.isatty()
     if not is_typed:
-        _check_asked("search", collection, query, queries)
+        _check_asked("search", *sources)
     opened = tr.open(index)
+    if like is not None:
+        if model is not None:
+            raise CollectionError("search: --like searches with the words of a document: leave out --model")
+        opened.docs.locate(like)
+        model, query = LIKE, like
     if group is not None:
         model = f"{model or opened.default_pipeline} >> group({group})"
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None or is_typed:
-        shown = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
-        stage = _open_stage(opened, model, filter)
-        _answer(opened, stage, query, keep or _FIRST, facets=facet or (), **shown)
+        spelling = opened.has_texts and like is None and query != "-" and not no_spelling
+        shown = {
+            "explain": explain,
+            "show_segment": show_segment,
+            "as_json": as_json,
+            "spelling": spelling,
+            "facets": facet or (),
+        }
+        _answer(opened, _open_stage(opened, model, filter), query, keep or _FIRST, **shown)
         return
     source = _open_queries(collection, queries, format, encoding)
     run = tr.search(opened, source, model, split=split, where=filter, k=keep or _ALL, threads=threads)
@@ -115,10 +138,13 @@ def search(
         console.say(remark)
 
 
-def _check_asked(command: str, collection: str | None, query: str | None, queries: str | None) -> None:
-    """Raise CollectionError unless there is either a collection, a query that is not empty, or a file."""
-    if (collection is not None) + (query is not None) + (queries is not None) != 1:
-        raise CollectionError(f"{command}: give one of a COLLECTION, --query or --queries")
+def _check_asked(
+    command: str, collection: str | None, query: str | None, queries: str | None, like: str | None = None
+) -> None:
+    """Raise CollectionError unless there is one thing to search for, and it is not empty."""
+    if sum(each is not None for each in (collection, query, queries, like)) != 1:
+        further = ", --queries or --like" if command == "search" else " or --queries"
+        raise CollectionError(f"{command}: give one of a COLLECTION, --query{further}")
     if query is not None and not query.strip():
         raise CollectionError(f"{command}: --query is empty")
 
@@ -148,10 +174,9 @@ def _answer(
     explain: bool,
     show_segment: bool,
     as_json: bool,
+    spelling: bool,
 ) -> None:
     """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
-    import telerank as tr
-
     stage = whole % k
     by_segments = None
     if show_segment:
@@ -160,28 +185,30 @@ def _answer(
         by_segments = find_segments(stage)
     remarks: dict[str, None] = {}
 
+    find = partial(_find, stage, remarks)
+
     def show(line: str) -> None:
-        topic = tr.Query("query", line.strip())
-        passages: Passages = {}
-        if isinstance(stage, FileGroups):
-            ranking, groups = stage.search_groups(topic)
-            passages, remarks[groups.remark] = groups.passages, None
-        else:
-            ranking = stage.search(topic)
+        typed = line.strip()
+        ranking, passages, meant = _find_meant(index, find, typed) if spelling else (*find(typed), typed)
         if as_json:
             record = _record(index, stage if explain else None, by_segments, ranking, passages)
-            counts = index.facets(topic, facets, whole) if facets else []
-            console.print_json({**record, **({"facets": [*map(asdict, counts)]} if counts else {})})
+            record |= {} if meant == typed else {"typed": typed, "meant": meant}
+            counts = index.facets(ranking.query, facets, whole) if facets else []
+            console.print_json(record | ({"facets": [*map(asdict, counts)]} if counts else {}))
             return
+        if meant != typed:
+            searched = ranking.query.text == meant
+            nothing = f"nothing found for {typed!r}; searched for {meant!r}"
+            console.say(plain(nothing if searched else f"did you mean {meant!r}?"))
         _show(index, ranking, passages)
-        _show_facets(index.facets(topic, facets, whole) if facets else ())
+        _show_facets(index.facets(ranking.query, facets, whole) if facets else ())
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
             _show_segments(index, by_segments, ranking)
 
     if query is None:
-        answer_typed(show, f"{index.folder.name}> ")
+        answer_typed(_completing(show), f"{index.folder.name}> ")
     for line in [] if query is None else _read_lines() if query == "-" else [query]:
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
@@ -198,6 +225,44 @@ def _show_facets(facets: Iterable[Facet]) -> None:
         console.write_columns([(count, plain(text)) for count, text in rows])
         if facet.others:
             print(f"and {count_noun(facet.others, 'further value')}")
+
+
+def _completing(show: Callable[[str], None]) -> Callable[[str], None]:
+    """Show queries that are typed one after another: a follow-up is completed from those before it."""
+    from telerank.text.follow_up import follow_up
+
+    before: list[str] = []  # as they were searched
+
+    def show_completed(line: str) -> None:
+        completed = follow_up(line.removeprefix("=").strip(), [] if line.startswith("=") else before)
+        if completed.earlier:
+            console.say(f"{completed.rule}: from {completed.earlier!r}; = before a query takes it as typed")
+        before.append(completed.text)
+        show(completed.text)
+
+    return show_completed
+
+
+def _find(stage: Stage, remarks: dict[str, None], text: str) -> tuple[Ranking, Passages]:
+    """The ranking of a query, and its groups if it has any, of which ``remarks`` get what is to be said."""
+    from telerank import Query
+
+    if not isinstance(stage, FileGroups):
+        return stage.search(Query("query", text)), {}
+    ranking, groups = stage.search_groups(Query("query", text))
+    remarks[groups.remark] = None
+    return ranking, groups.passages
+
+
+def _find_meant(
+    index: Index, find: Callable[[str], tuple[Ranking, Passages]], typed: str
+) -> tuple[Ranking, Passages, str]:
+    """What is found for a query, or for what was probably meant if that is nothing; and what was meant."""
+    ranking, passages = find(typed)
+    meant = index.correct(typed)
+    if meant != typed and not len(ranking):
+        ranking, passages = find(meant)
+    return ranking, passages, meant
 
 
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
@@ -224,9 +289,11 @@ def _further(passages: Passages, docno: str) -> tuple[str, ...]:
 
 
 def _describe_further(docnos: Sequence[str]) -> str:
+    """How many there are, and the names of some behind that of their file, which stands before them."""
     more = ", …" if len(docnos) > _FURTHER else ""
     further = count_noun(len(docnos), "further passage")
-    return f" (+ {further}: {', '.join(docnos[:_FURTHER])}{more})" if docnos else ""
+    names = ", ".join(docno.removeprefix(whole_docno(docno)) for docno in docnos[:_FURTHER])
+    return f" (+ {further}: {names}{more})" if docnos else ""
 
 
 def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
@@ -236,7 +303,7 @@ def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
     print(plain(ranking.query.text))
     rows = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        doc = index.doc(docno)
+        doc = index[docno]
         title = "" if doc.text.startswith(doc.title) else f"{doc.title} "  # files begin with theirs
         where = console.name_location(index.locate_hit(docno, ranking.query.text), docno)
         more = _describe_further(_further(passages, docno))
@@ -253,7 +320,7 @@ def _record(
 ) -> dict[str, Any]:
     documents = []
     for rank, (docno, score) in enumerate(ranking, 1):
-        doc = index.doc(docno)
+        doc = index[docno]
         record: dict[str, Any] = {"rank": rank, "score": score, **doc.record}
         if location := index.locate_hit(docno, ranking.query.text):
             record |= asdict(location)
@@ -296,12 +363,16 @@ def answer(
     model: options.Pipeline = None,
     filter: options.FilterText = None,  # noqa: A002
     reader: Annotated[
-        str | None, Help("The folder OUTPUT/model of `telerank train reader`, or a reader on the hub.")
+        str | None,
+        Help(
+            "The folder OUTPUT/model of `telerank train reader`, or a reader on the hub. Default: the French "
+            "and English one that comes with telerank (extra `e5`)."
+        ),
     ] = None,
     depth: Annotated[
         int | None,
         Ge(1),
-        Help("Documents of each ranking that are read, with `--reader`. Default: 20."),
+        Help("Documents of each ranking that are read, if the pipeline has no reader. Default: 20."),
     ] = None,
     mu: Annotated[
         float | None,

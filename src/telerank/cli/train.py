@@ -1,4 +1,4 @@
-"""``telerank train``: train models on a collection."""
+"""``telerank train``: train models on a collection, and pack them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from telerank.cli import console
 from telerank.cli.commands import derive, group
 from telerank.cli.console import write_tables
 from telerank.cli.options import parse_numbers
-from telerank.parameters import Flags, Help
+from telerank.parameters import FieldsOf, Flags, Help
 
 if TYPE_CHECKING:
     from telerank.training.log import Record, Report
@@ -107,6 +107,60 @@ def reader(
     _train("reader", config, output, resume=resume)
 
 
+@derive
+def pack(
+    model: Annotated[str, Flags("MODEL"), Help("The folder of a training, or its `model`.")],
+    output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
+    *,
+    encoder: Annotated[str, Help("What the training started from: `e5-small` or `minilm`.")] = "e5-small",
+    licence: Annotated[str, Help("The licence of the weights, which is kept with them.")] = "",
+    overwrite: Annotated[bool, Help("Replace a model in OUT; other files there stay.")] = False,
+) -> None:
+    """Write what a reader or a re-ranker has learned as a compact model: four bits for each weight.
+
+    The training must have left word embeddings as they are (`model: {frozen_embeddings: true}`). The folder
+    opens wherever a model is named, if the same release of the encoder's package is installed.
+
+    Example: `telerank train pack reader reader-fr-en --licence CC-BY-SA-4.0`
+    """
+    from telerank.verbs.train import pack as pack_model
+
+    packed = pack_model(model, output, encoder=encoder, licence=licence, overwrite=overwrite)
+    size = f"{packed.bytes / 1e6:.1f} MB"
+    error = f"{packed.error:.2%} of the squares of what was learned is lost"
+    console.err().print(f"wrote {packed.folder}: {size}; {error}")
+
+
+@derive
+def fine_tune(
+    collection: Annotated[str, Flags("COLLECTION"), Help("A collection with judged queries.")],
+    *,
+    start: Annotated[
+        str, Help("The encoder to begin with: `minilm`, `e5-small`, a folder, or a name on the hub.")
+    ] = "e5-small",
+    output: _Output = "fine-tuned",
+    resume: _Resume = False,
+    as_json: Annotated[bool, Flags("--json"), Help("Print the dev measures as JSON.")] = False,
+    **settings: Annotated[Any, FieldsOf("telerank.training.bi_encoder.config:FineTuning")],
+) -> None:
+    """Make an encoder better on your own queries, and keep it as it is if nothing is better.
+
+    It keeps its pooling, similarity and prompts, finds negatives for each query itself, and stops by dev
+    queries, which it does not learn from.
+
+    Example: `telerank train fine-tune insuranceqa-v2 --start minilm --output minilm-insurance`
+    """
+    import telerank as tr
+
+    tuned = tr.fine_tune(collection, start, output, resume=resume, report=_report_losses(), **settings)
+    for remark in tuned.remarks:
+        console.say(remark)
+    if as_json:
+        print(tuned.render("json"))
+    else:
+        write_tables(tuned.tables(), "-", None, tuned.title)
+
+
 def _train(
     kind: Literal["bi-encoder", "reranker", "reader"],
     config: str,
@@ -145,6 +199,9 @@ def _report_losses() -> Report:
         last = now
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
         dev += "" if record.dev_loss is None else f", dev loss {record.dev_loss:.4f}"
+        if record.loss is None:
+            console.err().print(f"before the first update{dev}")
+            return
         update = f"update {record.step:,}: loss {record.loss:.4f}, rate {record.learning_rate:.3g}{dev}"
         console.err().print(f"{update}, {_clock(record.seconds)}, {_clock(record.remaining)} to go")
 
@@ -156,9 +213,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(bi_encoder, reranker, reader)
+@group(fine_tune, bi_encoder, reranker, reader, pack)
 def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`.
+    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` an encoder; `pack` a model.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

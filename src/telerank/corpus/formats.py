@@ -298,7 +298,7 @@ def _recognise(path: Path) -> Format[Path, Collection]:
     if problem := _diagnose(path):
         raise CollectionError(f"{path}: {problem}")
     if path.is_file():
-        seen = f"its first line is {shorten(read_first_line(path))}"
+        seen = f"its first line is {shorten(read_first_line(path).rstrip())}"
     else:
         entries = [shorten(file.name) for file in list_files(path)]
         seen = f"it has {', '.join(entries[:_NAMED])}{' …' if len(entries) > _NAMED else ''}"

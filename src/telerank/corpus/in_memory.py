@@ -60,8 +60,10 @@ def read_docs(values: Any) -> Iterator[Doc]:
         elif isinstance(value, str):
             yield Doc(str(number), value)
         else:
-            where = f"document number {number}"
-            yield _read_record(_find(value, _DOCNO, where), value, where)
+            where = f"document number {number + 1}"
+            _check_row(value, where, "a text, or a row with docno and text")
+            docno = _find(value, _DOCNO, where)
+            yield _read_record(docno, value, f"{where}, {docno!r}")
 
 
 def _read_item(docno: Any, value: Any, where: str) -> Doc:
@@ -102,6 +104,7 @@ def read_queries(values: Any) -> list[Query]:
         elif isinstance(value, str):
             queries.append(Query(str(number), value))
         else:
+            _check_row(value, where, "a text, or a row with qid and query")
             qid, text = _find(value, _QID, where), _find(value, _QUERY, where)
             queries.append(Query(_text(qid, "a qid", where), _text(text, "a text", where)))
     return queries
@@ -131,10 +134,10 @@ def read_qrels(values: Any) -> Qrels:
     return {**{_text(qid, "a qid", f"query {qid!r}"): {} for qid in values}, **graded}
 
 
-def read_run(values: Any) -> list[Ranking]:
+def read_run(values: Any, name: str = "a run") -> list[Ranking]:
     """The rankings of a mapping ``qid -> docno -> score``, of a data frame, or of a list of scored documents.
 
-    Their queries have no text.
+    Their queries have no text. Messages call them ``name``.
 
     Raises
     ------
@@ -148,12 +151,12 @@ def read_run(values: Any) -> list[Ranking]:
         rankings = list(rows)
         for number, ranking in enumerate(rankings, 1):
             if not isinstance(ranking, Ranking):
-                raise ArgumentTypeError(f"a run, number {number}: expected a ranking, got {ranking!r:.60}")
+                raise ArgumentTypeError(f"{name}, number {number}: expected a ranking, got {ranking!r:.60}")
         return rankings
     scored: defaultdict[str, dict[str, float]] = defaultdict(dict)
     if isinstance(values, Mapping):  # a query without documents has an empty ranking
         scored.update({_text(qid, "a qid", f"query {qid!r}"): {} for qid in values})
-    for qid, docno, score, where in _read_triples(rows, "a run", _SCORE):
+    for qid, docno, score, where in _read_triples(rows, name, _SCORE):
         if not isinstance(score, Real) or isinstance(score, bool):
             raise ArgumentTypeError(f"{where}: expected a number as the score, got {score!r:.60}")
         if not math.isfinite(score):
@@ -173,7 +176,7 @@ def _read_triples(
     if isinstance(values, Mapping):
         for qid, inner in values.items():
             if not isinstance(inner, Mapping):
-                expected = "expected a dict of docnos with their values"
+                expected = f"expected a dict of docnos, each with its {value_names[0]}"
                 raise ArgumentTypeError(f"{what}, query {qid!r}: {expected}, got {inner!r:.60}")
             for docno, value in inner.items():
                 where = f"{what}, query {qid!r}, document {docno!r}"
@@ -181,6 +184,7 @@ def _read_triples(
         return
     for number, row in enumerate(_read_rows(values, what), 1):
         where = f"{what}, row {number}"
+        _check_row(row, where, f"a row with qid, docno and {value_names[0]}")
         qid, docno, value = (_find(row, names, where) for names in (_QID, _DOCNO, value_names))
         yield _text(qid, "a qid", where), _text(docno, "a docno", where), _plain(value), where
 
@@ -206,6 +210,12 @@ def _peek(values: Any) -> tuple[Any, Any]:
     items = iter(values)
     first = next(items, None)
     return first, items if first is None else itertools.chain([first], items)
+
+
+def _check_row(row: Any, where: str, expected: str) -> None:
+    """Refuse what can have no columns, such as a number or a text."""
+    if row is None or (isinstance(row, str | bytes | Real | list | tuple) and not hasattr(row, "_fields")):
+        raise ArgumentTypeError(f"{where}: expected {expected}, got {row!r:.60}")
 
 
 def _find(row: Any, names: tuple[str, ...], where: str, default: Any = _LACKING) -> Any:

@@ -1,7 +1,8 @@
 """Statistics of a collection, as in section 5.3 of the Piaf report.
 
 Question words (its table 3), lengths of questions and documents (figures 7 and 8), lengths of the inputs of a
-cross-encoder (table 4) and the balance of classes (figure 9).
+cross-encoder (table 4) and the balance of classes (figure 9). Beside them, what tells relevant documents from
+others without their texts (:mod:`telerank.corpus.confounds`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.columns.kinds import SchemaBuilder
 from telerank.corpus.collection import Collection
+from telerank.corpus.confounds import Confounds, DocumentFacts, find_confounds
 from telerank.corpus.derived.questions import WORDS, normalise
 from telerank.corpus.lengths import QUANTILES, SPECIALS, Counting, Lengths, bin_inputs
 from telerank.errors import ArgumentError, count_noun
@@ -60,7 +62,10 @@ class QuestionWord:
 
 @dataclass(frozen=True, eq=False)
 class CollectionStatistics(Report):
-    """The statistics of a collection, or of some of its splits."""
+    """The statistics of a collection, or of some of its splits.
+
+    ``confounds`` is None without documents or relevant ones.
+    """
 
     name: str
     splits: tuple[str, ...]
@@ -73,6 +78,7 @@ class CollectionStatistics(Report):
     positives: int
     negatives: int
     notes: Mapping[str, int]
+    confounds: Confounds | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -80,7 +86,7 @@ class CollectionStatistics(Report):
         return f"Statistics of {self.name}"
 
     def tables(self) -> list[Table]:
-        """Lengths, question words, histograms of lengths and lengths of inputs, as far as there are any."""
+        """Lengths, question words, histograms, lengths of inputs and confounds, as far as there are any."""
         tables = [self._lengths_table()]
         if self.questions.total:
             words = [
@@ -104,7 +110,13 @@ class CollectionStatistics(Report):
             caption = f"lengths of inputs: question, document and {SPECIALS} special tokens"
             names = ("tokens", *(column.name for column in bins))
             tables.append(Table.of(names, [frequency, cumulative], caption=caption))
+        if self.confounds is not None:
+            tables.append(self.confounds.table())
         return tables
+
+    @property
+    def remarks(self) -> list[str]:
+        return [] if self.confounds is None else self.confounds.warnings()
 
     def _lengths_table(self) -> Table:
         known = {"documents": self.documents, "questions": self.questions, "inputs": self.inputs}
@@ -154,6 +166,7 @@ class CollectionStatistics(Report):
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),
             "columns": dict(self.columns),
+            "confounds": None if self.confounds is None else self.confounds.record(),
         }
 
 
@@ -168,9 +181,9 @@ def describe(
     """Compute the statistics of a collection, or of some of its splits; ``count`` gives the length of a text.
 
     Pairs of a question and a document are those of the qrels and the pools, each counted once; a pair is
-    positive from the grade ``relevant_from`` on. ``columns`` are inferred. Pairs with
-    documents that the collection lacks have no input
-    length. ``language`` defaults to the one in which more question words are recognised.
+    positive from the grade ``relevant_from`` on. Pairs with documents that the collection lacks have no input
+    length. Relevant documents are those of these splits. ``columns`` are inferred. ``language`` defaults to
+    the one in which more question words are recognised.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
     streams = (collection.queries.get(split, tuple) for split in names)
@@ -181,12 +194,15 @@ def describe(
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
     schema = SchemaBuilder({})
+    facts, rows = DocumentFacts(), dict[str, int]()
     for doc in collection.read_docs("counting tokens", progress) if collection.size != 0 else ():
         schema.add(doc)
         length = count(doc.full_text)
         texts[length] += 1
         if doc.docno in paired:
-            lengths[doc.docno] = length
+            lengths[doc.docno], rows[doc.docno] = length, len(facts)
+        of_title = count(doc.title) if doc.title else 0
+        facts.add(doc, length - of_title, of_title)
     words, language = count_question_words((query.text for query in queries.values()), language)
     positives = sum(sum(docnos.values()) for docnos in pairs.values())
     return CollectionStatistics(
@@ -208,6 +224,7 @@ def describe(
         negatives=sum(map(len, pairs.values())) - positives,
         notes=collection.notes(),
         columns=schema.finish(),
+        confounds=find_confounds(facts, rows, pairs),
     )
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from telerank.errors import IndexFault
+from telerank.errors import ArgumentError, IndexFault
 from telerank.stored import MANIFEST, Manifest, StoredFile
 
 
@@ -92,6 +92,19 @@ class VectorManifest(Manifest):
 def folder_name(model: str) -> str:
     """The name of the folder of a model's vectors inside an index."""
     return re.sub(r"[^\w.-]+", "-", Path(model).resolve().name if Path(model).is_dir() else model)
+
+
+def check_name(name: str) -> str:
+    """The name for vectors of an index, if it can be one of a folder.
+
+    Raises
+    ------
+    ArgumentError
+        If it cannot.
+    """
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise ArgumentError(f"the name of vectors has letters, digits, '.', '_' and '-', got {name!r:.60}")
+    return name
 
 
 def is_vectors(folder: Path) -> bool:

@@ -26,7 +26,15 @@ from telerank.dense.search import TOGETHER, Hits, rank_exhaustively, rank_rows, 
 from telerank.dense.segments import SegmentDocs
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.drafts import DRAFT, replace_file, sweep, sync_file
-from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError, count_noun, known_names
+from telerank.errors import (
+    IndexDamaged,
+    IndexFault,
+    MissingExtra,
+    ModelError,
+    count_noun,
+    known_names,
+    nearest_name,
+)
 from telerank.expressions import (
     as_call,
     bind,
@@ -180,7 +188,10 @@ class DenseRetriever(Retriever):
         return Explanation(score, Phrase(what, n=self.vectors.dimension, model=model), parts)
 
     def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
-        encoded = self.encoder.encode_queries([query.text for query in queries])
+        return self.rank_encoded(queries, self.encoder.encode_queries([query.text for query in queries]))
+
+    def rank_encoded(self, queries: Sequence[Query], encoded: Encoded) -> Iterator[Ranking]:
+        """The rankings of queries whose vectors are given."""
         searched = self._searched
         most = len(searched) if self.report is None else min(self.candidates, len(searched))
         depth = most if self.depth is None else min(self.depth, most)
@@ -314,7 +325,8 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
     record = _record_file(vectors, kind)
     if not record.is_file():
         raise IndexFault(
-            f'{vectors.folder}: no approximate index {kind!r}: encode again with approximate="{kind}"'
+            f"{vectors.folder}: no approximate index {kind!r}"
+            + (nearest_name(DEFAULTS, kind) or f': encode again with approximate="{kind}"')
         )
     report = read_record(record, RecallReport, IndexDamaged)
     if report.vectors != _identity(vectors.manifest, report.rows):

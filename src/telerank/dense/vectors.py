@@ -40,7 +40,7 @@ from telerank.stored import MANIFEST, FolderReader, check_files, map_npy, verify
 from telerank.types import Progress, silent
 
 _FEW = 16  # scoring a row takes as long as scanning some of its code's neighbours
-_SMALL = 1024  # rows of a shard
+_SMALL = 8192  # rows of a shard
 _WIDENED = 4096  # rows converted to float32 at a time
 
 

@@ -19,7 +19,7 @@ from telerank.evaluation.statistics import (
     paired_t,
     zero_noise,
 )
-from telerank.show.report import Report
+from telerank.show.report import Report, make_frame
 from telerank.show.tables import Cell, Table, show_change, show_p, show_value
 
 _CHANGED = 10  # queries reported with the largest changes
@@ -57,6 +57,19 @@ class Difference:
     changed: tuple[tuple[str, float], ...]
 
 
+def evaluations_frame(evaluations: Mapping[str, Evaluation]) -> Any:
+    """A row for each system and query, a column for each measure; needs pandas."""
+    measures = next(iter(evaluations.values())).measures
+    rows = (
+        (name, qid, *values)
+        for name, evaluation in evaluations.items()
+        for qid, *values in zip(
+            evaluation.qids, *(evaluation.values[measure] for measure in measures), strict=True
+        )
+    )
+    return make_frame(("system", "qid", *measures), rows)
+
+
 @dataclass(frozen=True)
 class Comparison(Report):
     """Evaluations of the same queries, and the differences of each system from each baseline.
@@ -91,6 +104,10 @@ class Comparison(Report):
             for row in self.differences
             if row.system == system and row.measure == measure and row.p_holm < self.level
         )
+
+    def to_pandas(self) -> Any:
+        """A row for each system and query, a column for each measure; needs pandas."""
+        return evaluations_frame(self.evaluations)
 
     def with_changes(self, queries: int) -> Comparison:
         """The comparison with at most ``queries`` of the queries that changed most."""

@@ -315,7 +315,8 @@ def _read_ir_name(name: str) -> tuple[Any, dict[str, Any]]:
     known = ir_measures.measures.registry
     if node.id not in known:
         names = known_names(sorted(known, key=str.lower), node.id)
-        raise MeasureError(f"there is no measure {node.id!r}; {names}")
+        whole = f" (in {name!r})" if name != node.id else ""
+        raise MeasureError(f"there is no measure {node.id!r}; {names}{whole}")
     family = known[node.id]
     return family, settings if cutoff is None else {**settings, family.AT_PARAM: cutoff}
 
@@ -337,13 +338,18 @@ def _programs(family: Any) -> str:
 
 
 _LARGEST = {"cutoff": HIGHEST_CUTOFF, "rel": HIGHEST_GRADE}
+_WHOLE = {"cutoff": "a cutoff", "rel": "the level of relevance"}
 
 
 def _check_settings(name: str, family: Any, settings: dict[str, Any]) -> None:
     allowed = family.SUPPORTED_PARAMS
     for key, value in settings.items():
         beyond = key in _LARGEST and isinstance(value, int) and not 1 <= value <= _LARGEST[key]
-        if key not in allowed or not allowed[key].validate(value) or beyond:
+        if key in allowed and key in _WHOLE and (beyond or not isinstance(value, int)):
+            raise MeasureError(
+                f"{name!r}: {_WHOLE[key]} is a whole number from 1 to {_LARGEST[key]:,}, got {value!r:.40}"
+            )
+        if key not in allowed or not allowed[key].validate(value):
             raise MeasureError(
                 f"{name!r}: {family.NAME} does not take {key}={value!r}; it takes: {', '.join(allowed)}"
             )

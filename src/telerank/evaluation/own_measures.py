@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
-from telerank.errors import ArgumentTypeError, MeasureError
+from telerank.errors import MeasureError, call_own, check_function
 from telerank.types import Qrels
 
 
@@ -81,14 +81,14 @@ def measure(
     """
     from ir_measures.measures import registry
 
-    if not callable(function):
-        raise ArgumentTypeError(f"a measure takes a function, got {function!r:.60}")
+    check_function("tr.measure", function, "ranked", "judged")
     if name in registry:
         raise MeasureError(f"{name} is a measure of ir_measures: give yours another name")
 
     def value(docnos: Sequence[str], grades: Mapping[str, int]) -> float:
         ranked = [grades.get(docno, 0) for docno in docnos]
-        return function(ranked, sorted(grades.values(), reverse=True))
+        judged = sorted(grades.values(), reverse=True)
+        return call_own(name, function, ranked, judged, of=f"the grades {ranked!r:.60}")
 
     own = OwnMeasure(name, value, aggregate)
     register(own)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError, MissingExtra, count_noun, known_names
+from telerank.errors import CollectionError, count_noun, known_names
 from telerank.evaluation.compare import Comparison, compare_evaluations, comparison_table
 from telerank.evaluation.measures import Evaluation, MeasureNames, measure, parse_measures
 from telerank.pipelines.run_files import ListedRankings
@@ -118,7 +118,7 @@ class ExperimentResult(Report):
     def run(self, system: str) -> SystemRun:
         """The rankings of a system; raises CollectionError if there is no such system."""
         if system not in self.runs:
-            raise CollectionError(f"no system {system!r}; {known_names(self.runs, system)}")
+            raise CollectionError(f"no system {system!r}; {known_names(self.runs, str(system))}")
         return self.runs[system]
 
     def tables(self) -> list[Table]:
@@ -154,18 +154,7 @@ class ExperimentResult(Report):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each system and query, a column for each measure; needs pandas."""
-        try:
-            import pandas as pd
-        except ModuleNotFoundError as error:
-            raise MissingExtra("pandas", "pandas") from error
-        names = self.comparison.measures
-        return pd.DataFrame(
-            [
-                {"system": name, "qid": qid, **{measure: evaluation.of(measure)[qid] for measure in names}}
-                for name, evaluation in self.evaluations.items()
-                for qid in evaluation.qids
-            ]
-        )
+        return self.comparison.to_pandas()
 
     def __repr__(self) -> str:
         return f"ExperimentResult({', '.join(self.evaluations)}: {', '.join(self.comparison.measures)})"

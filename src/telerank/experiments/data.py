@@ -18,6 +18,7 @@ from telerank import model_names
 from telerank.corpus import writing as long_documents
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.articles import (
+    VERSION,
     ArticleParts,
     ArticleSettings,
     is_parted_by,
@@ -252,7 +253,8 @@ def is_made(data: DataSpec, target: Path) -> bool:
     if not manifest.is_file():
         return False
     recipe = json.loads(manifest.read_text("utf-8")).get("recipe", {})
-    return {key: recipe.get(key) for key in asdict(settings)} == asdict(settings)
+    expected = asdict(settings) | ({"version": VERSION} if isinstance(settings, ArticleSettings) else {})
+    return {key: recipe.get(key) for key in expected} == expected
 
 
 def make_set(data: DataSpec, parts: Sequence[Collection], target: Path, progress: Progress) -> None:

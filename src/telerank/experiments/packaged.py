@@ -43,6 +43,8 @@ def find_experiment(name: str | Path) -> tuple[str, Path]:
             raise CollectionError(f"{name}: no such file")
         return path.stem, path
     packaged = packaged_names()
+    if str(name) not in packaged and path.is_file():
+        raise CollectionError(f"{name}: an experiment is a YAML file (.yaml), or the name of a packaged one")
     if str(name) not in packaged:
         raise CollectionError(f"no experiment {str(name)!r}; {known_names(packaged, str(name))}")
     return str(name), FOLDER / f"{name}.yaml"

@@ -56,14 +56,12 @@ def run_experiment(
     TelerankError
         As indexing, encoding, training and reading do.
     """
-    known = (*spec.systems, *chain.from_iterable(analysis.pipeline_names for analysis in spec.analyses))
-    for system in (*options.given, *options.skip):
-        if system not in known:
-            raise CollectionError(f"the experiment has no system {system!r}; it has: {', '.join(known)}")
+    printed_alone = _check_names(spec, options)
     size = "-small" if options.size == SMALL_COPY else ""
     prefix = f"{plain_name(name.replace('/', '-'))}{size}"
     outcomes = []
     for data_name, there in choose_data(spec, options.data, options.only, options.folder).items():
+        there = there.model_copy(update={"systems": {**there.systems, **printed_alone}})
         began, folder = monotonic(), options.folder / f"{prefix}-{plain_name(data_name)}"
         data = open_data(data_name, there, options.data, options.folder, progress)
         runner = SystemRunner(there, data, options.models, folder / "runs", options.given, options.skip)
@@ -84,3 +82,20 @@ def run_experiment(
         if pool and len(folds) > 1
     ]
     return [*outcomes, *pooled]
+
+
+def _check_names(spec: Experiment, options: RunOptions) -> dict[str, str]:
+    """The systems, with their texts, that stand in a table by their printed value alone, and are given.
+
+    Raises CollectionError if a system that is given or left out is unknown.
+    """
+    known = (*spec.systems, *chain.from_iterable(analysis.pipeline_names for analysis in spec.analyses))
+    rows = dict.fromkeys(chain.from_iterable(spec.published.values()))
+    printed = [row for row in rows if row not in known]
+    for system in (*options.given, *options.skip):
+        if system not in known and not (system in printed and system in options.given):
+            says = f"the experiment has no system {system!r}; it has: {', '.join(known)}"
+            if system in options.given and printed:
+                says += f"; a run may be given of what the paper prints: {', '.join(printed)}"
+            raise CollectionError(says)
+    return {row: "given('its run on this data')" for row in printed if row in options.given}

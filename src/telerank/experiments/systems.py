@@ -33,6 +33,7 @@ from telerank.trec import read_run, write_run, write_submission
 from telerank.types import Ranking
 
 if TYPE_CHECKING:
+    from telerank.experiments.answers.trainer import ReaderTrainer
     from telerank.training.reranker.config import RerankerTraining
 
 
@@ -158,6 +159,13 @@ class SystemRunner:
     @cached_property
     def trainer(self) -> ModelTrainer:
         return ModelTrainer(self.spec, self.data, self.sources, self._write_split_run, self._open_set)
+
+    @cached_property
+    def readers(self) -> ReaderTrainer:
+        """What trains the readers of analyses."""
+        from telerank.experiments.answers.trainer import ReaderTrainer  # which needs torch
+
+        return ReaderTrainer(self.spec, self.data, self.sources)
 
     def _open_set(self, name: str) -> LearningSet:
         """A collection that models learn from, made if it is not there, and what writes its runs."""

@@ -178,7 +178,12 @@ class ModelTrainer:
         if start not in self.spec.trained:
             return find_encoder(self._starts(name), self.sources)
         seeds = self.seeds(start)
-        return str(self.train(start, seeds[position if position < len(seeds) else 0]))
+        position = position if position < len(seeds) else 0
+        if self.spec.trained[start].train == "reader":
+            from telerank.experiments.answers.trainer import ReaderTrainer
+
+            return str(ReaderTrainer(self.spec, self.data, self.sources).folders(start)[position])
+        return str(self.train(start, seeds[position]))
 
     def describe(self, name: str) -> str:
         """Kind, start and seeds of a model, in a few words."""

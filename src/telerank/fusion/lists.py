@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
+from numbers import Real
 
 import numpy as np
 
@@ -124,6 +125,9 @@ class Fusion:
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
             raise ArgumentError(f"there is no fusion {self.method!r}; {known_names(_METHODS, self.method)}")
+        for weight in self.weights:
+            if isinstance(weight, bool) or not isinstance(weight, Real) or not math.isfinite(weight):
+                raise ArgumentError(f"a weight must be a finite number, got {weight!r:.60}")
         if self.weights and self.method != "linear":
             raise ArgumentError(f"only the fusion linear takes weights, not {self.method}")
 

@@ -26,7 +26,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.drafts import cached_folder, share_weights
 from telerank.errors import MissingExtra, ModelError
-from telerank.model_names import PACKAGED, find_folder, nearest_here
+from telerank.model_names import PACKAGED, SHIPPED, find_folder, nearest_here
+from telerank.models.compact import is_compact, read_manifest, unpack
 from telerank.stored import file_checksum
 from telerank_e5 import FORMAT, WEIGHTS, WeightsError, convert
 
@@ -114,9 +115,10 @@ _OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*",
 def locate(name: str | Path) -> Path:
     """The folder that holds the model of that name; one of the hub is fetched if it is not there yet.
 
-    A name stands for the first of these: a folder of ``TELERANK_MODELS``, the model of an extra
-    (:data:`telerank.model_names.PACKAGED`; without its package, the same model on the hub), a path, a name on
-    the hub.
+    A name stands for the first of these: a folder of ``TELERANK_MODELS``, a model that comes with telerank
+    (:data:`telerank.model_names.SHIPPED`) or with an extra (:data:`telerank.model_names.PACKAGED`; without
+    its package, the same model on the hub), a path, a name on the hub. Of a compact model it is the folder
+    in the user's cache that has its weights.
 
     Raises
     ------
@@ -126,18 +128,22 @@ def locate(name: str | Path) -> Path:
         If there is no such model.
     """
     folder = (None if isinstance(name, Path) else find_folder(name)) or Path(name)
+    if folder == Path(name) and name in SHIPPED:
+        return _compact_folder(SHIPPED[str(name)].require())
     if folder == Path(name) and name in PACKAGED:
         model = PACKAGED[str(name)]
-        if model.folder is not None:
-            return model.folder / "model" if name == "minilm" else _e5_folder(model.folder)
-        missing = MissingExtra(model.package, model.extra)
-        if model.hub is None:
-            raise missing
         try:
-            return _fetch(model.hub)
-        except ModelError as error:
-            missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
-            raise missing from error
+            return locate_packaged(str(name))
+        except MissingExtra as missing:
+            if model.hub is None:
+                raise
+            try:
+                return _fetch(model.hub)
+            except ModelError as error:
+                missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
+                raise missing from error
+    if is_compact(folder):
+        return _compact_folder(folder)
     if folder.is_dir():
         if not (folder / "config.json").exists():
             trained = any((folder / "model" / file).exists() for file in ("config.json", "reranker.json"))
@@ -147,6 +153,35 @@ def locate(name: str | Path) -> Path:
     if isinstance(name, Path) or name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder{nearest_here(str(name))}")
     return _fetch(name)
+
+
+def locate_packaged(name: str) -> Path:
+    """The folder of a model of :data:`telerank.model_names.PACKAGED`.
+
+    Raises
+    ------
+    MissingExtra
+        If its package is not installed.
+    """
+    model = PACKAGED[name]
+    if model.folder is None:
+        raise MissingExtra(model.package, model.extra)
+    return model.folder / "model" if name == "minilm" else _e5_folder(model.folder)
+
+
+def _compact_folder(compact: Path) -> Path:
+    """The folder of a compact model, which is made once and kept in the user's cache."""
+    manifest = read_manifest(compact)
+    manifest.encoder.check(compact)
+    encoder = locate_packaged(manifest.encoder.name)
+    try:
+        return cached_folder(
+            "models",
+            f"{manifest.kind}-{manifest.format}-{FORMAT}-{manifest.checksum[:24]}",
+            lambda folder: unpack(compact, manifest, encoder, folder),
+        )
+    except (OSError, SafetensorError) as error:  # the disk is full, for example
+        raise ModelError(f"{compact}: its folder cannot be written: {error}") from error
 
 
 def _e5_folder(package: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Training on a processor: dropout faster than torch's, and memory that is given back.
+"""Training on a processor: dropout faster than torch's; memory that is kept for a while, and given back.
 
 torch draws a random number for each element by itself, which takes a good part of an update of a small
 encoder. Here 16 random bits decide an element. The seed of the bits is the one number that torch draws, so
@@ -88,6 +88,35 @@ def _fill(patterns: Any, kept: int, dropped: Any, seed: Any) -> None:
             patterns[4 * i + 1] = kept if ((bits >> np.uint64(16)) & mask) >= dropped else 0
             patterns[4 * i + 2] = kept if ((bits >> np.uint64(32)) & mask) >= dropped else 0
             patterns[4 * i + 3] = kept if (bits >> np.uint64(48)) >= dropped else 0
+
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
+"""Numbers of glibc's settings (malloc.h)."""
+_KEEPING = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 1 << 30, _TOP_PAD: 1 << 26}
+_AS_LATER = {_MMAP_MAX: 1 << 16, _TRIM_THRESHOLD: 1 << 26, _TOP_PAD: 1 << 17, _MMAP_THRESHOLD: 1 << 25}
+"""glibc's own, with the thresholds that it reaches by itself once large blocks were freed."""
+
+
+@contextmanager
+def keeping_freed_memory() -> Iterator[None]:
+    """Let glibc keep the memory of large tensors for the next ones, whose pages need no clearing then.
+
+    By default the tensors of each update are new pages, which the system clears: a quarter of an update of
+    a small encoder. What is kept grows with the sizes of the tensors: use :class:`FreeMemory`, too. Other C
+    libraries are left as they are.
+    """
+    try:
+        configure = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        configure = None
+    if configure is None or not all(configure(name, value) for name, value in _KEEPING.items()):
+        yield
+        return
+    try:
+        yield
+    finally:
+        for name, value in _AS_LATER.items():
+            configure(name, value)
 
 
 _SECONDS = 5.0

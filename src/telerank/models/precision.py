@@ -51,6 +51,9 @@ def device_of(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelError(f"there is no device {name!r}: expected cpu, cuda, cuda:1, …") from error
+    try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {name!r}: {str(error).splitlines()[0]}") from error

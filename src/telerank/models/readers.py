@@ -206,6 +206,24 @@ def fresh_reader(
     return _reader_of(folder, model, settings or ReaderSettings())
 
 
+def require_reader(name: str | Path) -> Path:
+    """The folder of the reader of that name, of which only the settings are read.
+
+    Raises
+    ------
+    ModelError
+        If there is none, or the model is of another kind.
+    """
+    folder = locate(name)
+    architecture = architecture_of(read_config(folder, None))
+    if _HEAD not in architecture:
+        raise ModelError(
+            f"{folder}: expected a reader (…{_HEAD}), got "
+            f"{architecture or 'a model without architecture'}: train a reader from it"
+        )
+    return folder
+
+
 def load_reader(name: str | Path, *, dropout: float | None = None) -> Reader:
     """The reader of that name (a folder, a name on the hub), in evaluation mode on the processor.
 
@@ -214,14 +232,8 @@ def load_reader(name: str | Path, *, dropout: float | None = None) -> Reader:
     ModelError
         If there is none, the model is no reader, its tokenizer gives no offsets, or its files are damaged.
     """
-    folder = locate(name)
+    folder = require_reader(name)
     config = read_config(folder, dropout)
-    architecture = architecture_of(config)
-    if _HEAD not in architecture:
-        raise ModelError(
-            f"{folder}: expected a reader (…{_HEAD}), got "
-            f"{architecture or 'a model without architecture'}: train a reader from it"
-        )
     if config.num_labels != 2:
         raise ModelError(f"{folder}: expected two logits for a token, start and end, got {config.num_labels}")
     model = read_weights(AutoModelForQuestionAnswering, folder, config, whole=True)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge
 
 from telerank.computing import PairComputing, SpanComputing
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
+from telerank.feedback import bo1, rm3, rocchio
+from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.fusion import interleave, minmax, prob, rrf, within
+from telerank.model_names import READER, RERANKER
 from telerank.parameters import FieldsOf
 from telerank.pipelines.reader import Models, Names, PipelineReader
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.group import group
 from telerank.retrieval.index import Index, save_pipelines
+from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import is_similarity
-from telerank.stage import Stage
+from telerank.stage import Stage, change_stages
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -86,6 +92,8 @@ def _read_last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
     """The stage ``read(READER)`` or ``read(READER) % k``."""
     if isinstance(tree, Operation) and tree.operator == "%":
         return _read_last(reader, tree.left) % whole_number(tree.right, reader.text)
+    if isinstance(tree, Word) and tree.text == READ:
+        tree = Call(READ, (), tree.at)
     if isinstance(tree, Call) and tree.name == READ:
         answers: ReadAnswers = reader.apply(read_last, tree)
         return answers
@@ -94,7 +102,11 @@ def _read_last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
 
 def read_pipeline(text: str, names: Names) -> Stage:
     """The stage of a text whose words stand for ``names``; raises as :func:`pipeline`."""
-    return PipelineReader(text, names).stage(parse_expression(text))
+    stage = PipelineReader(text, names).stage(parse_expression(text))
+    if names.index is None or not names.index.has_texts:
+        return stage
+    docs = names.index.docs
+    return change_stages(stage, lambda part: part.with_docs(docs))
 
 
 def dense(
@@ -104,22 +116,38 @@ def dense(
     return names.models.open_vectors(model, approximate, candidates)
 
 
+def boolean(names: Names, join: Literal["and", "or"] = "and") -> Stage:
+    """The documents that fulfil the expression that a query is; see :meth:`telerank.Index.boolean`."""
+    return names.models.open_boolean(join)
+
+
 Scoring = Annotated[Any, FieldsOf(PairComputing)]
 
 
-def rerank(names: Names, model: str, **settings: Scoring) -> Stage:
-    """Score the documents of rankings again; see :func:`telerank.rerank`."""
+def rerank(names: Names, model: str = RERANKER, **settings: Scoring) -> Stage:
+    """Score the documents of rankings again; see :func:`telerank.rerank`.
+
+    By default with the re-ranker that comes with telerank (extra ``e5``).
+    """
+    names.models.check_default(model, RERANKER)
     from telerank.reranking.stage import CrossReranker
 
     docs = names.models.open_docs("rerank")
     return CrossReranker(names.models.open_reranker(model, **settings), docs, name=model)
 
 
+def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarity | None = None) -> Stage:
+    """The documents that are like the one whose docno is the query; see :meth:`telerank.Index.like`."""
+    if names.index is None:
+        raise CollectionError(f"{LIKE} needs an index, and there is none here")
+    return Like(names.index.sparse, fb_terms, model)
+
+
 READ = "read"
 Reading = Annotated[Any, FieldsOf(SpanComputing)]
 
 
-def read(names: Names, model: str, mu: float | None = None, **settings: Reading) -> Any:  # noqa: ARG001
+def read(names: Names, model: str = READER, mu: float | None = None, **settings: Reading) -> Any:  # noqa: ARG001
     """The function ``read`` where rankings are expected: it is refused."""
     raise ExpressionError(
         "read ends a pipeline, and its answers are no ranking: it can only come last, "
@@ -127,8 +155,9 @@ def read(names: Names, model: str, mu: float | None = None, **settings: Reading)
     )
 
 
-def read_last(names: Names, model: str, mu: float | None = None, **settings: Reading) -> ReadAnswers:
+def read_last(names: Names, model: str = READER, mu: float | None = None, **settings: Reading) -> ReadAnswers:
     """The function ``read`` at the end: the reader reads documents of the index."""
+    names.models.check_default(model, READER)
     from telerank.answers.combine import check_mu
     from telerank.answers.stage import ReadAnswers
 
@@ -156,6 +185,7 @@ OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
 #
 # The sparse models are further ones: ``bm25``, ``lm_dirichlet``, … (:mod:`telerank.sparse.similarities`).
 FUNCTIONS: dict[str, Callable[..., Any] | str] = {
+    "boolean": boolean,
     "dense": dense,
     "rerank": rerank,
     "minmax": minmax,
@@ -167,6 +197,10 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "pool": pool,
     "run": RunFile,
     "group": group,
+    "rm3": rm3,
+    "bo1": bo1,
+    "rocchio": rocchio,
+    LIKE: like,
     **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }

@@ -24,6 +24,7 @@ from telerank.expressions import (
     whole_number,
     wrong,
 )
+from telerank.model_names import require_default
 from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
 from telerank.retrieval.index import Index
 from telerank.retrieval.index_reader import locate_model
@@ -59,6 +60,11 @@ class Models:
         """The path of a model, or the name itself, which is then one on the hub."""
         return locate_model(model, models=self.sources, index=self.index.folder if self.index else None)
 
+    def check_default(self, model: str, default: str) -> None:
+        """Raise MissingExtra or ModelError if the model is the default one, and not here."""
+        if model == default and self.locate(model) == model:
+            require_default(default)
+
     def open_docs(self, function: str) -> Docs:
         """The documents that a function of pipelines reads; raises CollectionError without an index."""
         return self._need(function, ", whose documents it reads,").docs
@@ -67,6 +73,10 @@ class Models:
         """The retriever over the vectors of a model; None: the only ones of the index."""
         index = self._need("dense")
         return index.dense(model, approximate=approximate, candidates=candidates, models=self.sources)
+
+    def open_boolean(self, join: Literal["and", "or"]) -> Stage:
+        """The retriever of Boolean expressions."""
+        return self._need("boolean").boolean(join)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         from telerank.reranking.scorer import Scorer
@@ -225,6 +235,8 @@ class PipelineReader:
         kind = parameter.kind
         if kind == (int, str):
             kind = int if isinstance(tree, Word) and tree.number is not None else str
+        if kind == (Similarity, str):  # programs may give its text
+            kind = Similarity
         if kind is bool or get_origin(kind) is Literal:
             words = ("true", "false") if kind is bool else get_args(kind)
             if (word := as_name(tree, self.text)) not in words:

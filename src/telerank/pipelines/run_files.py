@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from telerank.errors import count_noun
+from telerank.errors import ArgumentTypeError, count_noun
 from telerank.expressions import call_text, quote
 from telerank.parameters import check_methods
+from telerank.show.report import make_frame
 from telerank.stage import Stage
 from telerank.stored import file_checksum, versions
 from telerank.trec import check_exists, read_run, write_json_lines, write_run
 from telerank.types import Explanation, Phrase, Query, Ranking
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @check_methods("run")
@@ -39,6 +43,20 @@ class LazyRun:
             if not len(ranking):
                 self.unanswered.append(ranking.query.qid)
             yield ranking
+
+    def __getitem__(self, item: object) -> NoReturn:
+        raise ArgumentTypeError(
+            f"a run is computed as it is read, and has no [{item!r:.40}]: write list(run), or run.to_pandas()"
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each query and document, with its rank, from 1, and its score; needs pandas."""
+        rows = (
+            (ranking.query.qid, docno, rank, score)
+            for ranking in self
+            for rank, (docno, score) in enumerate(ranking, 1)
+        )
+        return make_frame(("qid", "docno", "rank", "score"), rows)
 
     @property
     def remarks(self) -> list[str]:

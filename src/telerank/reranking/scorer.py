@@ -24,7 +24,7 @@ from telerank.errors import count_noun
 from telerank.models.inference import Batching, Outputs, Room, batch_widths, pin, stream_groups
 from telerank.models.pairs.pair import Pair, PairBatch
 from telerank.models.precision import resolve_precision
-from telerank.models.rerankers.reranker import Reranker, load_reranker, locate_reranker
+from telerank.models.rerankers.reranker import Reranker, load_reranker, require_reranker
 from telerank.reranking.backends import Compute, PairModel, check_computing, compute, device_for
 from telerank.reranking.texts import TextPair, TokenizedPairs, batch_pairs, make_pairs, tokenize_for
 from telerank.stored import folder_checksum
@@ -208,8 +208,8 @@ class Scorer(ComputedModel, PairComputing):
     Raises
     ------
     ModelError
-        If there is no such model, back end or precision; with the first pair, if it is not a re-ranker, or
-        does not read pairs of these lengths.
+        If there is no such re-ranker, back end or precision; with the first pair, if it does not read pairs
+        of these lengths.
     MissingExtra
         With the first pair, if the back end's package is not installed.
     """
@@ -220,7 +220,7 @@ class Scorer(ComputedModel, PairComputing):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.model, Reranker):
-            locate_reranker(self.model)
+            require_reranker(self.model)
 
     @cached_property
     def reranker(self) -> Reranker:

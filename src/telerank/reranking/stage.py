@@ -6,6 +6,8 @@ any re-ranker     the score minus the score without the sentence, for each sente
 ``dmn``           the same
 ``qa-lstm``       the attention over the passage's words
 ``k-nrm``         each kernel's share of the argument of the tanh
+``conv-knrm``     the share of each two lengths of n-grams
+``co-pacrr``      the score minus the score without the word, for each word of the query
 ================  ======================================================================
 """
 
@@ -21,13 +23,13 @@ import torch
 
 from telerank.corpus.docstore import identify_docs, read_candidates, read_doc
 from telerank.errors import ModelError
-from telerank.expressions import call_text, quote
+from telerank.expressions import call_text, depth_text, quote
 from telerank.models.inference import compute_each
 from telerank.models.pairs.pair import Pair, batch_of
 from telerank.models.rerankers.reranker import Reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.texts import TextPair, make_pairs, sentences_with_tokens
-from telerank.stage import CALL, PRODUCT, Stage, check_depth, depth_text
+from telerank.stage import CALL, PRODUCT, Stage, check_depth
 from telerank.text.sentences import split_sentences
 from telerank.types import Docs, Explanation, Phrase, Query, Ranking
 

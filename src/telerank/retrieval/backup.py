@@ -130,6 +130,8 @@ def backup_index(folder: Path, backup: str | Path, progress: Progress = silent) 
     target = Path(backup).resolve()
     if target == folder or target.is_relative_to(folder) or folder.is_relative_to(target):
         raise IndexFault(f"{backup}: a backup needs a folder of its own, outside the index")
+    if target.suffix in _PACKED:
+        raise IndexFault(f"{backup}: a backup is a folder, or a file that ends in .tar, which is not packed")
     _check_target(target)
     making = open_draft(target) if _is_tar(target) else draft_folder(target)
     with _naming(f"{folder}: not backed up to {backup}"), making as draft:
@@ -179,6 +181,9 @@ def restore_index(
         return manifest
 
 
+_PACKED = {".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z"}
+
+
 def _is_tar(path: Path) -> bool:
     return path.suffix == ".tar"
 
@@ -195,7 +200,8 @@ def _naming(failure: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise IndexFault(f"{failure}: {error}") from error
+        at = f" ({error.filename})" if error.filename else ""
+        raise IndexFault(f"{failure}: {error.strerror or error}{at}") from error
 
 
 @contextmanager

@@ -110,6 +110,13 @@ class FolderChanges:
     written: int = 0
     files: Mapping[str, FileRecord] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        names = ("added", "changed", "moved", "gone", "unchanged")
+        counts = {name: len(getattr(self, name)) for name in names}
+        counts["unchanged"] += len(self.renamed)
+        listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        return f"{listed}; {count_noun(self.written, 'document')} written"
+
     @property
     def affected(self) -> frozenset[str]:
         """The names whose documents are replaced, added or deleted."""
@@ -139,9 +146,11 @@ def update_folder(
             scanned[file.name] = file
             progress("comparing files", number, None)
         changes, copies = _compare(record.files, scanned)
-        if record.files and len(changes.gone) == len(record.files):
+        stayed = (*changes.changed, *changes.renamed, *changes.unchanged)
+        if record.files and not stayed and len(changes.gone) > len(changes.moved):
+            others = f" ({len(changes.moved):,} by other names)" if changes.moved else ""
             raise CollectionError(
-                f"{folder}: has none of the {count_noun(len(record.files), 'file')} of {index}: "
+                f"{folder}: has none of the {count_noun(len(record.files), 'file')} of {index}{others}: "
                 f"another folder?"
             )
         if not changes.affected:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +14,18 @@ from typing import Any, TypeAlias
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import read_candidates, read_doc
-from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, count_noun
+from telerank.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CollectionError,
+    call_own,
+    check_function,
+    count_noun,
+    function_name,
+)
+from telerank.expressions import depth_text
 from telerank.retrieval.index import Index
-from telerank.stage import PRODUCT, Retriever, Stage, check_depth, depth_text
+from telerank.stage import PRODUCT, Retriever, Stage, check_depth
 from telerank.types import Doc, Docs, Explanation, Phrase, Query, Ranking
 
 Score: TypeAlias = float | Explanation
@@ -50,8 +58,8 @@ def scorer(
         If that is no function of a query and a text, or texts.
     """
     docs = None if texts is None else open_docs(texts)
-    scored = _check_function("scorer", function, "query", "texts" if batch else "text")
-    return FunctionScorer(scored, docs, batch=batch, name=_name(function, name))
+    scored = check_function("tr.scorer", function, "query", "texts" if batch else "text")
+    return FunctionScorer(scored, docs, batch=batch, name=name or function_name(function))
 
 
 def retriever(
@@ -75,8 +83,8 @@ def retriever(
         If that is no function of a query and a number.
     """
     docs = None if texts is None else open_docs(texts)
-    find = _check_function("retriever", function, "query", "k")
-    return FunctionRetriever(find, docs=docs, name=_name(function, name))
+    find = check_function("tr.retriever", function, "query", "k")
+    return FunctionRetriever(find, docs=docs, name=name or function_name(function))
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,9 +140,18 @@ class FunctionScorer(Stage):
         if not texts:
             return []
         if not self.batch:
-            values = [self.function(query.text, text) for text in texts]
+            values = [
+                call_own(
+                    self.name,
+                    self.function,
+                    query.text,
+                    text,
+                    of=f"the query {query.text!r} and the document {doc.docno}",
+                )
+                for doc, text in zip(docs, texts, strict=True)
+            ]
         else:
-            given = self.function(query.text, texts)
+            given = call_own(self.name, self.function, query.text, texts, of=f"the query {query.text!r}")
             try:
                 values = list(given)
             except TypeError:
@@ -177,7 +194,8 @@ class FunctionRetriever(Retriever):
 
     def _ask(self, query: Query) -> dict[str, Explanation]:
         documents: dict[str, Explanation] = {}
-        given = self.function(query.text, self.depth or USUAL_DEPTH)
+        depth = self.depth or USUAL_DEPTH
+        given = call_own(self.name, self.function, query.text, depth, of=f"the query {query.text!r}")
         try:
             hits: list[Any] = list(given.items() if isinstance(given, Mapping) else given)
             pairs = [(docno, score) for docno, score in hits]
@@ -213,29 +231,6 @@ def _explain_value(name: str, value: object, query: Query, docno: str) -> Explan
     if own is not None:
         return own
     return Explanation(float(score), Phrase("given by the function {name}", name=name))
-
-
-def _check_function(call: str, function: Callable[..., Any], *parameters: str) -> Callable[..., Any]:
-    """The function, if it can be called with these arguments."""
-    if not callable(function) or isinstance(function, Stage):
-        raise ArgumentTypeError(f"tr.{call} takes a function, got {function!r:.80}")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of one that is written in C, for example
-        return function
-    try:
-        signature.bind(*parameters)
-    except TypeError as error:
-        expected = f"f({', '.join(parameters)})"
-        raise ArgumentTypeError(
-            f"tr.{call} calls {expected}, but {_name(function, None)}{signature} does not take that: {error}"
-        ) from None
-    return function
-
-
-def _name(function: object, name: str | None) -> str:
-    own = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return name or own.replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
 def open_docs(texts: Index | Collection | Docs) -> Docs:

@@ -10,8 +10,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge
 
-from telerank.expressions import call_text
-from telerank.stage import CHAIN, Retriever, Stage, batch_queries, check_depth, depth_text, operand_text
+from telerank.errors import ArgumentError
+from telerank.expressions import call_text, depth_text
+from telerank.stage import CHAIN, Retriever, Stage, batch_queries, check_depth, operand_text
 from telerank.types import Explanation, Phrase, Query, Ranking, whole_docno
 
 Column: TypeAlias = Literal["file"]
@@ -85,9 +86,11 @@ class FileGroups(Stage):
 
         Raises
         ------
-        KeyError
+        ArgumentError
             If nothing stands before the stage.
         """
+        if self.first is None:
+            raise ArgumentError(f"nothing stands before {self.text}: bm25 >> {self.text}")
         before = self._search(query, self._has_enough if self.k is not None else lambda _: False)
         return self._group(before), self.grouping(before, self.first)
 

@@ -12,8 +12,9 @@ from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.readers.files.folder import FileRecord
-from telerank.dense.manifest import VectorManifest, is_vectors
+from telerank.dense.manifest import VectorManifest, check_name, is_vectors
 from telerank.drafts import replace_file
+from telerank.errors import ArgumentTypeError, show_value
 from telerank.parameters import check_methods
 from telerank.retrieval.index_reader import IndexReader, locate_model
 from telerank.retrieval.index_vectors import complete_vectors, copy_vectors, finish_vectors
@@ -74,7 +75,9 @@ class Index(IndexReader):
         from telerank.dense.encoder import TorchEncoder
 
         encoder = TorchEncoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
-        folder = self.vectors_folder(name or (model if isinstance(model, str) else model.name))
+        folder = self.vectors_folder(model if isinstance(model, str) else model.name)
+        if name is not None:
+            folder = folder.with_name(check_name(name))
         settings = Encoding(
             batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
         )
@@ -117,7 +120,7 @@ class Index(IndexReader):
 
     def update(
         self,
-        folder: str | Path,
+        folder: str | Path | Any,
         *,
         vectors: bool = True,
         workers: Count | None = None,
@@ -135,12 +138,17 @@ class Index(IndexReader):
         IndexFault
             If the index was not made from a folder of files, or it cannot be written to.
         CollectionError
-            If the folder has none of the index's files.
+            If the folder has no file of the index by its name, and less than half of them by others: it is
+            another folder, such as one within it.
         DocumentError
             If a document cannot be stored.
         MissingExtra
             If what reads a kind of files is not installed.
         """
+        if not isinstance(folder, str | Path):
+            expected = "index.update: folder must be a text or a path"
+            hint = "documents are replaced by index.add(docs, update=True)"
+            raise ArgumentTypeError(f"{expected}, got {show_value(folder)}: {hint}")
         from telerank.corpus.readers.files.folder import warn_unread
         from telerank.retrieval.folder_update import update_folder
 

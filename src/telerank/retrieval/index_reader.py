@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
+
+from annotated_types import Ge
 
 from telerank.columns.filters import Filter
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT
 from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, known_names
+from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.model_names import find_folder
 from telerank.parameters import check_methods
 from telerank.retrieval.index_vectors import open_vectors
 from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
+from telerank.sparse.boolean import BooleanRetriever, Join
 from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
@@ -34,7 +38,7 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, ProgressSetting, Query, as_query
+from telerank.types import Doc, Location, ProgressSetting, Query, Ranking, as_query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from telerank.dense.retriever import DenseRetriever
     from telerank.retrieval.facets import Facet
     from telerank.stage import Stage
+    from telerank.vocabulary.suggestions import Suggestion
 
 
 @check_methods("index")
@@ -105,9 +110,15 @@ class IndexReader(FolderReader):
         view._chosen = chosen.both(self._chosen)  # noqa: SLF001 — of its own kind
         return view
 
-    def doc(self, docno: str) -> Doc:
+    def __getitem__(self, docno: str) -> Doc:
         """The document of a docno; without a text if there are vectors alone."""
         return self.docs[docno] if self.has_texts else Doc(docno, "")
+
+    def __contains__(self, docno: object) -> bool:
+        return isinstance(docno, str) and docno in self.docs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.docs)
 
     def passages(self, file: str) -> list[str]:
         """The docnos of the passages of a file, in their order, or of the file itself if it is not cut.
@@ -140,7 +151,7 @@ class IndexReader(FolderReader):
         KeyError
             If there is no such document.
         """
-        return self.doc(docno).locate(start, end)
+        return self[docno].locate(start, end)
 
     def locate_hit(self, docno: str, query: str) -> Location | None:
         """File, page and heading of a document's text where most of a query's terms stand, or the rarest.
@@ -154,7 +165,7 @@ class IndexReader(FolderReader):
         """
         from telerank.retrieval.location import locate_best
 
-        return locate_best(self.sparse, self.doc(docno), query) if self.has_texts else None
+        return locate_best(self.sparse, self[docno], query) if self.has_texts else None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -194,6 +205,64 @@ class IndexReader(FolderReader):
 
     def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
         return self.retriever(DFI(independence))
+
+    def boolean(self, join: Join = "and") -> BooleanRetriever:
+        """The documents that fulfil a query such as ``passport AND (lost OR stolen) NOT visa``.
+
+        ``join`` is the operator of words that stand side by side. ``within(index.boolean(), …)`` ranks them.
+        """
+        return BooleanRetriever(self.sparse, join)
+
+    def like(
+        self,
+        docno: str,
+        k: Annotated[int, Ge(1)] = 10,
+        *,
+        fb_terms: int = TERMS,
+        model: Similarity | str | None = None,
+    ) -> Ranking:
+        """The ``k`` documents that are most like one, without that itself.
+
+        They are found by its ``fb_terms`` most informative terms, under ``model`` (None: BM25). The stage
+        ``like()`` of a pipeline does the same, for queries that are docnos.
+
+        >>> index.like("42")
+
+        Raises
+        ------
+        UnknownDocument
+            If there is no document of that docno.
+        """
+        self.docs.locate(docno)
+        similarity = parse_similarity(model) if isinstance(model, str) else model
+        return Like(self.sparse, fb_terms, similarity, depth=k).search(Query(LIKE, docno))
+
+    def correct(self, query: str, *, progress: ProgressSetting = None) -> str:
+        """The query with words that no document has replaced by what was probably meant; itself if there is
+        none.
+
+        The words are those of the documents that are searched; they are read when they are first needed, in
+        some seconds, and kept in the user's cache (:mod:`telerank.vocabulary.lexicon`).
+
+        >>> index.correct("imprimmerie")
+        'imprimerie'
+        """
+        from telerank.vocabulary.spelling import correct
+
+        with show_progress(progress) as shown:
+            return correct(self.sparse, query, shown)
+
+    def suggest(
+        self, typed: str, k: Annotated[int, Ge(1)] = 8, *, progress: ProgressSetting = None
+    ) -> list[Suggestion]:
+        """What may be searched for: titles that begin as what was typed, or frequent words that end it.
+
+        Accents and case do not count. The words are those of :meth:`correct`.
+        """
+        from telerank.vocabulary.suggestions import suggest
+
+        with show_progress(progress) as shown:
+            return suggest(self.sparse, typed, k, shown)
 
     @property
     def vectors(self) -> Mapping[str, Path]:

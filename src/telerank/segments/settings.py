@@ -66,14 +66,15 @@ class SegmentSettings(Section):
 
 # Segments as papers cut them: BeST (section 4; in training also ``first: 4`` and a seed), Dai and Callan
 # (2019: 150 words with a stride of 75), PARADE (225 tokens, stride 200), Piaf (section 7.1: 380 tokens, 120
-# of them overlap), Birch (a sentence each). ``whole`` are the longest that fit.
+# of them overlap; of a title nothing is said, and its ranker learns without), Birch (a sentence each).
+# ``whole`` are the longest that fit.
 NAMED: Mapping[str, SegmentSettings] = {
     "whole": SegmentSettings(),
     "best": SegmentSettings(sentences=True),
     "birch": SegmentSettings(length=1, sentences=True, title=False),
     "dai-callan": SegmentSettings(length=150, stride=75, unit="words"),
     "parade": SegmentSettings(length=225, stride=200),
-    "piaf": SegmentSettings(length=380, stride=260),
+    "piaf": SegmentSettings(length=380, stride=260, title=False),
 }
 
 

@@ -15,6 +15,8 @@ from telerank.columns.filters import Filter
 from telerank.compiled import start_warm
 from telerank.errors import ExpressionError, FilterError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
+from telerank.feedback.like import Like
+from telerank.model_names import READER
 from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
@@ -26,9 +28,10 @@ from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
 from telerank.service.settings import ServiceSettings
 from telerank.sparse.index import PIPELINES, VECTORS
-from telerank.stage import Stage
+from telerank.stage import Stage, change_stages
 from telerank.stored import MANIFEST
 from telerank.types import Query, whole_docno
+from telerank.vocabulary.lexicon import open_lexicon
 
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
@@ -166,6 +169,7 @@ class ServedIndex:
         if self.answer is not None and self.answer not in self.unavailable:
             return self.answer
         readers = self.models.readers.names if self.index.has_texts else []
+        readers.sort(key=lambda name: name == READER)  # that of a saved pipeline before telerank's own
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
     def pipeline(
@@ -218,9 +222,18 @@ class ServedIndex:
                 given.bind(self.index.columns)  # the message has no part of the filter of the key
             for chosen in filter(None, (given, self.chosen)):
                 stage = stage.filtered(chosen)
+            if isinstance(stage, Stage) and (given or self.chosen):
+                stage = change_stages(stage, self._bind)
+            elif given or self.chosen:
+                stage = replace(stage, first=change_stages(stage.first, self._bind))
         except TelerankError as error:
             raise Unprocessable(f"filter: {self.scrub(str(error))}") from error
         return stage
+
+    def _bind(self, part: Stage) -> Stage:
+        """A stage with the documents that the key sees; none is like one that it does not see."""
+        bound = part.with_docs(self.index.docs)
+        return replace(bound, visible=self.chosen) if isinstance(bound, Like) else bound
 
     def check_visible(self, docno: str) -> None:
         """Raise NotServed for a document that the key does not see."""
@@ -237,7 +250,9 @@ class ServedIndex:
             (self.pipeline(name) % READ_DEPTH).search(query)
         for name in self.answering:
             self.answers(name).answer(query)
-        if self.index.has_texts:  # queries of many terms are ranked in another way
+        if self.index.has_texts:
+            open_lexicon(self.index.sparse)
+            # queries of many terms are ranked in another way
             (self.index.bm25() % READ_DEPTH).search(long)
 
     def scrub(self, message: str) -> str:
@@ -360,6 +375,9 @@ class _OpenModels(Models):
     """Opens models among those of the service, which load each once; after that, no others."""
 
     served: ServedIndex = field(kw_only=True)
+
+    def check_default(self, model: str, default: str) -> None:
+        """The models of the service are known by then."""
 
     def open_docs(self, function: str) -> Docs:
         if not self.served.index.has_texts:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field
 
 from telerank.errors import ArgumentError, TelerankError
+from telerank.feedback.stage import Feedback
 from telerank.retrieval.group import FileGroups, Grouping
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
@@ -30,6 +31,7 @@ Result = TypeVar("Result")
 _LIGHT = {"words", "fused", "groups"}
 """Roles of stages that compute without a model."""
 _RETRIEVERS = 16
+_FED_BACK = {"fb_docs": 100, "fb_terms": 1000}
 
 
 def check_cost(stage: Stage, limits: Limits) -> None:
@@ -64,7 +66,7 @@ class _Cost:
 
     def documents(self, stage: Stage, given: float) -> float:
         """The most documents in a ranking of the stage, if it is given rankings of ``given``."""
-        if isinstance(stage, Retriever):
+        if isinstance(stage, Retriever | Feedback):
             return self._retrieved(stage)
         if isinstance(stage, Chain):
             for part in stage.stages:
@@ -107,7 +109,13 @@ class _Cost:
                 cut += ", and name the most segments of a document (first=…)"
             raise Unprocessable(f"{name} would score {count} texts; a request has at most {most:,}: {cut}")
 
-    def _retrieved(self, stage: Retriever) -> float:
+    def _retrieved(self, stage: Retriever | Feedback) -> float:
+        if isinstance(stage, Feedback):
+            if stage.first is not None:
+                self.documents(stage.first, 0)
+            for name, most in _FED_BACK.items():
+                if (number := getattr(stage.method, name)) > most:
+                    raise Unprocessable(f"{stage.text}: {name} is {number:,}; a request has at most {most:,}")
         self.retrievers += 1
         if self.retrievers > _RETRIEVERS:
             raise Unprocessable(f"a pipeline of a request has at most {_RETRIEVERS} first stages")

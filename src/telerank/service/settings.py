@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,6 +15,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from telerank.columns.filters import Filter
 from telerank.computing import Count
 from telerank.errors import CollectionError, FilterError, FormatError
+from telerank.model_names import READER, has_default
 from telerank.parameters import Flags, Help
 from telerank.records import Section, describe_error
 from telerank.yaml_files import read_yaml
@@ -157,6 +159,14 @@ class ServiceSettings(Section):
         Help("Reader to serve: NAME or NAME=FOLDER."),
     ] = Field(default_factory=dict)
 
+    answers: Annotated[
+        bool,
+        Help(
+            "Answer with the French and English reader that comes with telerank (extra `e5`) if neither "
+            "--reader nor --answer names another."
+        ),
+    ] = True
+
     title: Annotated[str, Help("Name of the service on its page. Default: telerank.")] = Field(
         default="telerank", min_length=1, max_length=100
     )
@@ -219,6 +229,15 @@ class ServiceSettings(Section):
         if not (self.indexes or self.rerankers or self.encoders or self.readers):
             raise ValueError("nothing to serve: name an index or a model")
         return self
+
+
+def with_reader(settings: ServiceSettings) -> ServiceSettings:
+    """The settings with the reader that comes with telerank, if it is here and they say nothing else."""
+    names_other = settings.readers or settings.answer is not None
+    lacks = [module for module in ("torch", "transformers") if find_spec(module) is None]
+    if not settings.answers or not settings.indexes or names_other or lacks or not has_default(READER):
+        return settings
+    return settings.model_copy(update={"readers": {READER: READER}})
 
 
 def make_settings(values: Mapping[str, Any]) -> ServiceSettings:

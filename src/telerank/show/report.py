@@ -7,11 +7,12 @@ import io
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from telerank.drafts import replace_file
+from telerank.errors import ArgumentError, MissingExtra
 from telerank.parameters import check_methods
 from telerank.show.tables import (
     Table,
@@ -22,6 +23,9 @@ from telerank.show.tables import (
     render_markdown,
     render_terminal,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _WIDE = 400  # columns of a plain text: nothing is wrapped
 Form = Literal["text", "markdown", "latex", "html", "csv", "json"]
@@ -34,6 +38,8 @@ _SUFFIXES: Mapping[str, Form] = {
     ".csv": "csv",
     ".json": "json",
 }
+_OTHER_FILES = (".doc", ".docx", ".ods", ".odt", ".parquet", ".pdf", ".png", ".svg", ".xls", ".xlsx")
+"""Suffixes of files that a text must not have, since nothing would open it."""
 
 
 @check_methods("report")
@@ -62,7 +68,13 @@ class Report(ABC):
         return to_json(self.record()) if form == "json" else render_tables(self.tables(), form, self.title)
 
     def save(self, path: str | Path) -> None:
-        """Write the report in the format of the suffix: .md, .tex, .html, .csv, .json, or plain text."""
+        """Write the report in the format of the suffix: .md, .tex, .html, .csv, .json, or plain text.
+
+        Raises
+        ------
+        ArgumentError
+            If the suffix is that of another kind of files.
+        """
         replace_file(Path(path), self.render(form_of(path)).encode())
 
     def __str__(self) -> str:
@@ -72,9 +84,33 @@ class Report(ABC):
         return "".join(map(render_html, self.tables()))
 
 
+def make_frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
+    """A data frame of rows.
+
+    Raises
+    ------
+    MissingExtra
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pandas", "pandas") from error
+    return pd.DataFrame([*rows], columns=[*columns])
+
+
 def form_of(path: str | Path) -> Form:
-    """The format of a file by its suffix; ``text`` if the suffix is none of the others."""
-    return _SUFFIXES.get(Path(path).suffix.lower(), "text")
+    """The format of a file by its suffix; ``text`` if the suffix is none of the others.
+
+    Raises
+    ------
+    ArgumentError
+        If the suffix is that of another kind of files.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in _OTHER_FILES:
+        raise ArgumentError(f"{path}: tables are saved as {', '.join(_SUFFIXES)} or .txt, not as {suffix}")
+    return _SUFFIXES.get(suffix, "text")
 
 
 def render_tables(tables: Sequence[Table], form: Form = "text", title: str = "") -> str:

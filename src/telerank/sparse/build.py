@@ -23,10 +23,10 @@ import numpy.typing as npt
 from telerank.corpus.docstore import DocstoreWriter
 from telerank.errors import DocumentError
 from telerank.sparse.copies import CopyKeys, merge_keys
+from telerank.sparse.postings import PostingsWriter
 from telerank.sparse.runs import Run, RunMaker
-from telerank.sparse.segment import ESCAPE, Segment, write_terms
+from telerank.sparse.segment import Segment, write_terms
 from telerank.sparse.worker import Workers
-from telerank.stored import load_npy
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
@@ -34,10 +34,12 @@ from telerank.types import Doc, Progress, silent
 Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]
 
 
-def fold(folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progress: Progress) -> None:
-    """Write the inverted file (see :mod:`telerank.sparse.segment`).
+def fold(
+    folder: Path, documents: int, vocabularies: Sequence[Sequence[str]], runs: Runs, progress: Progress
+) -> None:
+    """Write the terms and postings of ``documents`` documents (see :mod:`telerank.sparse.segment`).
 
-    Memory: the vocabularies, 30 bytes for each term, and one run at a time.
+    Memory: the vocabularies, 60 bytes for each term, and one run at a time.
     """
     ordered = sorted(set().union(*vocabularies))
     number = {term: i for i, term in enumerate(ordered)}
@@ -49,29 +51,13 @@ def fold(folder: Path, vocabularies: Sequence[Sequence[str]], runs: Runs, progre
         occurrences[ids] += np.add.reduceat(run.tfs, run.starts, dtype=np.int64)
     held = df > 0  # terms whose documents are all deleted are dropped
     write_terms(folder, (term for term, kept in zip(ordered, held, strict=True) if kept))
-    new = np.cumsum(held) - 1
-    offsets = np.concatenate(([0], np.cumsum(df[held])))
-    np.save(folder / "offsets.npy", offsets)
-    np.save(folder / "occurrences.npy", occurrences[held])
-    # zeros are written first: a process that later finds the disk full while writing a mapped page is killed
-    for name, kind in (("rows", np.int32), ("tfs", np.uint8)):
-        np.save(folder / f"{name}.npy", np.zeros(offsets[-1], kind))
-    rows, tfs = (load_npy(folder / f"{name}.npy", mmap_mode="r+") for name in ("rows", "tfs"))
-    ends, large, done = offsets[:-1].copy(), [np.empty((0, 2), np.int64)], 0
+    new, total, done = np.cumsum(held) - 1, int(df.sum()), 0
+    writer = PostingsWriter(folder, documents, df[held], occurrences[held])
     for vocabulary, run in runs():
-        # behind the postings of earlier runs
-        ids = new[numbers[vocabulary][run.ids]]
-        into = np.repeat(ends[ids] - run.starts, run.counts) + np.arange(len(run.rows))
-        ends[ids] += run.counts
-        rows[into], tfs[into] = run.rows, np.minimum(run.tfs, ESCAPE)
-        escaped = run.tfs >= ESCAPE
-        large.append(np.column_stack((into[escaped], run.tfs[escaped])))
+        writer.add(new[numbers[vocabulary][run.ids]], run.counts, run.rows, run.tfs)
         done += len(run.rows)
-        progress("folding", done, int(offsets[-1]))
-    pairs = np.concatenate(large)
-    np.save(folder / "tfs.large.npy", pairs[np.argsort(pairs[:, 0])])
-    rows.flush()
-    tfs.flush()
+        progress("folding", done, total)
+    writer.close()
 
 
 STRETCH = 8 << 20  # characters
@@ -123,14 +109,15 @@ def build_segment(
                 maker.make(part, row, paths[-1])
                 row += len(part)
             vocabularies, owners = maker.finish()
-    np.save(folder / "lengths.npy", np.concatenate([Run.load(path)[1] for path in paths]))
+    lengths = np.concatenate([Run.load(path)[1] for path in paths])
+    np.save(folder / "lengths.npy", lengths)
 
     def runs() -> Iterator[tuple[int, Run]]:
         return ((owner, Run.load(path)[0]) for owner, path in zip(owners, paths, strict=True))
 
     if keys is not None:
         keys.close()
-    fold(folder, vocabularies, runs, progress)
+    fold(folder, len(lengths), vocabularies, runs, progress)
     for path in paths:
         path.unlink()
     scratch.rmdir()
@@ -159,7 +146,7 @@ def merge_segments(
         for owner, (segment, rows) in enumerate(zip(segments, new_rows, strict=True)):
             yield from ((owner, run) for run in _read_runs(segment, rows, piece))
 
-    fold(folder, [[s.terms[i] for i in range(len(s.terms))] for s in segments], runs, progress)
+    fold(folder, total, [[s.terms[i] for i in range(len(s.terms))] for s in segments], runs, progress)
 
 
 def _store(
@@ -197,13 +184,14 @@ def _read_runs(segment: Segment, new_rows: npt.NDArray[np.int64], piece: int) ->
     offsets = segment.offsets
     first = 0
     while first < len(segment.terms):
-        last = max(int(np.searchsorted(offsets, offsets[first] + piece, "right")) - 1, first + 1)
-        start, end = int(offsets[first]), int(offsets[last])
-        rows = new_rows[segment.rows[start:end]]
+        last = max(int(np.searchsorted(offsets, int(offsets[first]) + piece, "right")) - 1, first + 1)
+        held, tfs = segment.postings.read(np.arange(first, last))
+        rows = new_rows[held]
         kept = rows >= 0
         terms = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))[kept]
-        tfs = segment.frequencies(start, end)[kept]
-        yield Run(*np.unique(terms, return_counts=True), rows[kept].astype(np.int32), tfs.astype(np.int32))
+        yield Run(
+            *np.unique(terms, return_counts=True), rows[kept].astype(np.int32), tfs[kept].astype(np.int32)
+        )
         first = last
 
 

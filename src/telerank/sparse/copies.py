@@ -7,25 +7,27 @@ which finds 99.8 % of the pairs of that similarity. In a band each document is c
 in the order of docnos.
 
 Of copies the document stays whose docno sorts first, so that it does not depend on how an index became what
-it is. A near copy is one of a document that stays.
+it is. A near copy is one of a document that stays. After a change those documents are compared that share a
+text or a band with one that changed, and what is nearly equal to them; all others are what they were.
 
-==================  ===============================================================
-``keys.npy``        uint64 (documents,): the key of each text
-``signatures.bin``  uint32 (documents, 128): the values of MinHash, if near copies are looked for
-==================  ===============================================================
+===================  ==============================================================================
+``keys.npy``         uint64 (documents,): the key of each text
+``signatures.bin``   uint32 (documents, 128): the values of MinHash, if near copies are looked for
+``bands.bin``        uint64 (22, documents), or (1, documents): the keys, and those of each band, sorted
+``bands.rows.bin``   int32, of the same shape: whose they are
+``kinds.GEN.npy``    uint8 (documents,): 1 for an exact copy, 2 for a near one
+===================  ==============================================================================
 
-Memory: 40 bytes a document to find copies, and 200 for each that is, or may be, one; the signatures are
-memory-mapped.
+Memory of a comparison of all: 40 bytes a document, and 200 for each that is, or may be, a copy; of a change:
+three bytes a document. All but the kinds is memory-mapped.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 from zlib import crc32
@@ -33,18 +35,16 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from telerank.corpus.docnos import Docnos
 from telerank.errors import IndexDamaged, MissingExtra
 from telerank.stored import map_npy
 
-KEYS, SIGNATURES = "keys.npy", "signatures.bin"
-_VALUES, _BAND, _BANDS = 128, 6, 21
+KEYS, SIGNATURES, BANDS, BAND_ROWS = "keys.npy", "signatures.bin", "bands.bin", "bands.rows.bin"
+_VALUES, _BAND, BAND_COUNT = 128, 6, 21
 _SIMILAR = 0.8
 _WORDS = 3
-_BEFORE = 32  # documents of a band that each is compared with
-_AT_ONCE = 1 << 16  # rows or pairs
+AT_ONCE = 1 << 16  # rows or pairs
 
-Rows: TypeAlias = npt.NDArray[np.int64]
+Keys: TypeAlias = npt.NDArray[np.uint64]
 Marks: TypeAlias = npt.NDArray[np.bool_]
 Signatures: TypeAlias = npt.NDArray[np.uint32]
 
@@ -77,6 +77,7 @@ class CopyKeys:
         np.save(self._folder / KEYS, np.frombuffer(self._keys, np.uint64))
         if self._file is not None:
             self._file.close()
+        _write_bands(self._folder, len(self._keys))
 
 
 def _make_signer() -> Callable[[list[str]], Signatures]:
@@ -99,147 +100,68 @@ def _make_signer() -> Callable[[list[str]], Signatures]:
 
 def merge_keys(folder: Path, folders: Sequence[Path], kept: Sequence[Marks]) -> None:
     """Write the keys and signatures of the rows that are kept of several segments, if these have them."""
-    if all((source / KEYS).is_file() for source in folders):
-        keys = [map_npy(source / KEYS, np.uint64)[rows] for source, rows in zip(folders, kept, strict=True)]
-        np.save(folder / KEYS, np.concatenate(keys))
+    if not all((source / KEYS).is_file() for source in folders):
+        return
+    keys = [map_npy(source / KEYS, np.uint64)[rows] for source, rows in zip(folders, kept, strict=True)]
+    np.save(folder / KEYS, np.concatenate(keys))
     if all((source / SIGNATURES).is_file() for source in folders):
         with (folder / SIGNATURES).open("wb") as file:
             for source, marks in zip(folders, kept, strict=True):
-                signatures = _map_signatures(source, len(marks))
+                signatures = map_signatures(source, len(marks))
                 rows = np.flatnonzero(marks)
-                for start in range(0, len(rows), _AT_ONCE):
-                    file.write(signatures[rows[start : start + _AT_ONCE]].tobytes())
+                for start in range(0, len(rows), AT_ONCE):
+                    file.write(signatures[rows[start : start + AT_ONCE]].tobytes())
+    _write_bands(folder, sum(map(len, keys)))
 
 
-def _map_signatures(folder: Path, documents: int) -> Signatures:
+def _write_bands(folder: Path, documents: int) -> None:
+    """Sort the keys, and those of each band, so that a document with the same is found at once."""
+    signatures = map_signatures(folder, documents) if (folder / SIGNATURES).is_file() else None
+    with (folder / BANDS).open("wb") as keys_file, (folder / BAND_ROWS).open("wb") as rows_file:
+        for band in range(1 if signatures is None else 1 + BAND_COUNT):
+            if band == 0 or signatures is None:
+                keys = map_npy(folder / KEYS, np.uint64)
+            else:
+                keys = compute_band_keys(signatures[:, band_columns(band)])
+            order = np.argsort(keys, kind="stable")
+            keys_file.write(keys[order].tobytes())
+            rows_file.write(order.astype(np.int32).tobytes())
+
+
+def map_signatures(folder: Path, documents: int) -> Signatures:
+    return _map(folder / SIGNATURES, np.uint32, (documents, _VALUES))
+
+
+def map_bands(folder: Path, documents: int, *, near: bool) -> tuple[Keys, npt.NDArray[np.int32]]:
+    """The sorted keys of all documents, and whose they are: first of texts, then of the bands."""
+    shape = (1 + BAND_COUNT if near else 1, documents)
+    return _map(folder / BANDS, np.uint64, shape), _map(folder / BAND_ROWS, np.int32, shape)
+
+
+def _map(path: Path, kind: npt.DTypeLike, shape: tuple[int, int]) -> npt.NDArray[Any]:
     try:
-        return np.memmap(folder / SIGNATURES, np.uint32, "r", shape=(documents, _VALUES))
+        return np.asarray(np.memmap(path, kind, "r", shape=shape))
     except (OSError, ValueError) as error:
-        raise IndexDamaged(f"{folder / SIGNATURES}: damaged ({error})") from error
+        raise IndexDamaged(f"{path}: damaged ({error})") from error
 
 
-@dataclass(frozen=True)
-class CopySource:
-    """The folder of a segment, which of its documents are present, and its docnos by row."""
-
-    folder: Path
-    present: Marks
-    docnos: Docnos
+def band_columns(band: int) -> slice:
+    """The values of signatures that are in a band, from 1 on."""
+    return slice((band - 1) * _BAND, band * _BAND)
 
 
-@dataclass(frozen=True)
-class FoundCopies:
-    """How many documents are exact and near copies of others, and which: marks for each segment."""
-
-    exact: int
-    near: int
-    marks: tuple[Marks, ...]
-
-
-def find_copies(sources: Sequence[CopySource], *, near: bool) -> FoundCopies:
-    """The copies among the documents of segments."""
-    pool = _Pool(sources)
-    exact = np.zeros(len(pool), np.bool_)
-    for group in _equal(pool.keys):
-        names = pool.docnos(group)
-        exact[group] = True
-        exact[group[names.index(min(names))]] = False
-    alike = np.zeros(len(pool), np.bool_)
-    if near:
-        alike[_find_near(pool, np.flatnonzero(~exact))] = True
-    return FoundCopies(int(exact.sum()), int(alike.sum()), tuple(pool.by_source(exact | alike)))
-
-
-class _Pool:
-    """The present documents of segments, numbered in their order."""
-
-    def __init__(self, sources: Sequence[CopySource]) -> None:
-        self._sources = sources
-        self._rows = [np.flatnonzero(source.present) for source in sources]
-        self._ends = np.cumsum([0, *map(len, self._rows)])
-        keys = (map_npy(source.folder / KEYS, np.uint64) for source in sources)
-        self.keys = np.concatenate([own[rows] for own, rows in zip(keys, self._rows, strict=True)])
-        self._signatures: list[Signatures] = []
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def docnos(self, numbers: Rows) -> list[str]:
-        names = []
-        for number in numbers.tolist():
-            source = int(np.searchsorted(self._ends, number, "right")) - 1
-            row = self._rows[source][number - self._ends[source]]
-            names.append(self._sources[source].docnos[int(row)])
-        return names
-
-    def signatures(self, numbers: Rows, columns: slice = slice(_VALUES)) -> Signatures:
-        """Those of documents (n, 128), or some columns of them."""
-        if not self._signatures:
-            self._signatures = [_map_signatures(own.folder, len(own.present)) for own in self._sources]
-        values = np.empty((len(numbers), columns.stop - (columns.start or 0)), np.uint32)
-        for source, (start, end) in enumerate(pairwise(self._ends)):
-            inside = (numbers >= start) & (numbers < end)
-            if inside.any():
-                rows = self._rows[source][numbers[inside] - start]
-                values[inside] = self._signatures[source][:, columns][rows]
-        return values
-
-    def by_source(self, marks: Marks) -> Iterator[Marks]:
-        """Marks of the documents as marks of the rows of each segment."""
-        for source, rows, start in zip(self._sources, self._rows, self._ends, strict=False):
-            own = np.zeros(len(source.present), np.bool_)
-            own[rows] = marks[start : start + len(rows)]
-            yield own
-
-
-def _equal(keys: npt.NDArray[np.uint64]) -> Iterator[Rows]:
-    """The positions of each key that comes several times."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    bounds = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1], [True])))
-    for number in np.flatnonzero(np.diff(bounds) > 1):
-        yield order[bounds[number] : bounds[number + 1]]
-
-
-def _find_near(pool: _Pool, numbers: Rows) -> list[int]:
-    """Those of the documents that are near copies of one that stays."""
-    groups = [numbers[group] for band in range(_BANDS) for group in _equal(_band_keys(pool, numbers, band))]
-    if not groups:
-        return []
-    involved = np.unique(np.concatenate(groups))
-    names = pool.docnos(involved)
-    by_docno = np.array(sorted(range(len(names)), key=names.__getitem__))
-    rank = np.empty(len(names), np.int64)
-    rank[by_docno] = np.arange(len(names))
-    pairs = np.unique(
-        np.concatenate([_pairs(rank[np.searchsorted(involved, own)], len(names)) for own in groups])
-    )
-    later, earlier = np.divmod(pairs, len(names))  # sorted by the later document, then by the earlier one
-    left: set[int] = set()
-    for start in range(0, len(pairs), _AT_ONCE):
-        parts = [ranks[start : start + _AT_ONCE] for ranks in (earlier, later)]
-        first, second = (pool.signatures(involved[by_docno[own]]) for own in parts)
-        similar = (first == second).mean(axis=1) >= _SIMILAR
-        for before, after in zip(parts[0][similar].tolist(), parts[1][similar].tolist(), strict=True):
-            if before not in left:
-                left.add(after)
-    return [int(involved[by_docno[own]]) for own in left]
-
-
-def _band_keys(pool: _Pool, numbers: Rows, band: int) -> npt.NDArray[np.uint64]:
-    """A number for the values of a band of each document; equal values have equal ones."""
-    keys = np.zeros(len(numbers), np.uint64)
-    for start in range(0, len(numbers), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        values = pool.signatures(numbers[part], slice(band * _BAND, (band + 1) * _BAND))
-        for column in values.T:
+def compute_band_keys(values: Signatures) -> Keys:
+    """A number for the values of a band (documents, 6) of each document; equal values have equal ones."""
+    keys = np.zeros(len(values), np.uint64)
+    for start in range(0, len(values), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        for column in values[part].T:
             keys[part] = (keys[part] ^ column) * np.uint64(0x9E3779B97F4A7C15)
             keys[part] ^= keys[part] >> np.uint64(29)
     return keys
 
 
-def _pairs(ranks: Rows, count: int) -> Rows:
-    """Each document with those before it: the later one's rank times ``count``, plus the earlier one's."""
-    ordered = np.sort(ranks)
-    steps = range(1, min(len(ordered), _BEFORE + 1))
-    return np.concatenate([ordered[step:] * count + ordered[:-step] for step in steps])
+def are_similar(first: Signatures, second: Signatures) -> Marks:
+    """Which documents (n,) are near copies of others, by the values of both (n, 128)."""
+    similar: Marks = (first == second).mean(axis=1) >= _SIMILAR
+    return similar

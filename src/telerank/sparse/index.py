@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from telerank.errors import (
     UnknownDocument,
     nearest_beside,
 )
-from telerank.sparse.segment import Impacts, Segment
+from telerank.sparse.segment import Counts, Impacts, Segment
 from telerank.sparse.selection import RowSelection
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import (
@@ -55,11 +55,17 @@ MODELS, PIPELINES = "models", "pipelines.json"
 FILES = "files"
 
 
+# The only kind of weights of terms so far.
+COUNTS = "counts"
+
+
 @dataclass(frozen=True)
 class SegmentEntry:
     """A segment: its counts, from which statistics are computed, and its files by name.
 
-    ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies.
+    ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies;
+    ``kinds`` is that of copies that are found, left out or not. ``format`` is that of the postings
+    (:mod:`telerank.sparse.postings`), 1 in indexes of format 1.
     """
 
     name: str
@@ -70,6 +76,8 @@ class SegmentEntry:
     deleted: str | None = None
     deletions: int = 0
     copies: str | None = None
+    kinds: str | None = None
+    format: int = 1
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,13 @@ class IndexManifest(Manifest):
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
     ``words`` has the lines of the files that the analyzer names. ``copies`` is what is done about copies, of
     which there are so many exact and near ones; empty: they are not looked for. ``columns`` has the kinds of
-    the documents' columns (:mod:`telerank.columns.kinds`), and those that are not kept.
+    the documents' columns (:mod:`telerank.columns.kinds`), and those that are not kept. ``weights`` is the
+    kind of numbers that postings have: "counts", how often the document holds the term.
+
+    An index of format 1 is opened as it is; its next change writes format 2.
     """
+
+    readable: ClassVar = (1, 2)
 
     analyzer: str
     fingerprint: str
@@ -92,7 +105,8 @@ class IndexManifest(Manifest):
     exact_copies: int = 0
     near_copies: int = 0
     columns: Mapping[str, str] = field(default_factory=dict)
-    format: int = 1
+    weights: str = COUNTS
+    format: int = 2
 
     @property
     def state(self) -> str:
@@ -110,7 +124,11 @@ class IndexManifest(Manifest):
     def read(cls, folder: Path) -> Self:
         if not has_index(folder):
             raise IndexFault(f"{folder}: no index here ({MANIFEST} is missing){nearest_beside(folder)}")
-        return super().read(folder)
+        manifest = super().read(folder)
+        if manifest.weights != COUNTS:
+            kinds = f"weights of the kind {manifest.weights!r:.60}, this version reads {COUNTS!r}"
+            raise IndexFault(f"{folder / MANIFEST}: {kinds}")
+        return manifest
 
 
 def describe_copies(manifest: IndexManifest) -> dict[str, int]:
@@ -280,7 +298,23 @@ def _find_term(segments: tuple[Segment, ...], term: str) -> Term:
 def _open_impacts(
     segments: tuple[Segment, ...], collection: Statistics, similarity: Similarity
 ) -> tuple[Impacts, ...]:
-    return tuple(Impacts(segment, similarity, collection) for segment in segments)
+    frequencies = partial(_count_everywhere, segments)
+    return tuple(Impacts(segment, similarity, collection, frequencies) for segment in segments)
+
+
+def _count_everywhere(segments: tuple[Segment, ...], segment: Segment) -> Counts:
+    """Df and cf in all segments of the terms of one of them."""
+    df, cf = (counts.astype(np.int64) for counts in segment.counts())
+    for other in segments:
+        if other is segment:
+            continue
+        numbers = [other.terms.find(segment.terms[number]) for number in range(len(segment.terms))]
+        here = np.flatnonzero(np.array(numbers, np.int64) >= 0)
+        there = np.array(numbers, np.int64)[here]
+        other_df, other_cf = other.counts()
+        df[here] += other_df[there]
+        cf[here] += other_cf[there]
+    return df, cf
 
 
 @dataclass(frozen=True, repr=False)
@@ -402,7 +436,7 @@ def open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
         for entry in manifest.segments:
             check_files(folder / SEGMENTS / entry.name, entry.files)
         return tuple(
-            Segment(folder / SEGMENTS / entry.name, entry.deleted, entry.copies)
+            Segment(folder / SEGMENTS / entry.name, entry.deleted, entry.copies, entry.format)
             for entry in manifest.segments
         )
     except Exception as error:  # damaged bytes may raise anything

@@ -61,7 +61,7 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
     """Put the keys of the best documents into ``work``'s keys, unordered; return their number.
 
     query: terms (T,), weights (T,), a score in steps that ``k`` documents are known to reach;
-    postings: offsets, rows (P,), values (P,);
+    postings: offsets, rows (P,) of terms without a table, values (P,);
     tables: slot of each term or -1, pointers (F, B + 1), largest (F, B), positions in blocks (P,);
     ranks: rank (N,), deleted (N,) or (0,), blocks without a document that is searched (B,) or (0,);
     work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B), keys (at least 2 k).
@@ -85,9 +85,8 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
                 continue
             for t in range(len(terms)):
                 slot, weight = slot_of[t], weight_of[t]
-                if slot >= 0:
-                    row = pointers[slot]
-                    start, end = row[block], row[block + 1]
+                if slot >= 0:  # not by way of pointers[slot]: references to it would be counted
+                    start, end = pointers[slot, block], pointers[slot, block + 1]
                 elif first[t, block] >= 0:
                     start = end = first[t, block]
                     while end < offsets[terms[t] + 1] and rows[end] >> BLOCK_BITS == block:
@@ -108,15 +107,23 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
 
 
 @compiled
-def add_all(query: Array, postings: Array, ranks: Array, k: int) -> Array:
+def add_all(query: Array, postings: Array, tables: Array, ranks: Array, k: int) -> Array:
     """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
     terms, weights = query
     offsets, rows, values = postings
+    slots, pointers, _, positions = tables
     rank, deleted = ranks
     sums = np.full(len(rank), -1, np.int64)
     for t in range(len(terms)):
-        for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
-            sums[rows[i]] = max(sums[rows[i]], 0) + np.int64(values[i]) * weights[t]
+        slot = slots[terms[t]]
+        if slot < 0:
+            for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
+                sums[rows[i]] = max(sums[rows[i]], 0) + np.int64(values[i]) * weights[t]
+            continue
+        for block in range(pointers.shape[1] - 1):
+            for i in range(pointers[slot, block], pointers[slot, block + 1]):
+                row = (block << BLOCK_BITS) + positions[i]
+                sums[row] = max(sums[row], 0) + np.int64(values[i]) * weights[t]
     keys = np.empty(len(sums), np.uint64)
     count = 0
     for row in range(len(sums)):
@@ -130,25 +137,32 @@ def add_all(query: Array, postings: Array, ranks: Array, k: int) -> Array:
 
 
 @compiled
-def settle(terms: Array, postings: Array, tables: Array, deleted: Array, known: Array) -> None:
-    """Compute positions in blocks, block tables and ``known`` of terms whose values are computed.
+def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Array) -> None:
+    """Keep the rows of terms whose values are computed, as positions if they have a table; make their tables.
 
-    ``known`` (terms, powers) becomes the value that 1, 10, 100, … of a term's documents reach, or 0 if it has
-    fewer; deleted documents do not count.
+    new: terms (T,), and all their rows, term by term. ``known`` (T, powers) becomes the value that 1, 10,
+    100, … of a term's documents reach, or 0 if it has fewer; deleted documents do not count.
     """
-    offsets, rows, values = postings
+    terms, all_rows = new
+    offsets, kept, values = postings
     slots, pointers, largest, positions = tables
+    last = 0
     for number in range(len(terms)):
-        start, end, slot = offsets[terms[number]], offsets[terms[number] + 1], slots[terms[number]]
-        reached = np.empty(end - start, values.dtype)
+        start, slot = np.int64(offsets[terms[number]]), slots[terms[number]]
+        size = offsets[terms[number] + 1] - start
+        rows, own = all_rows[last : last + size], values[start : start + size]
+        last += size
+        reached = np.empty(size, values.dtype)
         count = 0
-        for i in range(start, end):
-            positions[i] = rows[i] & (BLOCK - 1)
+        for i in range(size):
+            positions[start + i] = rows[i] & (BLOCK - 1)
             if not (len(deleted) and deleted[rows[i]]):
-                reached[count] = values[i]
+                reached[count] = own[i]
                 count += 1
         if slot >= 0:
-            _block_table(start, rows[start:end], values[start:end], pointers[slot], largest[slot])
+            _block_table(start, rows, own, pointers[slot], largest[slot])
+        else:
+            kept[start : start + size] = rows
         for power in range(known.shape[1] - 1, -1, -1):
             if count >= 10**power:
                 known[number, power] = select_largest(reached, count, 10**power)
@@ -228,7 +242,12 @@ def _collect(
     keys: Array,
 ) -> tuple[int, int]:
     """Turn sums that reach the threshold into keys; raise it when the keys are full; clear the sums."""
-    least = np.int32(threshold)
+    least, most = np.int32(threshold), np.int32(0)
+    for position in range(BLOCK):
+        most = max(most, sums[position])
+    if most < least:
+        sums[:] = 0
+        return count, threshold
     for position in range(BLOCK):
         flags[position] = sums[position] >= least
     for word in range(BLOCK >> 3):

@@ -37,9 +37,8 @@ def matching_rows(index: SparseIndex, text: str, chosen: Filter | None = None) -
     matching = []
     for number, (segment, marks) in enumerate(zip(index.segments, hidden, strict=True)):
         holding = np.zeros(len(segment), np.bool_)
-        for known in (term.numbers[number] for term in terms):
-            if known >= 0:
-                holding[segment.rows[segment.offsets[known] : segment.offsets[known + 1]]] = True
+        known = (term.numbers[number] for term in terms)
+        holding[segment.read_rows(*(number for number in known if number >= 0))] = True
         if len(marks):
             holding &= ~marks
         matching.append(holding)

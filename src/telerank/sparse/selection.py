@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,12 @@ class SelectedPostings:
         rows, values = (np.concatenate(part) for part in zip(*postings, strict=True))
         query = np.arange(len(postings)), np.array([weight for _, weight in copies.values()], np.int64)
         ranks = self.rank, np.empty(0, np.bool_)
-        keys = kernel.add_all(query, (offsets, rows, values), ranks, k)
+        keys = kernel.add_all(query, (offsets, rows, values), _no_tables(len(postings)), ranks, k)
         inside = (keys & np.uint64(2**32 - 1)).astype(np.int64)
         return (keys & ~np.uint64(2**32 - 1)) | self.selection.rows[inside].astype(np.uint64)
+
+
+def _no_tables(terms: int) -> tuple[npt.NDArray[Any], ...]:
+    """The block tables of terms that have none."""
+    none = np.empty((0, 1), np.int32)
+    return np.full(terms, -1, np.int32), none, none, np.empty(0, np.uint8)

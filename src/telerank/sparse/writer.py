@@ -17,7 +17,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import filelock
 import numpy as np
@@ -30,7 +30,8 @@ from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, MissingExtra
 from telerank.parameters import CopySetting
 from telerank.sparse.build import STRETCH, build_segment, merge_segments, open_maker
-from telerank.sparse.copies import CopyKeys, CopySource, find_copies
+from telerank.sparse.copies import CopyKeys
+from telerank.sparse.copy_search import find_copies, open_copy_sources, update_copies
 from telerank.sparse.index import (
     LOCK,
     SEGMENTS,
@@ -39,11 +40,11 @@ from telerank.sparse.index import (
     SparseIndex,
     check_contents,
     has_index,
-    open_segments,
     read_committed,
     read_versions,
     sweep_index,
 )
+from telerank.sparse.postings import FORMAT
 from telerank.stored import StoredFile, becoming_writer, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
@@ -163,8 +164,9 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             build_segment(store, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
+                more = f" ({len(known):,} of the new ones are)" if len(known) > 1 else ""
                 raise DocumentError(
-                    f"document {known[0]!r} is in the index already ({len(known)} of the new ones are)"
+                    f"document {known[0]!r} is in the index already{more}: replace it (update=True)"
                 )
             entry = _record_segment(new)
             columns = {**self.manifest.columns, **store.kinds}
@@ -205,7 +207,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         return len(distinct)
 
     def merge(self, progress: Progress = silent) -> None:
-        """Merge all segments into one without deleted documents, which statistics then no longer count."""
+        """Merge all segments into one without deleted documents, which statistics then no longer count.
+
+        Of an index of an earlier format this makes a smaller one.
+        """
         self._require_documents()
         self._fold(0, progress)
 
@@ -263,7 +268,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         sync_folder(self.folder / SEGMENTS)
         before = self.manifest
         kinds = before.columns if columns is None else columns
-        manifest = replace(before, segments=segments, generation=before.generation + 1, columns=kinds)
+        changes = {"generation": before.generation + 1, "format": IndexManifest.format, "columns": kinds}
+        manifest = replace(before, segments=segments, **changes)
         manifest = self._mark_copies(manifest)
         if self.before_commit is not None:
             self.before_commit(self.manifest, manifest)
@@ -283,7 +289,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         """Merge the segments from the ``first`` on."""
         kept, old = self.manifest.segments[:first], self.manifest.segments[first:]
         with self._change():
-            if len(old) == 1 and not old[0].deletions:
+            if len(old) == 1 and not old[0].deletions and old[0].format == FORMAT:
                 return
             new = self._new_segment()
             merge_segments(new, SparseIndex(self.folder).segments[first:], progress)
@@ -313,35 +319,33 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         return tuple(entries)
 
     def _mark_copies(self, manifest: IndexManifest) -> IndexManifest:
-        """The manifest with the numbers of copies and, if they are left out, with marks of them."""
+        """The manifest with the numbers of copies, their kinds and, if they are left out, marks of them."""
         entries = list(manifest.segments)
         if not manifest.copies or not entries:
             return manifest
-        segments = open_segments(self.folder, manifest)
-        sources = [
-            CopySource(s.folder, ~s.gone if len(s.gone) else np.ones(len(s), np.bool_), s.docnos)
-            for s in segments
-        ]
-        copies = find_copies(sources, near=manifest.copies.endswith("near"))
-        for number, marks in enumerate(copies.marks if manifest.copies.startswith("leave-out") else ()):
-            before = segments[number].copies
-            if not np.array_equal(marks, before if len(before) else np.zeros(len(marks), np.bool_)):
-                entries[number] = self._replace_marks(entries[number], "copies", marks)
+        near = manifest.copies.endswith("near")
+        sources = open_copy_sources(self.folder, self.manifest, manifest)
+        copies = update_copies(sources, near=near) or find_copies(sources, near=near)
+        for number, (entry, source, kinds) in enumerate(zip(entries, sources, copies.kinds, strict=False)):
+            if source.kinds is None or not entry.kinds or not np.array_equal(kinds, source.kinds):
+                entries[number] = entry = self._replace_marks(entry, "kinds", kinds)
+                if manifest.copies.startswith("leave-out") and (entry.copies or kinds.any()):
+                    entries[number] = self._replace_marks(entry, "copies", kinds > 0)
         return replace(manifest, segments=tuple(entries), exact_copies=copies.exact, near_copies=copies.near)
 
     def _replace_marks(
-        self, entry: SegmentEntry, kind: Literal["deleted", "copies"], marks: npt.NDArray[np.bool_]
+        self, entry: SegmentEntry, kind: Literal["deleted", "copies", "kinds"], marks: npt.NDArray[Any]
     ) -> SegmentEntry:
         """Write marks of a segment's documents; its entry with them."""
         folder = self.folder / SEGMENTS / entry.name
         name = f"{kind}.{self.manifest.generation + 1}.npy"
         np.save(folder / name, marks)
         sync_folder(folder)
-        old = entry.deleted if kind == "deleted" else entry.copies
+        old = getattr(entry, kind)
         files = {key: file for key, file in entry.files.items() if key != old}
         files[name] = StoredFile.record(folder / name)
-        if kind == "copies":
-            return replace(entry, files=files, copies=name)
+        if kind != "deleted":
+            return replace(entry, files=files, **{kind: name})
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 
@@ -349,4 +353,4 @@ def _record_segment(folder: Path) -> SegmentEntry:
     """The entry of a finished segment, whose files are flushed."""
     lengths = load_npy(folder / "lengths.npy")
     counts = len(lengths), int((lengths > 0).sum()), int(lengths.sum(dtype=np.int64))
-    return SegmentEntry(folder.name, *counts, record_files(folder))
+    return SegmentEntry(folder.name, *counts, record_files(folder), format=FORMAT)

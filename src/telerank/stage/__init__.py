@@ -22,8 +22,8 @@ from telerank.stage.algebra import (
     Sum,
     Weighted,
     check_depth,
-    depth_text,
     operand_text,
+    require_first,
 )
 from telerank.stage.parts import change_stages, find_docs, inner_stages, map_inner, walk_stages
 from telerank.stage.retriever import Retriever, batch_queries
@@ -44,11 +44,11 @@ __all__ = [
     "batch_queries",
     "change_stages",
     "check_depth",
-    "depth_text",
     "find_docs",
     "inner_stages",
     "map_inner",
     "operand_text",
+    "require_first",
     "walk_stages",
     "where_text",
 ]

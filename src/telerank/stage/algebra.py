@@ -18,6 +18,7 @@ from telerank.errors import (
     ArgumentError,
     ArgumentTypeError,
     UnknownDocument,
+    refuse_item,
     refuse_operand,
     refuse_operator,
 )
@@ -46,6 +47,7 @@ from telerank.types import (
 if TYPE_CHECKING:
     from telerank.show.notebook import Box
 
+_ON_CANDIDATES = ("rerank", "segments", "groups")  # roles of stages that find no documents themselves
 # How tightly the text of a stage binds: ``a >> b``, ``a + b``, ``a * w`` and ``a % k``, ``f(a)``.
 CHAIN, SUM, PRODUCT, CALL = range(4)
 
@@ -115,8 +117,8 @@ class Stage(StagePart):
         FilterError
             If the filter cannot be read, or a column is unknown or of another kind.
         """
-        stage = self.filtered(Filter.parse(filter))
-        return stage if docs is None else change_stages(stage, lambda part: part.with_docs(docs))
+        stage, known = self.filtered(Filter.parse(filter)), find_docs(self) if docs is None else docs
+        return stage if known is None else change_stages(stage, lambda part: part.with_docs(known))
 
     def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
         """What :meth:`where` returns; ``fed`` if the rankings that it is given have no other documents."""
@@ -132,12 +134,15 @@ class Stage(StagePart):
 
     def search(self, query: Query | str) -> Ranking:
         """The ranking of one query."""
-        return next(self([Ranking(as_query(query))]))
+        if isinstance(query, str) and not query.strip():
+            raise ArgumentError("stage.search: the query is empty")
+        return next(require_first(self)([Ranking(as_query(query))]))
 
     def run(self, queries: Iterable[Query]) -> Iterator[Ranking]:
         """The rankings of queries, lazily, in their order."""
         if isinstance(queries, str | Query | Mapping):
-            raise ArgumentTypeError(f"expected a list of queries, got {queries!r:.60}: search() takes one")
+            hint = "tr.search(index, queries, stage) takes other shapes"
+            raise ArgumentTypeError(f"expected a list of tr.Query, got {queries!r:.60}: {hint}")
         return self(Ranking(check_query(query)) for query in queries)
 
     def in_batches(self, batch: int, threads: int = 1) -> Stage:  # noqa: ARG002
@@ -205,9 +210,9 @@ class Stage(StagePart):
             if callable(other) and hasattr(other, "__rrshift__"):
                 return NotImplemented  # what reads answers ends a pipeline, and says so
             raise refuse_operand(">>", other)
-        docs = find_docs(self)
-        fed = other if docs is None else change_stages(other, lambda part: part.with_docs(docs))
-        return fed.behind(self)
+        if (docs := find_docs(self)) is not None:
+            other = change_stages(other, lambda part: part.with_docs(docs))
+        return other.behind(self)
 
     def __mod__(self, k: int) -> Stage:
         return self.limit(check_depth(k))
@@ -226,6 +231,7 @@ class Stage(StagePart):
     __pow__ = refuse_operator("**")
     __and__ = refuse_operator("&")
     __or__ = refuse_operator("|")
+    __getitem__ = refuse_item
 
     def __add__(self, other: Stage) -> Stage:
         if not isinstance(other, Stage):
@@ -351,9 +357,8 @@ class Sum(Stage):
     role = "fused"
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        copies = itertools.tee(stream, len(self.stages))
-        streams = [stage(copy) for stage, copy in zip(self.stages, copies, strict=True)]
-        return map(_add, zip(*streams, strict=True))
+        copies = zip(self.stages, itertools.tee(stream, len(self.stages)), strict=True)
+        return map(_add, zip(*[stage(copy) for stage, copy in copies], strict=True))
 
     def after(self, first: Stage) -> Stage:
         return Sum(tuple(stage.after(first) for stage in self.stages))
@@ -370,14 +375,18 @@ class Sum(Stage):
         return " + ".join(operand_text(stage, PRODUCT) for stage in self.stages)
 
 
+def require_first(stage: Stage) -> Stage:
+    """The stage; raises ArgumentError if it only ranks anew what no stage before it finds."""
+    first = stage.stages[0] if isinstance(stage, Chain) else stage
+    parts = [require_first(part) for part in inner_parts(first)]
+    if not parts and first.role in _ON_CANDIDATES:
+        raise ArgumentError(f"{first.text} needs a first stage: index.bm25() % 100 >> {first.text}")
+    return stage
+
+
 def operand_text(stage: Stage, binding: int) -> str:
     """The text of a stage as an operand: in parentheses if it binds less tightly than ``binding``."""
     return stage.text if stage.binding >= binding else f"({stage.text})"
-
-
-def depth_text(call: str, depth: int | None) -> str:
-    """The text of a retriever: ``call``, cut to ``depth`` unless that is None."""
-    return call if depth is None else f"{call} % {depth}"
 
 
 def check_depth(k: int) -> int:

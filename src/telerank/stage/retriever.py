@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Self
 
 from telerank.columns.filters import Filter
-from telerank.stage.algebra import CALL, PRODUCT, Stage, check_depth, depth_text
+from telerank.expressions import depth_text
+from telerank.stage.algebra import CALL, PRODUCT, Stage, check_depth
 from telerank.stage.where import Where, where_text
 from telerank.types import Query, Ranking
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from telerank.errors import AnalyzerError
+from telerank.errors import AnalyzerError, check_function
 from telerank.text.steps import (
     APOSTROPHES,
     PRESETS,
@@ -94,7 +94,15 @@ class Analyzer:
 
         >>> analyzer = Analyzer.of(my_tokenize, "stop(english)|snowball(porter)")
         """
+        check_function("an analyzer", function, "text")
         return cls.parse(f"{PYTHON}('{_register(function)}'){'|' if steps else ''}{steps}")
+
+    @classmethod
+    def open(cls, source: Analyzer | str | Callable[[str], Iterable[str]]) -> Analyzer:
+        """The analyzer itself, that of a text, or that of a function that finds tokens."""
+        if isinstance(source, Analyzer):
+            return source
+        return cls.parse(source) if isinstance(source, str) else cls.of(source)
 
     @cached_property
     def _expands(self) -> bool:

@@ -57,7 +57,7 @@ from typing import NamedTuple, TypeAlias
 
 import Stemmer
 
-from telerank.errors import AnalyzerError, known_names
+from telerank.errors import AnalyzerError, call_own, known_names
 from telerank.text.words import Synonyms, Terms, decompound, read_lines, read_single
 
 LONGEST = 255  # characters of a run; longer ones are split, as in Lucene
@@ -148,7 +148,10 @@ class PythonTokenizer:
 
     def find(self, text: str) -> list[str]:
         """The tokens of a text; raises AnalyzerError if the function gives something else."""
-        tokens = list(self.function(text))
+        given = call_own(self.name, self.function, text, of="the tokens of a text")
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise AnalyzerError(f"the tokenizer {self.name} gave {given!r:.60}, expected a list of texts")
+        tokens = list(given)
         for token in tokens:
             if not isinstance(token, str):
                 raise AnalyzerError(f"the tokenizer {self.name} gave {token!r:.60}, expected texts")

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Record:
-    """``loss`` is the mean since the last record; ``dev`` and ``dev_loss`` are None unless they were due."""
+    """``loss`` is the mean since the last record, None before the first update.
+
+    ``dev`` and ``dev_loss`` are None unless they were due.
+    """
 
     step: int
-    loss: float
+    loss: float | None
     learning_rate: float
     seconds: float
     remaining: float
@@ -52,7 +55,7 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def _write_line(record: Record) -> str:
-    shown = {name: value for name, value in asdict(record).items() if value is not None}
+    shown = {name: value for name, value in asdict(record).items() if value is not None or name == "loss"}
     return f"{json.dumps(shown)}\n"
 
 
@@ -73,9 +76,9 @@ def read_log(path: Path) -> list[Record]:
 
 
 def cut_log(path: Path, step: int) -> None:
-    """Drop the records after ``step``. Raises FormatError as :func:`read_log`."""
+    """Drop the records after ``step``, all of them if it is 0. Raises FormatError as :func:`read_log`."""
     if path.exists():
-        kept = [_write_line(record) for record in read_log(path) if record.step <= step]
+        kept = [_write_line(record) for record in read_log(path) if step and record.step <= step]
         replace_file(path, "".join(kept).encode())
 
 
@@ -123,6 +126,8 @@ def read_losses(log: Path) -> LossCurves:
     curves = LossCurves([], [], [])
     total, last, begin = 0.0, 0, 0
     for record in read_log(log):
+        if record.loss is None:  # before the first update
+            continue
         total, last = total + record.loss * (record.step - last), record.step
         if record.dev_loss is not None:
             curves.updates.append(last)

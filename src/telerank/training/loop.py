@@ -170,6 +170,8 @@ class Loop:
     def run(self, reports: Sequence[Report], progress: Progress) -> Path:
         """Train to the end, and return the folder of the model."""
         position = self.position
+        if position.step == 0 and self.config.dev is not None and self.config.dev.at_start:
+            self._log(0.0, self._measure_dev(progress), reports)
         began, earlier, first = monotonic(), position.seconds, position.step
         while position.step < self.steps and not self._is_patience_over():
             self.update(progress)
@@ -338,12 +340,12 @@ class Loop:
         if dev is None and position.step != self.steps and position.step % self.config.log_every:
             return
         self._fetch_losses()
-        loss, position.losses = position.losses / position.updates, 0.0
-        position.updates = 0
+        loss = position.losses / position.updates if position.updates else None
+        position.losses, position.updates = 0.0, 0
         if not self._processes.leads:
             return
         remaining = round((self.steps - position.step) * seconds_each, 1)
-        rate = compute_rate(position.step - 1, self.steps, self.config.optimisation)
+        rate = compute_rate(max(position.step - 1, 0), self.steps, self.config.optimisation)
         record = Record(position.step, loss, rate, round(position.seconds, 1), remaining, *(dev or ()))
         log.append_record(self.output / LOG, record)
         for report in reports:

@@ -224,30 +224,32 @@ class OptimisationSettings(CheckedSection):
 class DevSettings(CheckedSection):
     """When the dev measure is computed; it decides which weights are kept, and when training stops early."""
 
-    measure: str = "AP"
+    measures: str = "AP"
     """A measure by its name in ir_measures, higher is better; or `loss`, the dev loss, lower is better."""
     every: Interval
     """Updates between two dev measures, or epochs: `0.5 epochs`."""
     patience: Interval
     """Stop after this many updates without a better dev measure, or epochs: `3 epochs`."""
+    at_start: bool = False
+    """Also measure the model before its first update, which is kept if no update is better."""
 
     @property
     def by_loss(self) -> bool:
         """Whether the dev loss decides."""
-        return self.measure == LOSS
+        return self.measures == LOSS
 
     @classmethod
-    def parse(cls, measure: str) -> tuple[str, ...]:
+    def parse(cls, measures: str) -> tuple[str, ...]:
         """The names of measures in a text. Raises MeasureError if one is unknown, or there is none."""
-        return parse_measures(measure)
+        return parse_measures(measures)
 
-    @field_validator("measure")
+    @field_validator("measures")
     @classmethod
-    def _one_measure(cls, measure: str) -> str:
-        if measure == LOSS:
-            return measure
+    def _one_measure(cls, measures: str) -> str:
+        if measures == LOSS:
+            return measures
         try:
-            names = cls.parse(measure)
+            names = cls.parse(measures)
         except MeasureError as error:
             raise ValueError(str(error)) from error
         if len(names) > 1:

@@ -65,6 +65,11 @@ def pin_all(batch: T, device: torch.device) -> T:
     return type(batch)(**{name: pin(value, device) for name, value in values.items()})
 
 
+def freeze_embeddings(transformer: Any) -> None:
+    """Let the word embeddings of one of transformers' models get no gradient."""
+    transformer.get_input_embeddings().requires_grad_(False)
+
+
 def choose_device(name: str) -> torch.device:
     """The device of that name; processes on the same machine get a GPU each.
 

@@ -12,7 +12,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from telerank.errors import ModelError
-from telerank.models.on_processor import with_quick_dropout
+from telerank.models.on_processor import keeping_freed_memory, with_quick_dropout
 from telerank.training import checkpoint, log
 from telerank.training.log import Report, silent_report
 from telerank.training.loop import Loop
@@ -129,6 +129,8 @@ def train(
             if config.tensorboard and processes.leads:
                 board = log.open_tensorboard(folder / "tensorboard", loop.position.step)
                 reports.append(stack.enter_context(board))
+            if hardware.device.type == "cpu":
+                stack.enter_context(keeping_freed_memory())
             return loop.run(reports, progress), task
 
 

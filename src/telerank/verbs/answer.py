@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError, ExpressionError
+from telerank.errors import ArgumentError, CollectionError, ExpressionError
+from telerank.model_names import READER, require_default
 from telerank.pipelines.functions import Reading, answer_pipeline, ends_in_read, pipeline
 from telerank.retrieval.index import Index
 from telerank.retrieval.index_reader import locate_model
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AnswerSentence", "answer", "in_sentence", "open_answers", "read", "reader"]
 
+NO_TEXTS = "expected texts, the documents: an index, a collection, a docstore, or texts by docno"
 DEPTH = 20
 """Documents that are read for a question, unless a pipeline says otherwise."""
 _BATCH = 64  # queries answered at a time
 
 
-def reader(model: str | Path | Reader, **settings: Reading) -> SpanReader:
+def reader(model: str | Path | Reader = READER, **settings: Reading) -> SpanReader:
     """A reader of texts, by its name (a folder, a name on the hub), or a loaded one.
 
+    By default it is the French and English one that comes with telerank (extra ``e5``).
     ``settings`` are those of :class:`~telerank.answers.scorer.SpanReader`: ``backend``, ``precision``,
     ``threshold``, ``max_answer``, ….
 
@@ -47,14 +50,16 @@ def reader(model: str | Path | Reader, **settings: Reading) -> SpanReader:
     MissingExtra
         If torch or the package of the back end is not installed.
     """
+    if model == READER:
+        require_default(READER)
     from telerank.answers.scorer import SpanReader
 
     return SpanReader(locate_model(str(model)) if isinstance(model, str | Path) else model, **settings)
 
 
 def read(
-    model: str | Path | Reader | SpanReader,
-    texts: Index | Collection | Docs | Mapping[str, str],
+    model: str | Path | Reader | SpanReader = READER,
+    texts: Index | Collection | Docs | Mapping[str, str] | None = None,
     *,
     mu: float | None = None,
     **settings: Reading,
@@ -62,7 +67,8 @@ def read(
     """The stage that reads the documents of rankings, and ends a pipeline: it gives answers, not rankings.
 
     ``texts`` has the documents: an index, a collection (whose documents are then held in memory), a
-    docstore, or a mapping of texts by docno. Over several texts a score is mu * span + (1 - mu) * retriever,
+    docstore, or a mapping of texts by docno. ``model`` is by default the French and English reader that comes
+    with telerank (extra ``e5``). Over several texts a score is mu * span + (1 - mu) * retriever,
     both scaled to [0, 1], with a ``mu`` of 0.8 unless it is given; with 1, and where a ranking has one
     document or equal scores, it is that of the span alone. ``settings`` are those of
     :class:`~telerank.answers.scorer.SpanReader`.
@@ -77,6 +83,10 @@ def read(
     MissingExtra
         If torch or the package of the back end is not installed.
     """
+    if texts is None:
+        raise ArgumentError(f"read: {NO_TEXTS}")
+    if model == READER:
+        require_default(READER)
     from telerank.answers.scorer import SpanReader
     from telerank.answers.stage import ReadAnswers
 
@@ -108,18 +118,20 @@ def answer(
 
     ``queries`` are of any shape that :func:`telerank.search` takes.
     ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth`` (20)
-    documents are read by ``reader``, with ``mu`` and ``settings`` as :func:`read` takes them. ``where`` is a
-    filter of documents by their columns (:mod:`telerank.columns.filters`): others are not read. ``k`` answers
-    are kept for each question. ``threads`` answer the queries of first stages. The answers are computed when
-    they are read or saved.
+    documents are read by ``reader``, by default the one that comes with telerank (extra ``e5``), with ``mu``
+    and ``settings`` as :func:`read` takes them. ``where`` is a filter of documents by their columns
+    (:mod:`telerank.columns.filters`): others are not read. ``k`` answers are kept for each question.
+    ``threads`` answer the queries of first stages. The answers are computed when they are read or saved.
 
     >>> tr.answer("idx", "piaf", reader="my-reader", k=3).save("predictions.json")
 
     Raises
     ------
     ExpressionError
-        If the text of the pipeline cannot be read, it has no reader, or two, or one and a depth is given, or
+        If the text of the pipeline cannot be read, it has a reader and another or a depth is given, or
         nothing ranks before it.
+    MissingExtra
+        If no reader is named, and the extra is not installed.
     CollectionError
         If there is no such collection or split, it has no query, or a qid comes twice.
     """
@@ -158,13 +170,14 @@ def open_answers(
     mu: float | None = None,
     **settings: Any,
 ) -> ReadAnswers:
-    """The pipeline that :func:`answer` runs, of which the default is ``bm25 % 20 >> read(READER)``.
+    """The pipeline that :func:`answer` runs, of which the default is ``bm25 % 20 >> read``.
 
     Raises
     ------
     ExpressionError
-        If the text cannot be read, there is no reader, or two, or one and a depth, or nothing ranks before
-        it.
+        If the text cannot be read, there are two readers, or one and a depth, or nothing ranks before it.
+    MissingExtra
+        If no reader is named, and the extra is not installed.
     """
     from telerank.answers.stage import ReadAnswers
 
@@ -181,11 +194,7 @@ def open_answers(
             )
         return stage
     first = model if isinstance(model, Stage) else pipeline(text or index.default_pipeline, index)
-    if reader is None:
-        raise ExpressionError(
-            "answering needs a reader: a pipeline that ends in read(READER), or a reader's name"
-        )
-    return first % (DEPTH if depth is None else depth) >> read(reader, index, mu=mu, **settings)
+    return first % (DEPTH if depth is None else depth) >> read(reader or READER, index, mu=mu, **settings)
 
 
 @dataclass(frozen=True)
@@ -206,7 +215,7 @@ def in_sentence(index: Index, answer: Answer, language: str = "en") -> AnswerSen
     CollectionError
         If the document has another text now.
     """
-    doc = index.doc(answer.docno)
+    doc = index[answer.docno]
     if doc.text[answer.start : answer.end] != answer.text:
         raise CollectionError(
             f"document {answer.docno!r} has changed: it has no {answer.text!r} at {answer.start}"

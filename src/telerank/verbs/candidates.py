@@ -28,7 +28,7 @@ from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.trec import check_exists, read_run
 from telerank.types import ProgressSetting
-from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
+from telerank.verbs.judge import JudgedRuns, JudgmentSource, Runs, judge_runs, name_runs, read_rankings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,15 +79,17 @@ class RerankingCurves(Report):
 
 
 def depth(
-    runs: JudgedRuns,
+    runs: JudgedRuns | Runs,
     reranker: str | Path | Reranker,
     measures: MeasureNames = "RR@10",
     depths: Sequence[int] = DEPTHS,
     *,
+    qrels: JudgmentSource | None = None,
     progress: ProgressSetting = None,
 ) -> RerankingCurves:
     """Re-rank the first n documents of each run, for each n of ``depths``, and measure.
 
+    ``runs`` and ``qrels`` are as for :func:`telerank.evaluate`.
     ``reranker`` is a run file of its scores over the candidates of all runs, or a re-ranker stage.
 
     Raises
@@ -95,6 +97,7 @@ def depth(
     MeasureError
         If the measure's name is invalid, or there are several measures.
     """
+    runs = judge_runs(runs, qrels)
     (name, *more) = parse_measures(measures)
     if more:
         raise MeasureError(f"the re-ranked lists are measured by one measure, got {measures!r}")

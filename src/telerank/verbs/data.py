@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
+from telerank.expressions import Call, Word, parse_expression, walk
+from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
 from telerank.retrieval.index_reader import locate_model
 from telerank.show.progress import show_progress
-from telerank.types import ProgressSetting
+from telerank.stage import Stage
+from telerank.text import Analyzer
+from telerank.types import Doc, Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
+    from telerank.corpus.statistics import CollectionStatistics
     from telerank.models.rerankers.reranker import Reranker
     from telerank.segments.split import Segmenter
     from telerank.segments.statistics import SegmentStatistics
@@ -42,6 +49,41 @@ def with_documents(collection: Collection, index: Index | str | Path) -> Collect
         raise CollectionError(f"{collection.name} has documents of its own: it takes none of an index")
     opened = index if isinstance(index, Index) else Index(index)
     return replace(collection, docs=lambda: iter(opened.docs.values()), size=len(opened))
+
+
+def collection_statistics(
+    collection: Collection | str | Path,
+    *,
+    splits: Sequence[str] | None = None,
+    analyzer: str = "standard",
+    tokenizer: str | Path | None = None,
+    language: str | None = None,
+    progress: ProgressSetting = None,
+) -> CollectionStatistics:
+    """Lengths, question words, class balance, and what tells relevant documents besides their texts.
+
+    Lengths are in terms of the ``analyzer``, or in tokens of a ``tokenizer.json``. The ``remarks`` of the
+    report are its warnings: properties, such as having a title, that separate relevant documents from others.
+
+    >>> from telerank.verbs.data import collection_statistics
+    >>> collection_statistics("dila").remarks
+
+    Raises
+    ------
+    CollectionError
+        If there is no such collection or split.
+    AnalyzerError
+        If the analyzer is unknown.
+    FormatError
+        If the tokenizer cannot be read.
+    """
+    from telerank.corpus.lengths import token_counter
+    from telerank.corpus.statistics import describe
+
+    opened = collection if isinstance(collection, Collection) else open_collection(collection)
+    count = token_counter(analyzer, tokenizer)
+    with show_progress(progress, opened.size) as shown:
+        return describe(opened, count=count, splits=splits, language=language, progress=shown)
 
 
 def segment_lengths(
@@ -106,3 +148,36 @@ def _segmenter(
     query, length = readable_lengths(folder)
     texts = PairTokenizer(read_tokenizer(folder), max_query=query, max_length=length)
     return str(model), Segmenter(texts, cut, language if cut.sentences else None)
+
+
+def first_stage_over(
+    model: str, analyzer: str = "standard", progress: Progress = silent
+) -> Callable[[Iterable[Doc]], AbstractContextManager[Stage]]:
+    """What opens a pipeline over documents, on an index in a temporary folder.
+
+    They are encoded for each ``dense(ENCODER)`` that the text names.
+
+    Raises
+    ------
+    ExpressionError
+        If the text cannot be read.
+    AnalyzerError
+        If the analyzer cannot be read.
+    """
+    chain = Analyzer.parse(analyzer)
+    calls = (tree for tree in walk(parse_expression(model)) if isinstance(tree, Call))
+    dense = [call.arguments[0][1] for call in calls if call.name == "dense" and call.arguments]
+    encoders = dict.fromkeys(name.text for name in dense if isinstance(name, Word))
+
+    @contextmanager
+    def open_over(docs: Iterable[Doc]) -> Iterator[Stage]:
+        from telerank.verbs.encode import encode
+        from telerank.verbs.index import index
+
+        with TemporaryDirectory(prefix="telerank-") as folder:
+            temporary = index(docs, Path(folder) / "index", analyzer=chain, progress=progress)
+            for encoder in encoders:
+                encode(temporary, model=encoder, progress=progress)
+            yield pipeline(model, Index(temporary.folder))
+
+    return open_over

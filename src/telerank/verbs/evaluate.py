@@ -20,6 +20,7 @@ from telerank.evaluation.compare import (
     compare_evaluations,
     depth_table,
     describe_gaps,
+    evaluations_frame,
     means_table,
     query_table,
 )
@@ -41,6 +42,7 @@ from telerank.types import ProgressSetting
 from telerank.verbs.judge import JudgedRuns, JudgmentSource, Runs, judge_runs, name_files
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -90,6 +92,10 @@ class RunEvaluations(Report):
             run: {family: [evaluation.mean[name] for name in cut] for family, cut in self.expanded.items()}
             for run, evaluation in self.evaluations.items()
         }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each system and query, a column for each measure; needs pandas."""
+        return evaluations_frame(self.evaluations)
 
     def tables(self) -> list[Table]:
         caption = f"Means over {count_noun(len(next(iter(self.evaluations.values())).qids), 'query')}"

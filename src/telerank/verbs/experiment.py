@@ -9,7 +9,7 @@ from typing import Any
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.corpus.in_memory import read_qrels, read_queries
+from telerank.corpus.in_memory import read_queries
 from telerank.errors import ArgumentTypeError, CollectionError
 from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames
@@ -27,9 +27,9 @@ from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
 from telerank.show.progress import NOTHING, continued, show_progress
 from telerank.sparse.retriever import SparseRetriever
-from telerank.stage import Stage, walk_stages
+from telerank.stage import Stage, require_first, walk_stages
 from telerank.types import ProgressSetting
-from telerank.verbs.judge import JudgmentSource, open_run
+from telerank.verbs.judge import JudgmentSource, open_run, read_judgments
 
 __all__ = [
     "ExperimentOutcome",
@@ -44,7 +44,7 @@ __all__ = [
 
 def experiment(
     systems: Mapping[str, System | str | Path],
-    data: Collection | JudgedQueries | str | Path | Mapping[str, str] | Any,
+    data: Collection | JudgedQueries | str | Path | Mapping[str, str] | Any = None,
     qrels: JudgmentSource | None = None,
     *,
     split: str | None = None,
@@ -57,8 +57,9 @@ def experiment(
 ) -> ExperimentResult:
     """Measure systems on the judged queries of a split, and compare them with one or more baselines.
 
-    ``data`` is a collection, or queries, to which ``qrels`` belong: both as :mod:`telerank.corpus.in_memory`
-    reads them. A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index`` and
+    ``data`` is a collection, or queries, to which ``qrels`` belong: in memory, as
+    :mod:`telerank.corpus.in_memory` reads them, or files. Of a table of judged questions one of the two is
+    enough. A system is a stage, a run in memory, a run file, or the text of a pipeline over ``index`` and
     over the stages above it, by name. A stage that several systems share is run once. With ``folder`` the
     runs are kept there and reused while everything that they depend on is the same.
 
@@ -78,7 +79,7 @@ def experiment(
     baselines = (baseline,) if isinstance(baseline, str) else tuple(baseline)
     opened: dict[str, System] = {}
     for name, system in systems.items():
-        if not isinstance(name, str):
+        if not isinstance(name, str) or not name.strip():
             raise ArgumentTypeError(f"tr.experiment: the name of a system must be a text, got {name!r:.60}")
         opened[name] = _open(name, system, index, opened)
     notes = _describe_judged(opened, judged, index)
@@ -106,7 +107,9 @@ def _describe_judged(
 
 def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> JudgedQueries:
     """The queries that are judged, of a collection or in memory."""
-    if qrels is None and isinstance(data, str | Path):
+    if data is None:
+        data, qrels = qrels, None
+    if isinstance(data, str | Path):
         data = open_collection(data)
     if qrels is None and isinstance(data, Collection):
         return JudgedQueries.of(data, split)
@@ -114,10 +117,14 @@ def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> 
         return data
     if qrels is None:
         raise ArgumentTypeError("queries need judgments: tr.experiment(systems, queries, qrels)")
-    grades = read_qrels(qrels)
-    queries = tuple(query for query in read_queries(data) if query.qid in grades)
+    grades, source, _ = read_judgments(qrels)
+    given = list(data.split_queries(split)) if isinstance(data, Collection) else read_queries(data)
+    queries = tuple(query for query in given if query.qid in grades)
+    if not given or not grades:
+        raise CollectionError("there is no judgment" if given else "there is no query")
     if not queries:
-        raise CollectionError("no query is judged: the qrels have other qids")
+        own = f"{next(iter(grades))!r}, not {given[0].qid!r}"
+        raise CollectionError(f"no query is judged: {source} judges other qids, such as {own}")
     return JudgedQueries(queries, {query.qid: grades[query.qid] for query in queries})
 
 
@@ -186,12 +193,12 @@ def show_experiment(file: str | Path, *, small: bool = False, on: Sequence[str] 
 
 def _open(name: str, system: System | str | Path, index: Index | None, above: Mapping[str, System]) -> System:
     if isinstance(system, Stage):
-        return system
+        return require_first(system)
     if not isinstance(system, str | Path):
         if isinstance(system, FirstStage):
             system.refuse()
         try:
-            return open_run(system)  # type: ignore[return-value]
+            return open_run(system, name)  # type: ignore[return-value]
         except ArgumentTypeError as error:
             wrong = f"system {name!r}: expected a stage, a run or a file, got {system!r:.60}"
             hint = ": a function becomes a stage by tr.scorer(f) or tr.retriever(f)"

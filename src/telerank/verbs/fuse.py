@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
 
+from annotated_types import Ge
+
+from telerank.computing import Count
 from telerank.errors import ArgumentError, CollectionError, count_noun
 from telerank.evaluation.measures import MeasureNames
 from telerank.evaluation.tune import Folds
 from telerank.fusion.lists import Fusion, join_runs
 from telerank.fusion.matrix import CombinationMatrix, combine_runs
 from telerank.fusion.tuning import FusionTuning, WeightGrid, tune_weights
+from telerank.parameters import Check, FoldCount, FoldSeed, Level, check_finite
 from telerank.pipelines.run_files import LazyRun
 from telerank.show.progress import show_progress
 from telerank.types import ProgressSetting, Ranking
-from telerank.verbs.judge import JudgedRuns, Runs, name_runs, read_rankings
+from telerank.verbs.judge import JudgedRuns, JudgmentSource, Runs, judge_runs, name_runs, read_rankings
 
-__all__ = ["Folds", "Fusion", "WeightGrid", "combine", "fuse", "tune_fusion"]
-
+Method: TypeAlias = Literal["interleave", "linear", "rrf"]
+Grid: TypeAlias = Literal["simplex", "square"]
 DEPTH = 1000
 PAIR_MEASURES = "RR@10 R@1000"
 
 
 def fuse(
     runs: Runs,
-    fusion: Fusion = Fusion(depth=DEPTH),  # noqa: B008 — frozen
+    method: Method = "rrf",
     *,
+    weights: Sequence[float] = (),
+    rrf_k: Annotated[float, Ge(0), Check(check_finite)] = 60.0,
+    depth: Count = DEPTH,
+    k: Count | None = None,
     progress: ProgressSetting = None,
 ) -> LazyRun:
     """Fuse runs query by query; a query that a run lacks is fused from the others.
 
-    The rankings are computed when they are read or saved. The runs are read in parallel and need not fit in
-    memory.
+    ``method`` is ``rrf`` (reciprocal ranks, with its constant ``rrf_k``), ``linear`` (min-max scaled scores,
+    each times its weight; default: equal ``weights``), or ``interleave``. ``depth`` documents of each run
+    are fused, and ``k`` kept (default: ``depth``). The rankings are computed when they are read or saved.
+    The runs are read in parallel and need not fit in memory.
 
     >>> tr.fuse(["bm25.run", "dfr.run"]).save("fused.run")
+    >>> tr.fuse({"bm25": run, "dense": other}, "linear", weights=[0.4, 0.6])
 
     Raises
     ------
     CollectionError
         If there are fewer than two runs, or the number of weights differs.
+    ArgumentError
+        If there are weights for another method than ``linear``.
     """
+    fusion = Fusion(method, tuple(weights), k=rrf_k, depth=depth, keep=k)
     by_name = name_runs(runs)
     if len(by_name) < 2:
         raise CollectionError("there is nothing to fuse: give two runs or more")
@@ -77,14 +92,21 @@ def fuse(
 
 
 def tune_fusion(
-    runs: JudgedRuns,
+    runs: JudgedRuns | Runs,
     measures: MeasureNames = "nDCG@10",
     *,
-    grid: WeightGrid = WeightGrid(),  # noqa: B008 — frozen
-    folds: Folds = Folds(),  # noqa: B008 — frozen
+    qrels: JudgmentSource | None = None,
+    grid: Grid = "simplex",
+    step: str | float = "0.1",
+    folds: FoldCount = 5,
+    seed: FoldSeed = 0,
     progress: ProgressSetting = None,
 ) -> FusionTuning:
     """Tune the weights of the sum of the runs' min-max scaled scores over a grid, for one of ``measures``.
+
+    ``runs`` are those that :func:`telerank.judge` returns, or what it takes, with ``qrels``. The weights are
+    multiples of ``step``: on the ``simplex`` they sum to 1, on the ``square`` each is from 0 to 1. Each of
+    the ``folds`` is measured under the weights that the others chose.
 
     Raises
     ------
@@ -94,15 +116,18 @@ def tune_fusion(
     MeasureError
         If the measure's name is invalid, or there are several measures.
     """
+    runs = judge_runs(runs, qrels)
+    weights = WeightGrid(grid, step)
     runs.require_two("fuse")
     try:
-        grid.points(len(runs.runs))
+        weights.points(len(runs.runs))
     except ArgumentError as error:
         raise CollectionError(f"step: {error}") from error
     rankings = {name: runs.read(name) for name in runs.runs}
     try:
         with show_progress(progress) as shown:
-            tuning = tune_weights(rankings, runs.qrels, measures, grid=grid, folds=folds, progress=shown)
+            dealt = Folds(folds, seed)
+            tuning = tune_weights(rankings, runs.qrels, measures, grid=weights, folds=dealt, progress=shown)
     except ArgumentError as error:  # too few queries for the folds, and similar
         raise CollectionError(str(error)) from error
     if not tuning.answered:
@@ -111,15 +136,18 @@ def tune_fusion(
 
 
 def combine(
-    runs: JudgedRuns,
+    runs: JudgedRuns | Runs,
     measures: MeasureNames = PAIR_MEASURES,
     *,
-    fusion: Fusion = Fusion("interleave", depth=DEPTH),  # noqa: B008 — frozen
-    level: float = 0.05,
+    qrels: JudgmentSource | None = None,
+    method: Method = "interleave",
+    depth: Count = DEPTH,
+    level: Level = 0.05,
     progress: ProgressSetting = None,
 ) -> CombinationMatrix:
     """Fuse all ordered pairs of runs; compare each pair with its first run.
 
+    ``runs`` and ``qrels`` are as for :func:`telerank.evaluate`, ``method`` and ``depth`` as for :func:`fuse`.
     A change is significant if its p, after Holm's correction over all pairs and measures, is below ``level``.
 
     Raises
@@ -129,6 +157,7 @@ def combine(
     MeasureError
         If the name of a measure is invalid.
     """
+    runs, fusion = judge_runs(runs, qrels), Fusion(method, depth=depth)
     runs.require_two("combine")
     rankings = {name: runs.read(name) for name in runs.runs}
     with show_progress(progress) as shown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ def index(
     docs: Documents,
     folder: str | Path,
     *,
-    analyzer: Analyzer | str = "standard",
+    analyzer: Analyzer | str | Callable[[str], Iterable[str]] = "standard",
     copies: CopySetting = "count",
     columns: Mapping[str, str] | None = None,
     overwrite: bool = False,
@@ -41,9 +41,10 @@ def index(
 ) -> Index:
     """Index a collection (or the path of one), documents, or a mapping of texts by docno into a folder.
 
-    ``analyzer`` is ``none``, ``standard``, ``english``, ``french`` or a chain of steps. ``workers`` is the
-    number of processes, by default one per core. An index of the same documents and analyzer that is there is
-    returned as it is: the documents are compared one by one, in their order.
+    ``analyzer`` is ``none``, ``standard``, ``english``, ``french``, a chain of steps, or a function that
+    finds the tokens of a text. ``workers`` is the number of processes, by default one per core. An index of
+    the same documents and analyzer that is there is returned as it is: the documents are compared one by one,
+    in their order.
 
     ``copies`` of a text, equal but for case and blanks, are counted, or left out of all searches
     (``leave-out``); with ``count-near`` and ``leave-out-near`` those that are nearly equal, too. The document
@@ -72,10 +73,10 @@ def index(
     from telerank.sparse.writer import IndexWriter
 
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
+    chain = Analyzer.open(analyzer)
     if not overwrite and has_index(Path(folder)):
-        return _require_same(Index(folder), opened, (analyzer, copies, columns), progress)
+        return _require_same(Index(folder), opened, (chain, copies, columns), progress)
     files: dict[str, FileRecord] = {}
-    chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
     total, stream = stream_documents(opened, files)
     with (
         show_progress(progress, total, kept=unchanged(folder)) as shown,
@@ -91,12 +92,11 @@ def index(
 def _require_same(
     index: Index,
     docs: Documents,
-    settings: tuple[Analyzer | str, CopySetting, Mapping[str, str] | None],
+    settings: tuple[Analyzer, CopySetting, Mapping[str, str] | None],
     progress: ProgressSetting,
 ) -> Index:
     """The index, if it has these documents in their order, this analyzer, columns and setting of copies."""
-    analyzer, copies, columns = settings
-    chain = Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer
+    chain, copies, columns = settings
     if index.analyzer != chain:
         built = f"holds an index already, built with the analyzer {index.analyzer}, not {chain}"
         raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")

@@ -10,17 +10,7 @@ from annotated_types import Ge
 
 from telerank.corpus.collection import Collection, find_docs
 from telerank.errors import CollectionError
-from telerank.parameters import (
-    BatchTokens,
-    Candidates,
-    Check,
-    DrawSeed,
-    Flags,
-    Help,
-    PairCount,
-    Split,
-    check_finite,
-)
+from telerank.parameters import Check, Flags, Help, Split, check_finite
 from telerank.retrieval.index import Index
 from telerank.show.progress import NOTHING, show_progress
 from telerank.types import ProgressSetting
@@ -39,6 +29,14 @@ Checkpoints = Annotated[
 RerankerName = Annotated[
     str, Flags("--model"), Help("A re-ranker: the folder OUTPUT/model of a training, or a name on the hub.")
 ]
+Candidates = Annotated[
+    str | None,
+    Flags("--candidates", "RUN|POOL"),
+    Help("A run file, or a pool of the collection (`test/100`), to draw from. Default: its only pool."),
+]
+PairCount = Annotated[int, Ge(1), Flags("-n"), Help("Number of pairs to draw.")]
+DrawSeed = Annotated[int, Help("Seed of the draw.")]
+BatchTokens = Annotated[int, Ge(1), Help("Most tokens in a batch, padding included.")]
 ModelDevice = Annotated[str, Help("`cpu` or `cuda`.")]
 
 

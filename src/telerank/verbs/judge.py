@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from telerank.computing import Count
 from telerank.corpus import in_memory
 from telerank.corpus.collection import Collection, split_parts
 from telerank.corpus.formats import open_collection
 from telerank.corpus.reading import locate_data
 from telerank.errors import ArgumentTypeError, ByName, CollectionError, FormatError, TelerankError
 from telerank.evaluation.matching import describe_unmatched
+from telerank.parameters import FirstStage
 from telerank.pipelines.run_files import LazyRun
+from telerank.stage import Stage
 from telerank.trec import check_exists, load_qrels, read_qrels, read_run
 from telerank.types import Qrels, Ranking
 
@@ -78,7 +80,7 @@ def judge(
     data: JudgmentSource,
     *,
     split: str | None = None,
-    depth: int | None = None,
+    depth: Count | None = None,
     strict: bool = False,
 ) -> JudgedRuns:
     """Pair runs with qrels, to evaluate, compare, combine them or tune their fusion.
@@ -102,8 +104,23 @@ def judge(
         If the qrels are malformed.
     """
     by_name = name_runs(runs)
+    qrels, source, remarks = read_judgments(data, by_name, split=split, strict=strict)
+    remarks += _describe_indexes(by_name, qrels, source)
+    return JudgedRuns(by_name, qrels, source, tuple(remarks), depth, strict)
+
+
+def read_judgments(
+    data: JudgmentSource,
+    runs: Mapping[str, RunSource] | None = None,
+    *,
+    split: str | None = None,
+    strict: bool = False,
+) -> tuple[Qrels, str, list[str]]:
+    """The judgments, of what they are, and remarks; ``data`` and ``split`` are those of :func:`judge`."""
     remarks: list[str] = []
     if not isinstance(data, str | Path | Collection):
+        if split is not None:
+            raise CollectionError(f"judgments in memory have no split {split!r}")
         qrels, source = in_memory.read_qrels(data), "the qrels"
     elif isinstance(data, str | Path) and _is_qrels_file(file := str(locate_data(data)), strict):
         if split is not None:
@@ -111,7 +128,7 @@ def judge(
         qrels, source = load_qrels(read_qrels(file, strict=strict)), str(data)
     else:
         collection = _open(data) if isinstance(data, str | Path) else data
-        chosen = split or _find_split(collection, by_name, strict)
+        chosen = split or _find_split(collection, runs or {}, strict)
         source = collection.name if isinstance(data, Collection) else str(data)
         qrels = collection.judged(chosen)
         if split is None and chosen is not None and len(collection.qrels) > 1:
@@ -121,8 +138,7 @@ def judge(
             remarks.append(f"{collection.name}: {grades}")
     if not qrels:
         raise CollectionError(f"{source}: there is no judgment")
-    remarks += _describe_indexes(by_name, qrels, source)
-    return JudgedRuns(by_name, qrels, source, tuple(remarks), depth, strict)
+    return qrels, source, remarks
 
 
 def _describe_indexes(runs: Mapping[str, RunSource], qrels: Qrels, source: str) -> Iterator[str]:
@@ -204,24 +220,28 @@ def name_runs(runs: Runs) -> dict[str, RunSource]:
         by_name = {_name(str(runs)): runs}
     else:
         by_name = {"run": runs}
-    return ByName("run", {name: open_run(run) for name, run in by_name.items()})
+    return ByName("run", {name: open_run(run, name) for name, run in by_name.items()})
 
 
 def _is_scored(run: Mapping[Any, Any]) -> bool:
     """Whether a mapping is a run itself, ``qid -> docno -> score``, not runs by name."""
     first = next(iter(run.values()), None)
-    return isinstance(first, Mapping) and isinstance(next(iter(first.values()), 0.0), Real)
+    return isinstance(first, Mapping) and not isinstance(next(iter(first.values()), None), Mapping)
 
 
-def open_run(run: Any) -> RunSource:
+def open_run(run: Any, name: str) -> RunSource:
     """A run file, rankings as they are, or those of a dict, a data frame, or an iterator.
 
     An iterator is read into memory, since it could be read only once.
     """
+    for stage in run if isinstance(run, list | tuple) else [run]:
+        if isinstance(stage, Stage | FirstStage):
+            hint = "a stage makes a run by tr.search(index, queries, stage); stages are fused by tr.rrf"
+            raise ArgumentTypeError(f"{name}: expected a run, got {stage!r:.60}: {hint}")
     if isinstance(run, str | Path):
         check_exists(run)
         return run
-    return run if isinstance(run, LazyRun) else in_memory.read_run(run)
+    return run if isinstance(run, LazyRun) else in_memory.read_run(run, name)
 
 
 def name_files(files: Sequence[str | Path], name_of: Callable[[str], str], what: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.computing import PairComputing
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, show_value
+from telerank.model_names import RERANKER, require_default
 from telerank.parameters import FieldsOf
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
@@ -28,14 +29,15 @@ if TYPE_CHECKING:
 
 
 def rerank(
-    model: str | Path | Reranker | Scorer,
-    texts: Index | Collection | Docs | Mapping[str, str],
+    model: str | Path | Reranker | Scorer = RERANKER,
+    texts: Index | Collection | Docs | Mapping[str, str] | None = None,
     **settings: Annotated[Any, FieldsOf(PairComputing)],
 ) -> CrossReranker:
     """The stage that scores the documents of rankings again with a re-ranker.
 
     ``model`` is the folder of a re-ranker, a name (looked for with the index, in the folders of
-    ``TELERANK_MODELS``, as a path, on the hub), or a loaded one. ``texts`` has the documents: an index, a
+    ``TELERANK_MODELS``, as a path, on the hub), or a loaded one; by default the French and English one that
+    comes with telerank (extra ``e5``). ``texts`` has the documents: an index, a
     collection (whose texts are then held in memory), a docstore, or a mapping of texts by docno. ``settings``
     are those of :class:`~telerank.reranking.scorer.Scorer`: ``backend``, ``precision``, ``max_length``, ….
 
@@ -48,6 +50,12 @@ def rerank(
     MissingExtra
         If torch or the package of the back end is not installed.
     """
+    if texts is None:
+        raise ArgumentError(
+            "rerank: expected texts, the documents: an index, a collection, a docstore, or texts by docno"
+        )
+    if model == RERANKER:
+        require_default(RERANKER)
     from telerank.reranking.stage import CrossReranker
 
     scorer = _open_scorer(model, texts, settings)
@@ -67,8 +75,8 @@ class DevRun:
 
 def rerank_run(
     run: str | Path,
-    model: str | Path | Reranker | Scorer,
-    texts: Index | Collection | None,
+    model: str | Path | Reranker | Scorer = RERANKER,
+    texts: Index | Collection | None = None,
     queries: Collection | None = None,
     *,
     split: str | None = None,
@@ -98,6 +106,8 @@ def rerank_run(
     MissingExtra
         If torch or the package of the back end is not installed.
     """
+    if model == RERANKER:
+        require_default(RERANKER)
     from telerank.reranking.runs import RunCandidates, RunScoring
     from telerank.reranking.stage import CrossReranker
 
@@ -134,8 +144,14 @@ def _open_scorer(
     texts: Index | Collection | Docs | Mapping[str, str] | None,
     settings: Mapping[str, Any],
 ) -> Scorer:
+    from telerank.models.rerankers.reranker import Reranker
     from telerank.reranking.scorer import Scorer
 
+    if not isinstance(model, str | Path | Scorer | Reranker):
+        hint = ": a function becomes a stage by tr.scorer(f)" if callable(model) else ""
+        raise ArgumentTypeError(
+            f"tr.rerank: model must be a re-ranker or its name, got {show_value(model)}{hint}"
+        )
     if isinstance(model, str | Path):
         model = locate_model(str(model), index=texts.folder if isinstance(texts, Index) else None)
     return model if isinstance(model, Scorer) else Scorer(model, **settings)

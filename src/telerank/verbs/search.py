@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 from telerank.computing import Count
 from telerank.corpus import in_memory
 from telerank.corpus.collection import CandidatePool, Collection
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentTypeError, CollectionError
 from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
-from telerank.stage import Stage, change_stages, walk_stages
+from telerank.stage import Stage, change_stages, require_first, walk_stages
 from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
 
@@ -62,7 +62,7 @@ def search(
     source, query_list = read_queries(queries, split)
     pool = partial(queries.pool, split=split) if isinstance(queries, Collection) else None
     text = model or opened.default_pipeline
-    stage = text if isinstance(text, Stage) else pipeline(text, opened, pool=pool)
+    stage = require_first(text if isinstance(text, Stage) else pipeline(text, opened, pool=pool))
     if where is not None:
         stage = stage.where(where, opened.docs if opened.has_texts else None)
     stage %= k
@@ -106,6 +106,8 @@ def open_queries(queries: Queries) -> Collection | list[Query]:
     """
     if isinstance(queries, Collection):
         return queries
+    if isinstance(queries, Index | Stage):
+        raise ArgumentTypeError(f"queries: expected a dict, a list or a data frame, got {queries!r:.60}")
     if not isinstance(queries, str | Path):
         return in_memory.read_queries([queries] if isinstance(queries, Query) else queries)
     from telerank.corpus.formats import open_collection

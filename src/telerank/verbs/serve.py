@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.errors import MissingExtra
 from telerank.parameters import FieldsOf
-from telerank.service.settings import ServiceSettings, make_settings, name_folders
+from telerank.service.settings import ServiceSettings, make_settings, name_folders, with_reader
 
 if TYPE_CHECKING:
     from telerank.retrieval.index import Index
@@ -56,4 +56,4 @@ def serve(
         folder = index if isinstance(index, str | Path) else index.folder
         index = make_settings({"indexes": name_folders([str(folder)]), **settings})
     check_indexes(index)
-    run_service(index)
+    run_service(with_reader(index))

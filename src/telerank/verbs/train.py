@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from telerank.corpus.formats import open_collection
+from telerank.parameters import FieldsOf
 from telerank.show.progress import show_progress
 from telerank.training import launched
 from telerank.training.trained import TrainedModels
-from telerank.types import ProgressSetting
+from telerank.types import Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
+    from telerank.models.packing import PackedModel
+    from telerank.training.bi_encoder.fine_tune import FineTuned
     from telerank.training.log import Report as LogReport
+    from telerank.training.reranker.config import MadeSet
 
 is_first_process = launched.is_first
 
@@ -58,4 +63,128 @@ def train(
     options = {"resume": resume, "report": report or silent_report}
     kept = f"the checkpoints are kept in {output}: the same call with resume=True goes on after the last one"
     with show_progress(progress, kept=kept) as shown:
+        settings = _with_made_set(settings, Path(output), shown)
         return training.train_all(settings, output, **options, progress=shown)
+
+
+def _with_made_set(settings: Any, output: Path, progress: Progress) -> Any:
+    """The settings of a training, whose collection is made now if they say of what."""
+    recipe = getattr(settings.data, "made_of", None)
+    if recipe is None:
+        return settings
+    from telerank.training.parallel import join_processes
+    from telerank.training.task import choose_device
+
+    folder = output / "ranking-set"
+    with join_processes(choose_device(settings.device)) as processes:
+        processes.first(lambda: make_set(recipe, folder, progress))
+    data = settings.data.model_copy(update={"collection": str(folder), "made_of": None})
+    return settings.model_copy(update={"data": data})
+
+
+def make_set(settings: MadeSet, folder: Path, progress: Progress = silent) -> None:
+    """Make the ranking set of a training, unless the folder holds it.
+
+    Raises
+    ------
+    CollectionError
+        If one of the sets is not here, or the folder holds something else.
+    """
+    from telerank.corpus.derived import ranking_set
+    from telerank.verbs.data import first_stage_over
+
+    recipe = ranking_set.RankingSetSettings(
+        "bm25",
+        settings.depth,
+        settings.split_by,
+        settings.seed,
+        f"{settings.model} over {settings.analyzer}",
+        settings.titles,
+    )
+    if ranking_set.is_made_by(folder, recipe):
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    opened = [open_collection(name) for name in settings.sets]
+    first_stage = first_stage_over(settings.model, settings.analyzer, progress)
+    made_set = ranking_set.make_ranking_set(opened, recipe, first_stage=first_stage, progress=progress)
+    ranking_set.write_ranking_set(folder, made_set, overwrite=True)
+
+
+def pack(
+    model: str | Path,
+    output: str | Path,
+    *,
+    encoder: str = "e5-small",
+    licence: str = "",
+    overwrite: bool = False,
+) -> PackedModel:
+    """Write what a reader or a re-ranker has learned as a compact model: four bits for each weight.
+
+    ``model`` is the folder of a training, or its ``model``. The training must have started from ``encoder``,
+    which a package holds, and left its word embeddings as they are. The folder ``output`` opens wherever a
+    model is named; it needs the same release of the encoder's package. ``licence`` is that of the weights.
+
+    >>> pack("reader", "reader-fr-en", licence="CC-BY-SA-4.0")
+
+    Raises
+    ------
+    ModelError
+        If there is no such model or encoder, the model's word embeddings or tokenizer are not the encoder's,
+        or there is a model in ``output``.
+    MissingExtra
+        If torch, transformers or the package of the encoder is not installed.
+    """
+    from telerank.models.packing import pack_model
+
+    return pack_model(Path(model), Path(output), encoder, licence=licence, overwrite=overwrite)
+
+
+def fine_tune(
+    collection: str | Path,
+    start: str = "e5-small",
+    output: str | Path = "fine-tuned",
+    *,
+    resume: bool = False,
+    report: LogReport | None = None,
+    progress: ProgressSetting = None,
+    **settings: Annotated[Any, FieldsOf("telerank.training.bi_encoder.config:FineTuning")],
+) -> FineTuned:
+    """Make an encoder better on a collection with judged queries; it is kept as it is if nothing is better.
+
+    ``start`` is an encoder of texts: `minilm`, `e5-small`, a folder, or a name on the hub. It keeps its
+    pooling, similarity, prompts and lengths, and learns by a softmax over the documents of a batch, with
+    negatives that it finds itself. Dev queries, which are not learned from, decide when to stop. The model is
+    ``output/model``; ``output/config.yaml`` has all settings, for `tr.train("bi-encoder", …)` to change.
+
+    >>> tr.fine_tune("insuranceqa-v2", "minilm", "minilm-insurance", epochs=0.5).model
+
+    Raises
+    ------
+    CollectionError
+        If the collection has no split to learn from, or too few judged queries.
+    ModelError
+        If there is no such encoder, or another training in the output.
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    from telerank.training.bi_encoder.config import BiEncoderTraining, FineTuning
+    from telerank.training.bi_encoder.fine_tune import NEGATIVES, plan_fine_tuning, prepare, read_fine_tuned
+    from telerank.training.bi_encoder.train import train_bi_encoder
+    from telerank.training.checkpoint import check_output
+    from telerank.training.log import silent_report
+    from telerank.training.settings import read_settings, validate_settings
+    from telerank.training.trained import CONFIG
+
+    folder = Path(output)
+    kept = f"the checkpoints are kept in {output}: the same call with resume=True goes on after the last one"
+    with show_progress(progress, kept=kept) as shown:
+        if resume and (folder / CONFIG).exists():
+            config = read_settings(folder / CONFIG, BiEncoderTraining)
+        else:
+            options = validate_settings(settings, FineTuning, settings)
+            config = plan_fine_tuning(str(collection), start, folder, options)
+            check_output(config, folder, resume=False)
+            folder.mkdir(parents=True, exist_ok=True)
+            config = prepare(config, folder / NEGATIVES, shown)
+        train_bi_encoder(config, folder, resume=resume, report=report or silent_report, progress=shown)
+    return read_fine_tuned(folder)

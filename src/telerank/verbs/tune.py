@@ -17,6 +17,8 @@ from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.tune import Folds, Objective, TuneResult
 from telerank.evaluation.tune import tune as tune_settings
+from telerank.feedback.methods import METHODS, make_feedback_grid
+from telerank.parameters import FoldCount, FoldSeed
 from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
 from telerank.show.progress import NOTHING, show_progress
@@ -26,7 +28,7 @@ from telerank.stage import change_stages
 from telerank.text import Analyzer
 from telerank.types import Progress, ProgressSetting, Qrels, Query, Ranking
 
-__all__ = ["Folds", "TuneResult", "TuneSetting", "tune"]
+__all__ = ["TuneResult", "TuneSetting", "tune"]
 
 _BATCH = 256  # queries answered at a time
 
@@ -52,16 +54,18 @@ def tune(
     measures: MeasureNames = "nDCG@10",
     split: str | None = None,
     test: str | None = None,
-    folds: Folds = Folds(),  # noqa: B008 — frozen
+    folds: FoldCount = 5,
+    seed: FoldSeed = 0,
     k: Count = 1000,
     progress: ProgressSetting = None,
 ) -> TuneResult[TuneSetting]:
     """Choose the best of several pipelines for the judged queries of a split, by cross-validation.
 
-    ``models`` are families of sparse models (``bm25``, ``dfr``, …), whose usual settings are tried: by
-    default ``bm25``. ``settings`` are texts of any pipelines. Each is tried with each of the ``analyzers``:
-    by default the index's own; for others the texts are indexed again, temporarily. With ``test``, another
-    split measures the choice instead of folds. ``k`` documents are kept for each query.
+    ``models`` are families of sparse models (``bm25``, ``dfr``, …) or of feedback behind BM25 (``rm3``,
+    ``bo1``, ``rocchio``), whose usual settings are tried: by default ``bm25``. ``settings`` are texts of any
+    pipelines. Each is tried with each of the ``analyzers``: by default the index's own; for others the texts
+    are indexed again, temporarily. With ``test``, another split measures the choice instead of ``folds``.
+    ``k`` documents are kept for each query.
 
     >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measures="nDCG@10"))
 
@@ -74,20 +78,17 @@ def tune(
     MeasureError
         If the measure's name is invalid, or there are several measures.
     """
+    names = " ".join(parse_measures(measures))
     opened = Index(index) if isinstance(index, str | Path) else index
     source = open_collection(data) if isinstance(data, str | Path) else data
     splits = "+".join(dict.fromkeys(name for name in (split, test) if name is not None))
     read = partial(pipeline, pool=cache(partial(source.pool, split=splits or None)))
     families = [models] if isinstance(models, str) else list(models)
-    grids = [
-        repr(similarity)
-        for name in families or ([] if settings else ["bm25"])
-        for similarity in make_grid(parse_similarity(name))
-    ]
+    grids = [text for name in families or ([] if settings else ["bm25"]) for text in _list_settings(name)]
     # each as its pipeline prints it, so that none comes twice
     texts = list(dict.fromkeys([*grids, *(read(text, opened).text for text in settings)]))
     dev, qrels = list(source.split_queries(split)), source.judged(split)
-    held_out: Folds | list[Query] = folds
+    held_out: Folds | list[Query] = Folds(folds, seed)
     if test is not None:
         held_out, qrels = list(source.split_queries(test)), {**qrels, **source.judged(test)}
     notes = _check_documents(opened, source, qrels)
@@ -101,7 +102,7 @@ def tune(
             stage = read(setting.pipeline, indexes[setting.analyzer]) % k
             return change_stages(stage, lambda part: part.in_batches(_BATCH)).run(queries)
 
-        objective = Objective(dev, qrels, " ".join(parse_measures(measures)))
+        objective = Objective(dev, qrels, names)
         try:
             result = tune_settings(choices, run, objective, held_out=held_out, progress=shown)
         except ArgumentError as error:  # too few queries for the folds, and similar
@@ -134,3 +135,10 @@ def _open_indexes(index: Index, analyzers: Sequence[str], progress: Progress) ->
                 build_index(index.docs.values(), rebuilt, analyzer=analyzer, progress=progress)
                 indexes[analyzer.name] = Index(rebuilt)
         yield indexes
+
+
+def _list_settings(family: str) -> list[str]:
+    """The texts of the settings of a family; feedback is behind BM25 at its defaults."""
+    if family in METHODS:
+        return [f"bm25 >> {method!r}" for method in make_feedback_grid(family)]
+    return [repr(similarity) for similarity in make_grid(parse_similarity(family))]

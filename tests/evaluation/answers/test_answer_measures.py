@@ -99,12 +99,24 @@ def measured(prediction, *golds, measures=None):
     return measure_answers(gold, {"q": prediction}, *filter(None, [measures])).mean
 
 
-def test_the_five_measures_by_hand():
+def test_the_six_measures_by_hand():
     values = measured("l’an 2000", "« l'an 2000 »", "en 2000")
-    assert list(values) == ["EM", "F1", "EM(fr)", "F1(fr)", "F1(characters)"]
-    assert values["EM"] == 0
+    assert list(values) == ["EM", "F1", "EM(fr)", "F1(fr)", "EM(literal)", "F1(characters)"]
+    assert values["EM"] == values["EM(literal)"] == 0
     assert values["F1"] == pytest.approx(0.5)  # l’ 2000 and en 2000
     assert values["EM(fr)"] == values["F1(fr)"] == 1
+
+
+@pytest.mark.parametrize("near", ["le Roi", "le roi ", "le roi.", "roi", "le\u00a0roi", ""])
+def test_a_literal_match_is_equal_to_the_last_character(near):
+    assert measured("le roi", "la reine", "le roi")["EM(literal)"] == 1
+    assert measured(near, "la reine", "le roi")["EM(literal)"] == 0
+
+
+def test_a_literal_match_of_no_answer_is_the_empty_text():
+    gold = GoldAnswers({"a": "?", "b": "?"}, {"a": ("x",)})
+    assert measure_answers(gold, {"a": "x", "b": ""}, "EM(literal)").mean["EM(literal)"] == 1
+    assert measure_answers(gold, {"a": "x", "b": " "}, "EM(literal)").mean["EM(literal)"] == 0.5
 
 
 def test_characters_are_counted_as_in_the_report():

@@ -334,7 +334,7 @@ def test_more_processes_than_windows_are_refused(questions, small, asking, tmp_p
 def test_dev_questions_choose_the_model_and_fit_it(asking, question_set, tmp_path):
     dev = {"sets": [{"collection": str(question_set / "two.json"), "part": "dev"}], "every": 2, "patience": 8}
     sets = [{"collection": str(question_set / name), "part": "train"} for name in ("one.json", "two.json")]
-    config = asking(data={"sets": sets}, dev={**dev, "measure": "F1(fr)"}, articles=SHARES.model_dump())
+    config = asking(data={"sets": sets}, dev={**dev, "measures": "F1(fr)"}, articles=SHARES.model_dump())
     model = train_reader(config, tmp_path / "out")
     measured = losses(tmp_path / "out", "dev")
     assert sorted(measured) == [2, 4, 6, 8]
@@ -365,8 +365,8 @@ def test_without_unanswerable_dev_questions_there_is_no_threshold(asking, questi
         ({"data": {"sets": [{"colection": "x"}]}}, "did you mean 'collection'"),
         ({"model": {"max_answer": 0}}, "max_answer"),
         ({"articles": {"test": 0.6, "dev": 0.4}}, "leave no article for training"),
-        ({"dev": {"sets": [{"collection": "x"}], "measure": "AP"}}, "'AP' is not a measure of answers"),
-        ({"dev": {"sets": [{"collection": "x"}], "measure": "EM F1"}}, "expected one measure"),
+        ({"dev": {"sets": [{"collection": "x"}], "measures": "AP"}}, "'AP' is not a measure of answers"),
+        ({"dev": {"sets": [{"collection": "x"}], "measures": "EM F1"}}, "expected one measure"),
         ({"dev": {"sets": [{"collection": "x"}], "every": 10, "patience": 5}}, "patience"),
     ],
 )

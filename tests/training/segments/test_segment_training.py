@@ -303,7 +303,7 @@ def test_hinge_of_raw_scores_is_best_s():
     ("select", "segments", "changes", "expected"),
     [
         ("best", {}, {"dev": None}, "add the section dev"),
-        ("best", {}, {"dev": {"measure": "loss"}}, "not by the dev loss"),
+        ("best", {}, {"dev": {"measures": "loss"}}, "not by the dev loss"),
         ("first", {"iterations": 2}, {}, "iterations goes with select best"),
         ("first", {"window": "other"}, {}, "no segments are called 'other'"),
         ("first", {"window": {"seed": 3}}, {}, "set leading and random_lengths"),

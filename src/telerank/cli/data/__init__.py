@@ -222,17 +222,21 @@ def stats(
 ) -> None:
     """Describe collections: question words, lengths in tokens, input lengths and class balance.
 
+    The last table has what tells relevant documents from others besides their texts, with a warning where a
+    title, a length, the place, the docno or copies separate them.
+
     Example: `telerank data stats piaf --plots plots`
     """
-    from telerank.corpus.lengths import token_counter
-    from telerank.corpus.statistics import describe
+    from telerank.verbs.data import collection_statistics
 
-    count = token_counter(analyzer, tokenizer)
     reports = []
     for name in collections:
         opened = options.open_collection(name, format, encoding)
-        with show_progress(total=opened.size) as progress:
-            reports.append(describe(opened, count=count, splits=split, language=language, progress=progress))
+        reports.append(
+            collection_statistics(
+                opened, splits=split, analyzer=analyzer, tokenizer=tokenizer, language=language
+            )
+        )
         if plots is not None:
             folder = plots / opened.name if len(collections) > 1 else plots
             for file in reports[-1].save_plots(folder, format=plot_format):

@@ -30,11 +30,13 @@ def make_ranking_set(
     negatives: Annotated[Literal["bm25", "random", "gold"], Help("How negatives are chosen.")] = "bm25",
     depth: Annotated[int, Ge(1), Help("Number of negatives for each question.")] = 10,
     split_by: Annotated[
-        Literal["question", "paragraph"], Help("No two parts share one of these.")
+        Literal["question", "paragraph", "article"], Help("No two parts share one of these.")
     ] = "question",
     seed: Annotated[int, Help("Seed of the split and of random negatives.")] = 0,
     analyzer: Annotated[str, Flags("-a"), Help("Analyzer for `--negatives bm25`.")] = "standard",
-    model: Annotated[str, Help("Sparse model for `--negatives bm25`.")] = "bm25",
+    model: Annotated[
+        str, Help("Pipeline for `--negatives bm25`; documents are encoded for its `dense(ENCODER)`.")
+    ] = "bm25",
     titles: Annotated[
         bool, Help("Keep the titles of documents, which are searched with their texts.")
     ] = True,
@@ -46,19 +48,20 @@ def make_ranking_set(
     """Merge question-answering sets, remove duplicate questions, split 80/10/10 and find negatives.
 
     If the set is split by question, nearly every paragraph of the test questions also occurs in train, with
-    another question; the last column counts them. If it is split by paragraph, none does, and negatives are
-    of the same part.
+    another question; the last column counts them. If it is split by paragraph or by article, none does, and
+    negatives are of the same part. The part of an article, 70/10/20, depends on its title and the seed, as in
+    the training of a reader (`articles`).
 
     Example: `telerank data make-ranking-set french-apart piaf fquad --analyzer french --split-by paragraph`
     """
     from telerank.corpus.derived import ranking_set as sets_of
-    from telerank.retrieval.temporary import temporary_index
+    from telerank.verbs.data import first_stage_over
 
     description = f"{model} over {analyzer}" if negatives == "bm25" else ""
     settings = sets_of.RankingSetSettings(negatives, depth, split_by, seed, description, titles)
     sets_of.check_target(out, overwrite=overwrite)
     with show_progress() as progress:
-        first_stage = temporary_index(analyzer, model, progress) if description else None
+        first_stage = first_stage_over(model, analyzer, progress) if description else None
         opened = [options.open_collection(name, format, encoding) for name in sets]
         ranking_set = sets_of.make_ranking_set(opened, settings, first_stage=first_stage, progress=progress)
         sets_of.write_ranking_set(out, ranking_set, overwrite=overwrite)
@@ -107,7 +110,7 @@ def make_long_documents(
     sets: Annotated[list[str], Flags("SET"), Help("SQuAD-style sets.")],
     *,
     least_words: Annotated[
-        int, Ge(0), Help("Ask only about articles of more words; the others are distractors.")
+        int, Ge(0), Help("Each document has more words: shorter articles are joined to such documents.")
     ] = 0,
     folds: Annotated[int, Ge(1), Help("Number of splits by article; 1: the split `all`.")] = 5,
     seed: _Seed = 0,
@@ -198,6 +201,9 @@ def _show_documents(written: WrittenDocuments, *, as_json: bool) -> None:
     console.out().print(
         f"{kinds['relevant']:,} documents with relevant text, {kinds.get('distractors', 0):,} distractors"
     )
+    if joined := manifest.get("joined", {}).get("short_articles"):
+        of_them = count_noun(manifest["joined"]["documents"], "document")
+        console.out().print(f"{count_noun(joined, 'short article')} joined to {of_them}")
     left_out = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in manifest["left_out"].items()]
     console.out().print(f"left out: {', '.join(left_out)}")
     if offsets := manifest.get("offsets"):

@@ -13,6 +13,7 @@ from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.computing import PairComputing
 from telerank.errors import CollectionError, ModelError, count_noun
+from telerank.model_names import RERANKER
 from telerank.parameters import (
     Check,
     FieldsOf,
@@ -55,14 +56,13 @@ def fuse(
 
     Example: `telerank fuse bm25.run dfr.run --method linear --weights 0.4,0.6 -o fused.run`
     """
-    from telerank.verbs.fuse import Fusion, fuse
+    from telerank.verbs.fuse import fuse
 
     options.check_one_dash(run)
     if weights is not None and method != "linear":
         raise CollectionError(f"--weights are for --method linear, not {method}")
     shares = () if weights is None else _parse_weights(weights, len(run))
-    fusion = Fusion(method, shares, k=rrf_k, depth=depth, keep=keep)
-    fused = fuse(run, fusion)
+    fused = fuse(run, method, weights=shares, rrf_k=rrf_k, depth=depth, k=keep)
     fused.save(output)
     for remark in fused.remarks:
         console.say(remark)
@@ -100,14 +100,14 @@ def tune_fusion(
 
     Example: `telerank tune-fusion scifact bm25.run dfr.run --split test --measures AP --plot weights.png`
     """
-    from telerank.verbs.fuse import Folds, WeightGrid, tune_fusion
+    from telerank.verbs.fuse import tune_fusion
 
     if report.plot is not None and len(runs.run) > _DRAWN[grid]:
         raise CollectionError(
             f"--plot cannot draw the weights of {count_noun(len(runs.run), 'run')} on the {grid}"
         )
     judged = replace(runs.open(), depth=depth)
-    report.write(tune_fusion(judged, measures, grid=WeightGrid(grid, step), folds=Folds(folds, seed)))
+    report.write(tune_fusion(judged, measures, grid=grid, step=step, folds=folds, seed=seed))
 
 
 @derive
@@ -127,15 +127,15 @@ def combine(
 
     Example: `telerank combine scifact bm25.run dfr.run lmd.run --split test -m "RR@10 R@1000"`
     """
-    from telerank.verbs.fuse import Fusion, combine
+    from telerank.verbs.fuse import combine
 
-    report.write(combine(runs.open(), measures, fusion=Fusion(method, depth=depth), level=level))
+    report.write(combine(runs.open(), measures, method=method, depth=depth, level=level))
 
 
 @derive
 def tune(
     index: options.IndexName,
-    data: options.CollectionOptions,
+    data: options.JudgedCollectionOptions,
     *,
     model: Annotated[
         list[str] | None,
@@ -165,7 +165,6 @@ def tune(
     Example: `telerank tune idx-fr dila --model dfi --measures "R@5" --folds 5`
     """
     import telerank as tr
-    from telerank.verbs.tune import Folds
 
     result = tr.tune(
         index,
@@ -176,7 +175,8 @@ def tune(
         measures=measures,
         split=split,
         test=test,
-        folds=Folds(folds, seed),
+        folds=folds,
+        seed=seed,
         k=keep or 1000,
     )
     report.write(result)
@@ -193,8 +193,11 @@ def rerank(
     model: Annotated[
         str,
         Flags("--model"),
-        Help("The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub."),
-    ],
+        Help(
+            "The folder OUTPUT/model of `telerank train reranker`, or a cross-encoder on the hub. Default: "
+            "the French and English one that comes with telerank (extra `e5`)."
+        ),
+    ] = RERANKER,
     index: Annotated[str | None, Flags("-i"), Help("The index that has the documents.")] = None,
     collection: Annotated[
         str | None,

@@ -9,8 +9,9 @@ is known, too.
 - An article whose title an earlier set has (XQuAD's are SQuAD's) is left out with its questions.
 - Sets are merged as ranking sets are (:func:`telerank.corpus.derived.questions.merge`): a paragraph, or a
   question, that comes twice is one. Questions without an answer (SQuAD 2.0) are left out.
-- Articles of ``least_words`` words or fewer are distractors: they stay documents, their questions are left
-  out.
+- Articles of ``least_words`` words or fewer are joined, in their order, to documents of more: their titles
+  become one, separated by semicolons, and their questions are asked like those of the others. If short
+  articles stayed alone and nobody asked about them, their length would say which documents are relevant.
 - Questions are dealt into folds by article, so that no article is asked about in two.
 
 In train, dev and test the part of an article depends on its title and a seed alone, so an article that
@@ -21,21 +22,22 @@ paragraphs.
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.questions import (
+    ARTICLE_PARTS,
+    ArticlePart,
+    ArticleParts,
     MergedSet,
     Question,
+    article_name,
     deal_questions,
-    digest,
     merge,
     name_folds,
     normalise,
@@ -44,11 +46,13 @@ from telerank.corpus.readers.squad import SQUAD
 from telerank.corpus.reading import Stream
 from telerank.corpus.writing import ALIGNED, LongDocument, LongDocuments
 from telerank.drafts import draft_folder
-from telerank.errors import ArgumentError, CollectionError
+from telerank.errors import ArgumentError, CollectionError, count_noun
 from telerank.types import Answer, Doc, Progress, Qrel, Query, silent
 
 # What stands between two paragraphs of a document.
 BETWEEN = "\n\n"
+# Of the recipe: sets that were made otherwise are made again (1 had short articles as distractors).
+VERSION = 2
 Kept = TypeVar("Kept", Doc, Qrel, Answer)
 
 
@@ -56,8 +60,8 @@ Kept = TypeVar("Kept", Doc, Qrel, Answer)
 class ArticleSettings:
     """How articles become documents; ValueError if a number makes no sense.
 
-    ``least_words``: only articles of more words are asked about. ``folds`` are the splits ``fold1``,
-    ``fold2``, …; one fold is the split ``all``.
+    ``least_words``: each document has more words; shorter articles are joined. ``folds`` are the splits
+    ``fold1``, ``fold2``, …; one fold is the split ``all``.
     """
 
     least_words: int = 0
@@ -79,8 +83,8 @@ def join_articles(
     Raises
     ------
     CollectionError
-        If a set is not SQuAD-style, the sets cannot be merged, or fewer articles are asked about than there
-        are folds.
+        If a set is not SQuAD-style, the sets cannot be merged, all short articles together have too few
+        words, or fewer documents are asked about than there are folds.
     """
     for collection in collections:
         if collection.format != SQUAD.name:
@@ -89,20 +93,19 @@ def join_articles(
             )
     kept, repeated = leave_out_repeated(collections)
     merged = merge(kept, progress=progress)
-    docs, begins = _join_paragraphs(merged)
-    long = {docno for docno, doc in docs.items() if len(doc.text.split()) > settings.least_words}
-    moved = [_move(question, begins) for question in merged.questions]
-    questions = tuple(question for question in moved if long.issuperset(question.positives))
+    articles, joined = _join_short(_group_paragraphs(merged), settings.least_words)
+    docs, begins = _join_paragraphs(articles)
+    questions = tuple(_move(question, begins) for question in merged.questions)
     folds = deal_questions(questions, name_folds(settings.folds) or ["all"], seed=settings.seed)
     record = {
-        "recipe": {"kind": "articles", **asdict(settings)},
+        "recipe": {"kind": "articles", "version": VERSION, **asdict(settings)},
         "sources": [collection.provenance for collection in collections],
+        "joined": joined,
         "left_out": {
             "articles_of_an_earlier_set": repeated,
             "questions_without_answer": merged.tally.without_positive,
             "duplicate_questions": merged.tally.duplicate_questions,
             "duplicate_paragraphs": merged.tally.duplicate_documents,
-            "questions_of_short_articles": len(moved) - len(questions),
         },
         "offsets": count_offsets(collections),
     }
@@ -164,18 +167,59 @@ def _without(collection: Collection, articles: set[str]) -> Collection:
     )
 
 
-def _join_paragraphs(merged: MergedSet) -> tuple[dict[str, Doc], dict[str, tuple[str, int]]]:
+def _group_paragraphs(merged: MergedSet) -> list[list[Doc]]:
+    """The paragraphs of each article, in the order of the sets."""
+    articles: dict[str, list[Doc]] = {}
+    for doc in merged.docs.values():
+        articles.setdefault(article_of(doc.docno), []).append(doc)
+    return [*articles.values()]
+
+
+def _join_short(articles: Sequence[list[Doc]], least_words: int) -> tuple[list[list[Doc]], dict[str, int]]:
+    """The paragraphs of each document of more than ``least_words`` words, and how many articles were joined.
+
+    The short articles that are left over at the end are joined to the last document of such articles.
+    """
+    documents: list[list[Doc]] = []
+    short: list[list[Doc]] = []  # documents of short articles; the last one may grow
+    words = least_words + 1  # of that document
+    count = 0
+    for article in articles:
+        own = sum(len(paragraph.text.split()) for paragraph in article)
+        if own > least_words:
+            documents.append(article)
+            continue
+        count += 1
+        if words > least_words:
+            short.append([])
+            documents.append(short[-1])
+            words = 0
+        short[-1] += article
+        words += own
+    if words <= least_words:
+        if len(short) < 2:
+            of_short = f"the {count_noun(count, 'article')} of at most {least_words:,} words"
+            raise CollectionError(
+                f"{of_short} have {words:,} together: too few to be joined to a document of more; "
+                f"least_words must be below {words:,}"
+            )
+        last = short.pop()
+        documents = [document for document in documents if document is not last]
+        short[-1] += last
+    return documents, {"short_articles": count, "documents": len(short)}
+
+
+def _join_paragraphs(articles: Sequence[list[Doc]]) -> tuple[dict[str, Doc], dict[str, tuple[str, int]]]:
     """Documents by docno, and for each paragraph its document and where it begins there."""
     begins, docs = {}, {}
-    paragraphs: dict[str, list[Doc]] = {}
-    for doc in merged.docs.values():
-        paragraphs.setdefault(article_of(doc.docno), []).append(doc)
-    for docno, own in paragraphs.items():
+    for own in articles:
+        docno = article_of(own[0].docno)
         lengths = (len(paragraph.text) + len(BETWEEN) for paragraph in own)
         for paragraph, begin in zip(own, accumulate(lengths, initial=0), strict=False):
             begins[paragraph.docno] = docno, begin
+        titles = dict.fromkeys(paragraph.title.replace("_", " ") for paragraph in own)
         docs[docno] = Doc(
-            docno, BETWEEN.join(paragraph.text for paragraph in own), own[0].title.replace("_", " ")
+            docno, BETWEEN.join(paragraph.text for paragraph in own), "; ".join(filter(None, titles))
         )
     return docs, begins
 
@@ -201,48 +245,7 @@ def _documents(docs: Mapping[str, Doc], questions: Sequence[Question]) -> Iterat
         yield LongDocument(doc, qids, tuple(answer for answer in answers if answer.docno == docno))
 
 
-ArticlePart: TypeAlias = Literal["train", "dev", "test"]
-PARTS: tuple[ArticlePart, ...] = ("train", "dev", "test")
 _RECIPE = "parts.recipe"
-_TAG = re.compile("<[^>]*>")
-
-
-@dataclass(frozen=True)
-class ArticleParts:
-    """``test`` and ``dev`` are the shares of articles in these parts, drawn by ``seed``; the rest is train.
-
-    Raises
-    ------
-    ValueError
-        If a share is negative, or train has none.
-    """
-
-    test: float = 0.2
-    dev: float = 0.1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.test, self.dev) < 0 or self.test + self.dev >= 1:
-            raise ArgumentError(
-                f"shares of articles leave none for training: test {self.test}, dev {self.dev}"
-            )
-
-    def part_of(self, article: str) -> ArticlePart:
-        """The part of an article, by its :func:`article_name`."""
-        position = int.from_bytes(digest(self.seed, article)[:8], "big") / 2**64
-        if position < self.test:
-            return "test"
-        return "dev" if position < self.test + self.dev else "train"
-
-
-def article_name(doc: Doc, collection: str) -> str:
-    """The title of a document's article without markup, case and punctuation.
-
-    Without a title it is the number of the article in the collection, which the docno ``3-7`` begins with.
-    """
-    plain = unicodedata.normalize("NFKC", _TAG.sub("", doc.title)).casefold()
-    words = "".join(c if c.isalnum() else " " for c in plain).split()
-    return " ".join(words) or f"{collection}/{doc.docno.rpartition('-')[0] or doc.docno}"
 
 
 def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: Path) -> None:
@@ -254,7 +257,7 @@ def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: 
 
     Raises CollectionError if a question comes twice, or its paragraph is not known.
     """
-    articles: dict[ArticlePart, dict[str, list[dict[str, Any]]]] = {part: {} for part in PARTS}
+    articles: dict[ArticlePart, dict[str, list[dict[str, Any]]]] = {part: {} for part in ARTICLE_PARTS}
     titles: dict[str, str] = {}
     known: set[str] = set()
     for collection in collections:

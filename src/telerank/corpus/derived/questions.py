@@ -10,10 +10,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from telerank.corpus.collection import Collection
-from telerank.errors import CollectionError
+from telerank.errors import ArgumentError, CollectionError
 from telerank.trec import check_id
 from telerank.types import Answer, Doc, Progress, Query, silent
 
@@ -42,9 +42,12 @@ class MergeTally:
 
 @dataclass(frozen=True, eq=False)
 class MergedSet:
+    """``articles`` has the :func:`article_name` of each document."""
+
     docs: Mapping[str, Doc]
     questions: tuple[Question, ...]
     tally: MergeTally
+    articles: Mapping[str, str]
 
 
 def merge(
@@ -64,6 +67,7 @@ def merge(
         if names.count(name) > 1:
             raise CollectionError(f"two of the sets are named {name!r}: rename a folder or a file")
     docs: dict[str, Doc] = {}
+    articles: dict[str, str] = {}
     by_text: dict[str, str] = {}
     questions: dict[str, Question] = {}
     tally = MergeTally()
@@ -74,6 +78,7 @@ def merge(
             name = f"{prefix}-{check_id(doc.docno, 'docno', collection.name)}"
             docno = new_docnos[doc.docno] = by_text.setdefault(doc.text, name)
             docs.setdefault(docno, replace(doc, docno=docno, title=doc.title if titles else ""))
+            articles.setdefault(docno, article_name(doc, collection.name))
         own = _read_questions(collection, prefix, new_docnos)
         answered = [question for question in own if question.positives]
         for question in answered:
@@ -84,7 +89,7 @@ def merge(
         tally.documents += len(new_docnos)
     tally.duplicate_questions = tally.questions - tally.without_positive - len(questions)
     tally.duplicate_documents = tally.documents - len(docs)
-    return MergedSet(docs, tuple(questions.values()), tally)
+    return MergedSet(docs, tuple(questions.values()), tally, articles)
 
 
 def normalise(text: str) -> str:
@@ -138,6 +143,49 @@ def _join(question: Question, positives: Iterable[str], answers: Iterable[Answer
     )
 
 
+ArticlePart: TypeAlias = Literal["train", "dev", "test"]
+ARTICLE_PARTS: tuple[ArticlePart, ...] = ("train", "dev", "test")
+_TAG = re.compile("<[^>]*>")
+
+
+@dataclass(frozen=True)
+class ArticleParts:
+    """``test`` and ``dev`` are the shares of articles in these parts, drawn by ``seed``; the rest is train.
+
+    Raises
+    ------
+    ValueError
+        If a share is negative, or train has none.
+    """
+
+    test: float = 0.2
+    dev: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.test, self.dev) < 0 or self.test + self.dev >= 1:
+            raise ArgumentError(
+                f"shares of articles leave none for training: test {self.test}, dev {self.dev}"
+            )
+
+    def part_of(self, article: str) -> ArticlePart:
+        """The part of an article, by its :func:`article_name`."""
+        position = int.from_bytes(digest(self.seed, article)[:8], "big") / 2**64
+        if position < self.test:
+            return "test"
+        return "dev" if position < self.test + self.dev else "train"
+
+
+def article_name(doc: Doc, collection: str) -> str:
+    """The title of a document's article without markup, case and punctuation.
+
+    Without a title it is the number of the article in the collection, which the docno ``3-7`` begins with.
+    """
+    plain = unicodedata.normalize("NFKC", _TAG.sub("", doc.title)).casefold()
+    words = "".join(c if c.isalnum() else " " for c in plain).split()
+    return " ".join(words) or f"{collection}/{doc.docno.rpartition('-')[0] or doc.docno}"
+
+
 SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
 PARTS = tuple(SHARES)
 Item = TypeVar("Item")
@@ -180,6 +228,24 @@ def split_by_paragraph(merged: MergedSet, *, seed: int) -> Split:
     """
     homes = _deal_documents(merged.docs, merged.questions, SHARES, seed=seed)
     return Split(_group(merged.questions, lambda question: homes[question.positives[0]]), homes)
+
+
+def split_by_article(merged: MergedSet, *, seed: int) -> Split:
+    """Split by :class:`ArticleParts`: 70/10/20 of the articles, the same in every set with that seed.
+
+    A question about articles of several parts belongs to test, else to dev, with its documents there alone:
+    no article of test or dev is learned from.
+    """
+    parts = ArticleParts(seed=seed)
+    homes = {docno: parts.part_of(name) for docno, name in merged.articles.items()}
+    grouped: dict[str, list[Question]] = {part: [] for part in ARTICLE_PARTS}
+    for question in merged.questions:
+        parts_of = {homes[docno] for docno in question.positives}
+        part = next(part for part in reversed(ARTICLE_PARTS) if part in parts_of)
+        own = tuple(docno for docno in question.positives if homes[docno] == part)
+        answers = tuple(answer for answer in question.answers if answer.docno in own)
+        grouped[part].append(Question(question.query, own, answers))
+    return Split({part: tuple(own) for part, own in grouped.items()}, homes)
 
 
 def deal_questions(

@@ -11,8 +11,8 @@ The same sets and settings give the same bytes.
 
 Negatives of questions are documents that do not contain the answer. All three ways to find them (Karpukhin et
 al. 2020, as in the Piaf report) exclude the question's positives and every document that contains the words
-of one of its answers in a row; in a split by paragraph (:func:`.questions.split_by_paragraph`), also
-documents of other parts.
+of one of its answers in a row; in a split by paragraph or article (:func:`.questions.split_by_paragraph`),
+also documents of other parts.
 
 ``random``
     Documents drawn without replacement from the positives of other questions.
@@ -59,6 +59,7 @@ from telerank.corpus.derived.questions import (
     merge,
     normalise,
     shuffle,
+    split_by_article,
     split_by_paragraph,
     split_by_question,
 )
@@ -73,7 +74,7 @@ from telerank.types import Doc, Progress, Ranking, silent
 
 MANIFEST = "ranking-set.json"
 STRATEGIES = ("bm25", "random", "gold")
-SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph}
+SPLITTERS = {"question": split_by_question, "paragraph": split_by_paragraph, "article": split_by_article}
 # Opens a first stage over the documents, as a context manager that releases it.
 FirstStage: TypeAlias = Callable[[Iterable[Doc]], AbstractContextManager[Stage]]
 

@@ -7,18 +7,19 @@ order and case, with or without accents; others are ignored:
 question      ``question``, ``query``, ``requête``, ``recherche``
 document      ``document``, ``docno``, ``doc_id``, ``docid``, ``file``, ``fichier``, ``passage``
 grade         ``grade``, ``note``, ``pertinence``, ``relevance``, ``score``, ``label``, ``jugement``
-qid           ``qid``, ``query_id``, ``query-id``
+qid           ``qid``, ``query_id``, ``query-id``, ``q_id``
 ============  ==================================================================================
 
+A table without questions has qids, documents and grades: the judgments of queries that stand elsewhere.
 Without a grade column every document is relevant (1). A grade is a whole number, or yes, no, true, false,
 oui, non, vrai, faux. An empty question is that of the row above, as in merged cells. Without a qid column the
 qid of a question is its first words and a hash, so that it does not depend on other rows. A document is named
-by docno or by file; the name of a file may have blanks. Questions have single blanks.
+by docno or by file; the name of a file may have blanks, which count. Questions have single blanks.
 
-Columns of CSV files are separated by commas, semicolons or tabs, as the first row shows; a first line
-``sep=;`` is skipped. Their encoding is that of their byte order mark, else UTF-8 or, with a FormatWarning,
-Windows-1252, as Excel writes. Of several sheets the first that has such columns is read. This is a file
-format, not a data set: source and licence are those of the questions.
+Columns of ``.csv``, ``.tsv`` and ``.txt`` files (Excel's "Unicode text") are separated by commas, semicolons
+or tabs, as the first row shows; a first line ``sep=;`` is skipped. Their encoding is that of their byte order
+mark, else UTF-8 or, with a FormatWarning, Windows-1252, as Excel writes. Of several sheets the first that has
+such columns is read. This is a file format, not a data set: source and licence are those of the questions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,14 +46,17 @@ from telerank.trec import Conditions, Format, check_id, open_bytes
 from telerank.types import HIGHEST_GRADE, LEAST_GRADE, Doc, Qrel, Query
 
 _COLUMNS = {
-    "question": ("question", "questions", "query", "requete", "recherche"),
+    "question": ("question", "questions", "query", "requête", "recherche"),
     "document": ("document", "documents", "docno", "doc_id", "docid", "file", "fichier", "passage"),
     "grade": ("grade", "note", "pertinence", "relevance", "score", "label", "jugement", "judgment"),
-    "qid": ("qid", "query_id", "query-id"),
+    "qid": ("qid", "query_id", "query-id", "q_id"),
 }
 _SHEETS = {".xlsx", ".ods"}
-_TABLES = {".csv", ".tsv", *_SHEETS}
-_EXPECTED = "a first row that names question and document"
+_TABLES = {".csv", ".tsv", ".txt", *_SHEETS}
+_SIGNS = ",;\t"
+_NEEDED = ({"question", "document"}, {"qid", "document", "grade"})
+_NAMED = "question and document, or qid, document and grade"
+_EXPECTED = f"a first row that names {_NAMED}"
 _WORDS = dict.fromkeys(("yes", "true", "oui", "vrai"), 1) | dict.fromkeys(("no", "false", "non", "faux"), 0)
 _GRADE = re.compile(r"([+-]?[0-9]{1,5})(?:[.,]0+)?")
 _MOST_BYTES, _MOST_ROWS = 64 << 20, 1_000_000
@@ -91,7 +95,7 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
     rows = iter(_read_sheet(path) if _suffix(path) in _SHEETS else _read_csv(path, encoding))
     number, header = next(rows, (1, ()))
     columns = find_columns(header)
-    if not {"question", "document"} <= columns.keys():
+    if not is_judged(columns):
         raise FormatError(path, number, _EXPECTED, "; ".join(header))
     judged: list[JudgedRow] = []
     texts: dict[str, str] = {}
@@ -100,10 +104,10 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
     for number, cells in rows:
         if any(cell.strip() for cell in cells[len(header) :]):
             raise FormatError(path, number, f"{len(header)} columns as in the header", "; ".join(cells))
-        values = {name: " ".join(cells[n].split()) if n < len(cells) else "" for name, n in columns.items()}
+        values = {name: _read_cell(name, cells, n) for name, n in columns.items()}
         if not any(values.values()):
             continue
-        if not values["question"]:
+        if not values["question" if "question" in values else "qid"]:
             values |= {name: above[name] for name in above.keys() & values.keys()}
         row = _read_row(path, number, values)
         above = {name: values[name] for name in above.keys() & values.keys()}
@@ -121,11 +125,17 @@ def read_judged(path: Path, encoding: str = "utf-8") -> list[JudgedRow]:
     return judged
 
 
+def _read_cell(name: str, cells: Sequence[str], column: int) -> str:
+    """A cell without blanks around it, a question also without more than one between words."""
+    text = cells[column].strip() if column < len(cells) else ""
+    return " ".join(text.split()) if name == "question" else text
+
+
 def _read_row(path: Path, number: int, values: dict[str, str]) -> JudgedRow:
-    for name in ("question", "document"):
+    for name in ("question" if "question" in values else "qid", "document"):
         if not values[name]:
             raise FormatError(path, number, f"a {name}", "; ".join(values.values()))
-    question, name = values["question"], values["document"]
+    question, name = values.get("question", ""), values["document"]
     grade = values.get("grade", "1")
     match = _GRADE.fullmatch(grade)
     value = int(match[1]) if match else _WORDS.get(grade.casefold())
@@ -140,9 +150,15 @@ def find_columns(header: Sequence[str]) -> dict[str, int]:
     """The column of each field that a first row names; of several the first."""
     columns = {_plain(name): number for number, name in reversed([*enumerate(header)])}
     numbers = {
-        field: [columns[name] for name in names if name in columns] for field, names in _COLUMNS.items()
+        field: [columns[_plain(name)] for name in names if _plain(name) in columns]
+        for field, names in _COLUMNS.items()
     }
     return {field: own[0] for field, own in numbers.items() if own}
+
+
+def is_judged(columns: Container[str]) -> bool:
+    """Whether these fields make a table of judgments."""
+    return any(all(name in columns for name in needed) for needed in _NEEDED)
 
 
 def _plain(name: str) -> str:
@@ -202,7 +218,14 @@ def _is_utf8(content: bytes) -> bool:
 
 def _delimiter(text: str) -> str:
     """The sign that gives the first row the columns that are needed; a comma if none does."""
-    return next((sign for sign in ",;\t" if {"question", "document"} <= _first_columns(text, sign)), ",")
+    return next((sign for sign in _SIGNS if is_judged(_first_columns(text, sign))), ",")
+
+
+def _describe_lacking(columns: set[str]) -> str:
+    """What the first row of a table that is not read lacks, and how it could be called."""
+    lacking = [name for name in ("question", "document") if name not in columns]
+    names = "; ".join(f"no column {name} (or {', '.join(_COLUMNS[name][1:])})" for name in lacking)
+    return f"its first row, separated by commas, semicolons or tabs, has {names}"
 
 
 def _first_columns(text: str, delimiter: str) -> set[str]:
@@ -231,7 +254,7 @@ def _read_sheet(path: Path) -> Iterator[Row]:
 def _conditions(path: Path) -> Conditions:
     suffix = _suffix(path)
     is_table = path.is_file() and suffix in _TABLES
-    yield is_table, "not a .csv, .tsv, .xlsx or .ods file"
+    yield is_table, "not a .csv, .tsv, .txt, .xlsx or .ods file"
     if is_table and suffix not in _SHEETS:
         with open_bytes(path) as file:
             start = file.read(_BEGINNING)
@@ -242,8 +265,8 @@ def _conditions(path: Path) -> Conditions:
             lines = start[: start.rfind(b"\n") + 1] or start  # whole characters
             text = lines.decode("utf-8" if _is_utf8(lines) else "cp1252", errors="replace")
         text = re.sub(r"\Asep=.\r?\n", "", text, flags=re.IGNORECASE)
-        columns = set().union(*(_first_columns(text, sign) for sign in ",;\t"))
-        yield {"question", "document"} <= columns, "its first row does not name question and document"
+        named = [_first_columns(text, sign) for sign in _SIGNS]
+        yield any(map(is_judged, named)), _describe_lacking(set().union(*named))
 
 
 def _open(path: Path, encoding: str) -> Collection:
@@ -252,7 +275,10 @@ def _open(path: Path, encoding: str) -> Collection:
     rows: Callable[[], list[JudgedRow]] = lru_cache(1)(partial(read_judged, path, encoding))
 
     def queries() -> Iterator[Query]:
-        return iter({row.query.qid: row.query for row in rows()}.values())
+        own = {row.query.qid: row.query for row in rows()}
+        if lacking := next((qid for qid, query in own.items() if not query.text), None):
+            raise CollectionError(f"{path} has judgments alone, without the question of {lacking}")
+        return iter(own.values())
 
     def qrels() -> Iterator[Qrel]:
         return (Qrel(row.query.qid, row.docno, row.grade) for row in rows())

@@ -202,6 +202,9 @@ ANSWER_MEASURES = {
         AnswerMeasure("EM(fr)", "exact match, French normalisation", normalise_french, exact_match),
         AnswerMeasure("F1(fr)", "of words, French normalisation", normalise_french, word_f1),
         AnswerMeasure(
+            "EM(literal)", "exact match as it stands, as in the Piaf report (2.1.3)", str, exact_match
+        ),
+        AnswerMeasure(
             "F1(characters)", "of characters as they stand, as in the Piaf report (2.1.3)", str, character_f1
         ),
     )

@@ -103,7 +103,7 @@ class EndToEndAnalysis(Analysis):
         Documents that are read for a question.
     depths
         Depths at which recall of answers is computed.
-    measure
+    measures
         The measure that chooses the reader's weight mu; a measure of answers.
     folds
         Folds of the queries: the mu of each is chosen on the others.
@@ -115,7 +115,7 @@ class EndToEndAnalysis(Analysis):
     reader: str
     documents: int = Field(5, ge=1)
     depths: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20)
-    measure: Annotated[str, AfterValidator(_parse_single)] = "F1(fr)"
+    measures: Annotated[str, AfterValidator(_parse_single)] = "F1(fr)"
     folds: int = Field(5, ge=2)
     examples: int = Field(5, ge=0)
 

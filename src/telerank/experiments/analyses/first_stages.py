@@ -63,7 +63,7 @@ class RerankingAnalysis(Analysis):
     """
 
     kind: Literal["reranking"]
-    measure: Measure
+    measures: Measure
     depths: Depths
     rerankers: dict[str, str] = Field(min_length=1)
 
@@ -85,7 +85,7 @@ class RerankingAnalysis(Analysis):
         else:
             raise Unavailable(f"no re-ranker is available: {'; '.join((*absent, *failures))}")
         curves = {
-            system: [by_depth.of(self.measure) for by_depth in by_seed]
+            system: [by_depth.of(self.measures) for by_depth in by_seed]
             for system, by_seed in measured.items()
         }
         unscored = {system: by_seed[0].unscored for system, by_seed in measured.items()}
@@ -97,9 +97,9 @@ class RerankingAnalysis(Analysis):
             for system, count in unscored.items()
             if count
         ]
-        texts = f"{self.measure} of the first n, re-ranked; {name}", f"{self.measure}, re-ranked"
+        texts = f"{self.measures} of the first n, re-ranked; {name}", f"{self.measures}, re-ranked"
         return _make_result(
-            bench, self, curves, self.measure, texts, notes=notes, reranker=name, unscored=unscored
+            bench, self, curves, self.measures, texts, notes=notes, reranker=name, unscored=unscored
         )
 
     def _measure(self, bench: Bench, system: str, name: str) -> list[RerankingByDepth]:
@@ -115,7 +115,7 @@ class RerankingAnalysis(Analysis):
                 bench.rankings(system, seed),
                 make_reranker(stages[seed % len(stages)]),
                 bench.judged.qrels,
-                self.measure,
+                self.measures,
                 self.depths,
                 progress=bench.data.progress,
             )
@@ -234,15 +234,15 @@ class CombinationAnalysis(Analysis):
     keep
         Documents of a combination that are kept; None: as many as of a ranking (equation 6 of
         RepBERT).
-    published_measure
+    published_measures
         The measure of the published values, if it is another one, as in a small copy.
     """
 
     kind: Literal["combination"]
-    measure: Measure
+    measures: Measure
     method: Literal["interleave", "linear", "rrf"] = "interleave"
     keep: int | None = Field(None, ge=1)
-    published_measure: Measure | None = None
+    published_measures: Measure | None = None
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Fuse and measure all ordered pairs of systems; of systems with several seeds, for each seed."""
@@ -255,12 +255,12 @@ class CombinationAnalysis(Analysis):
         matrices = []
         for seed in range(max(len(runs.runs) for runs in bench.systems.values())):
             runs = {name: bench.rankings(name, seed) for name in bench.systems}
-            matrices.append(combine_runs(runs, qrels, self.measure, fusion=fusion, progress=progress))
+            matrices.append(combine_runs(runs, qrels, self.measures, fusion=fusion, progress=progress))
         first, by_seed = matrices[0], [_values(matrix) for matrix in matrices]
-        tables = first.tables() if len(matrices) == 1 else [_mean_table(by_seed, self.measure)]
+        tables = first.tables() if len(matrices) == 1 else [_mean_table(by_seed, self.measures)]
         tables = [replace(table, caption=self.title or table.caption) for table in tables]
         if bench.published:
-            tables.append(published_matrix(bench.published, self.published_measure or self.measure))
+            tables.append(published_matrix(bench.published, self.published_measures or self.measures))
         record = {
             "alone": first.alone,
             "combinations": [asdict(cell) for cell in first.cells],

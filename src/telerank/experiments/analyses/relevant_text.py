@@ -45,7 +45,7 @@ class PositionsAnalysis(Analysis):
     """
 
     kind: Literal["positions"]
-    measure: Measure
+    measures: Measure
     edges: Depths
     tokenizer: tuple[str, ...] = ()
 
@@ -68,7 +68,7 @@ class PositionsAnalysis(Analysis):
                 qid for qid in qrels if low <= before[qid] and (high is None or before[qid] < high)
             ]
         evaluations = {
-            system: average_evaluations(bench.measure(system, [self.measure], qrels))
+            system: average_evaluations(bench.measure(system, [self.measures], qrels))
             for system in bench.systems
         }
         items: dict[str, Any] = {}
@@ -76,16 +76,16 @@ class PositionsAnalysis(Analysis):
         rows: dict[str, dict[str, str | None]] = {system: {} for system in evaluations}
         for name, qids in members.items():
             selected = {system: evaluation.select(qids) for system, evaluation in evaluations.items()}
-            items |= query_items(selected, [self.measure], f", {name}")
+            items |= query_items(selected, [self.measures], f", {name}")
             for system, evaluation in selected.items():
                 record[system][name] = rows[system][f"{name} ({len(qids):,})"] = None
                 if qids:
-                    values = evaluation.values[self.measure]
+                    values = evaluation.values[self.measures]
                     mean, ((least, most),) = fmean(values.tolist()), bootstrap_intervals([values])
                     record[system][name] = {"mean": mean, "low": least, "high": most}
                     rows[system][f"{name} ({len(qids):,})"] = f"{mean:.3f} [{least:.3f}, {most:.3f}]"
         note = (
-            f"{self.measure} by the {unit} before a query's first known relevant text, with the number of "
+            f"{self.measures} by the {unit} before a query's first known relevant text, with the number of "
             "queries; in brackets the 95% bootstrap interval."
         )
         return AnalysisResult(

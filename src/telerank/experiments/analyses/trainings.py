@@ -158,7 +158,7 @@ class SizesAnalysis(_OfSystem):
     """
 
     kind: Literal["sizes"]
-    measure: Measure
+    measures: Measure
     pairs: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     changes: dict[str, Any] = Field(default_factory=dict)
 
@@ -171,7 +171,7 @@ class SizesAnalysis(_OfSystem):
             runs = bench.runner.rerank_changed(self.system, merge(self.changes, {"data": {"pairs": pairs}}))
             lists = (read_rankings(run, bench.judged.queries) for run in runs)
             values[pairs] = [
-                measure(rankings, bench.judged.qrels, self.measure).mean[self.measure] for rankings in lists
+                measure(rankings, bench.judged.qrels, self.measures).mean[self.measures] for rankings in lists
             ]
         means = [fmean(by_seed) for by_seed in values.values()]
         printed = bench.published.get(self.system, {})
@@ -180,10 +180,10 @@ class SizesAnalysis(_OfSystem):
             for pairs, by_seed in values.items()
         ]
         rows += [(int(pairs), None, value) for pairs, value in printed.items() if int(pairs) not in values]
-        heads = ("training pairs", f"{self.measure}, {self.system}", *([PAPER] if printed else []))
+        heads = ("training pairs", f"{self.measures}, {self.system}", *([PAPER] if printed else []))
         table = Table.of(heads, rows, caption=self.title or "Training size against quality")
-        plot = plot_sizes({self.measure: {self.system: means}}, self.pairs)
-        record = {"pairs": self.pairs, self.measure: means, "by_seed": values, "published": bench.published}
+        plot = plot_sizes({self.measures: {self.system: means}}, self.pairs)
+        record = {"pairs": self.pairs, self.measures: means, "by_seed": values, "published": bench.published}
         return AnalysisResult((table,), record, {"sizes": plot})
 
 

@@ -28,11 +28,10 @@ from telerank.evaluation.tune import Folds
 from telerank.experiments.analyses.answers import EndToEndAnalysis
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import AnalysisResult, Unavailable
-from telerank.experiments.answers.reading import ReaderTrainer
 from telerank.show.tables import Table
 from telerank.types import Answers, Doc, Ranking
 
-_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)")
+_MEASURES = ("EM", "F1", "EM(fr)", "F1(fr)", "EM(literal)")
 _SHOWN = 80  # characters of an answer in a table
 
 
@@ -50,7 +49,7 @@ class SystemReading:
 
 def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     """Read the first documents of each system, with the reader of the first seed."""
-    trainer = ReaderTrainer(bench)
+    trainer = bench.runner.readers
     reader = SpanReader(trainer.folders(spec.reader)[0])
     streams = (bench.data.collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
     gold = GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
@@ -138,7 +137,7 @@ def _tune(own: SystemReading, gold: GoldAnswers, rules: AnswerRules, spec: EndTo
 
     def worth(text: str, answers: Sequence[str]) -> float:
         single = GoldAnswers({"q": ""}, {"q": tuple(answers)})
-        return measure_answers(single, {"q": text}, spec.measure).mean[spec.measure]
+        return measure_answers(single, {"q": text}, spec.measures).mean[spec.measures]
 
     answerable = [question for question in own.questions if gold.answers.get(question.query.qid)]
     return tune_mu(answerable, rules, worth, folds=Folds(spec.folds))
@@ -184,7 +183,7 @@ def _mu_table(tuned: Mapping[str, MuTuning], spec: EndToEndAnalysis) -> Table:
         values = (100 * own.means[1.0], 100 * own.means[own.best], 100 * own.held_out)
         rows.append((name, *values, f"{own.best:g}", choices))
     note = (
-        f"{spec.measure} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
+        f"{spec.measures} in percent of mu * span + (1 - mu) * system, both scaled; held out: under the mu "
         f"that the other {count_noun(spec.folds - 1, 'fold')} choose."
     )
     columns = ("system", "reader alone", "best, in sample", "held out", "best mu", "mu of folds")

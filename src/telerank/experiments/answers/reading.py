@@ -1,8 +1,7 @@
-"""Readers of an experiment: their trainings, and their answers in the texts that questions are about."""
+"""The answers of an experiment's readers in the texts that questions are about."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,12 +9,10 @@ from statistics import stdev
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from telerank.answers.calibration import Confidences, measure_confidences
 from telerank.answers.scorer import SpanReader
-from telerank.corpus.formats import PIAF
-from telerank.errors import CollectionError, count_noun
+from telerank.errors import count_noun
 from telerank.evaluation.answers.measures import measure_answers
 from telerank.evaluation.answers.overlap import ANSWER_MEASURES
 from telerank.evaluation.answers.report import (
@@ -33,126 +30,14 @@ from telerank.experiments.analyses.answers import AnswersAnalysis, AnswerSizesAn
 from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import AnalysisResult, Unavailable
 from telerank.experiments.comparison import plain_name
-from telerank.experiments.schema import GivenModel, TrainedModel
-from telerank.experiments.trained import find_encoder, read_training, train_once, training_folder
-from telerank.records import describe_error
 from telerank.show.plots import line_plot
 from telerank.show.tables import Table
-from telerank.stored import file_checksum, folder_checksum
-from telerank.training.reader.config import ArticleShares, QuestionSource, ReaderTraining
+from telerank.training.reader.config import ArticleShares
 from telerank.training.reader.questions import QuestionSet, read_questions
 from telerank.training.reader.train import ReadQuestions, read_sets
-from telerank.training.trained import MODEL
 from telerank.types import Progress
 
-
-@dataclass(frozen=True)
-class ReaderTrainer:
-    """Trains the readers of an experiment; sets that are not on this machine are left out of a training."""
-
-    bench: Bench
-
-    def folders(self, name: str, questions: int | None = None) -> tuple[Path, ...]:
-        """The folders of a reader, one for each seed; ``questions``: learned from that many of its one set.
-
-        Raises
-        ------
-        Unavailable
-            If it cannot be had here.
-        CollectionError
-            If it is no reader, or learns from several sets and their number of questions is given.
-        """
-        spec = self.bench.runner.spec
-        model = spec.models.get(name)
-        if isinstance(model, GivenModel) and questions is None:
-            return (Path(find_encoder(model.names, self.bench.runner.sources)),)
-        configs = [self.configure(name, seed, questions) for seed in self._training(name).seeds or spec.seeds]
-        return tuple(self._train(name, config) for config in configs)
-
-    def count_questions(self, name: str) -> int:
-        """The number of questions that a reader learns from, without unrelated texts; raises as `folders`."""
-        config = self.configure(name, (self._training(name).seeds or self.bench.runner.spec.seeds)[0])
-        sets = (read_questions(own, config.articles, config.data_seed) for own in config.data.sets)
-        return sum(own.counts["questions"] for own in sets)
-
-    def lacking(self, name: str) -> tuple[str, ...]:
-        """The sets of a training that are not on this machine."""
-        model = self.bench.runner.spec.models.get(name)
-        if not isinstance(model, TrainedModel):
-            return ()
-        sets = model.settings.get("data", {}).get("sets", ())
-        names = dict.fromkeys(str(own.get("collection")) for own in sets)
-        return tuple(each for each in names if self._find(each) is None)
-
-    def configure(self, name: str, seed: int, questions: int | None = None) -> ReaderTraining:
-        """The settings of a training, with the sets that are here; raises as :meth:`folders`."""
-        record: dict[str, Any] = json.loads(json.dumps(self._training(name).settings)) | {"seed": seed}
-        start = record.setdefault("model", {}).get("start", "e5-small")
-        record["model"]["start"] = find_encoder(start, self.bench.runner.sources)
-        for section in ("data", "dev"):
-            if isinstance(record.get(section), dict):
-                sets = [self._resolve(own) for own in record[section].get("sets", ())]
-                record[section]["sets"] = [own for own in sets if own is not None]
-                if not record[section]["sets"]:
-                    raise Unavailable(f"none of the sets of {name} is here ({section})")
-        if questions is not None:
-            sets = record["data"]["sets"]
-            if len(sets) != 1:
-                raise CollectionError(
-                    f"{name} learns from {len(sets)} sets: expected one, to take parts of it"
-                )
-            sets[0]["questions"] = min(questions, sets[0].get("questions") or questions)
-        config: ReaderTraining = read_training(name, "reader", record)
-        return config
-
-    def require_shares(self, name: str, shares: ArticleShares) -> None:
-        """Raise CollectionError if a reader was trained on other parts of articles than these."""
-        if isinstance(self.bench.runner.spec.models.get(name), TrainedModel):
-            own = self.configure(name, 0).articles
-            if own != shares:
-                raise CollectionError(f"{name} keeps other articles apart ({own}) than the sets ({shares})")
-
-    def source(self, name: str, record: dict[str, Any]) -> QuestionSource:
-        """A set of an analysis. Raises Unavailable if it is not here, CollectionError if it is none."""
-        placed = self._resolve(record)
-        if placed is None:
-            raise Unavailable(f"{name}: {record.get('collection')} is not here")
-        try:
-            return QuestionSource.model_validate(placed)
-        except ValidationError as error:
-            raise CollectionError(f"the set {name}: expected {describe_error(error)}") from error
-
-    def _training(self, name: str) -> TrainedModel:
-        model = self.bench.runner.spec.models.get(name)
-        if not isinstance(model, TrainedModel) or model.train != "reader":
-            raise CollectionError(f"{name!r} is no reader of the experiment: train it, or give its name")
-        return model
-
-    def _find(self, collection: str) -> str | None:
-        source = self.bench.data.sources.find(collection)
-        if source is None and Path(collection).exists():
-            return collection
-        return str(PIAF) if source is None and collection == "piaf" else source
-
-    def _resolve(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        names = [key for key in ("collection", "unrelated_from") if record.get(key) is not None]
-        placed = {key: self._find(str(record[key])) for key in names}
-        if "collection" not in placed or None in placed.values():
-            return None
-        return {**record, **placed}
-
-    def _train(self, name: str, config: ReaderTraining) -> Path:
-        record = config.model_dump(mode="json")
-        for section in ("data", "dev"):
-            for source in (record.get(section) or {}).get("sets", ()):
-                path = Path(source["collection"])
-                source["collection"] = file_checksum(path) if path.is_file() else folder_checksum(path)
-        shared = self.bench.data.folder.parent / "readers"  # of all data
-        folder = training_folder(shared, name, config, record)
-        return train_once("reader", config, folder, shared, self.bench.data.progress) / MODEL
-
-
-_MEASURES = "EM F1 EM(fr) F1(fr) F1(characters)"
+_MEASURES = tuple(ANSWER_MEASURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +64,7 @@ class SetAnswers:
 
 def analyse_answers(bench: Bench, spec: AnswersAnalysis) -> AnalysisResult:
     """Train the readers, and measure the answers of each on each set that is here."""
-    trainer = ReaderTrainer(bench)
+    trainer = bench.runner.readers
     sets, notes = open_sets(bench, spec, spec.readers)
     answers: dict[str, dict[str, SetAnswers]] = {}
     for name in spec.readers:
@@ -211,7 +96,7 @@ def open_sets(
     CollectionError
         If a reader was trained on other parts of articles.
     """
-    trainer, shares = ReaderTrainer(bench), ArticleShares.model_validate(spec.articles)
+    trainer, shares = bench.runner.readers, ArticleShares.model_validate(spec.articles)
     for name in readers:
         trainer.require_shares(name, shares)
     sets, notes = {}, []
@@ -344,7 +229,7 @@ def analyse_answer_sizes(bench: Bench, spec: AnswerSizesAnalysis) -> AnalysisRes
     A size is the number of questions that are learned from, without unrelated texts; one that exceeds what
     there is is left out. Smaller parts are parts of larger ones.
     """
-    trainer = ReaderTrainer(bench)
+    trainer = bench.runner.readers
     sets, notes = open_sets(bench, spec, [spec.reader])
     whole = trainer.count_questions(spec.reader)
     answers: dict[int, dict[str, SetAnswers]] = {}

@@ -157,10 +157,18 @@ def read_settings(name: str | Path) -> BiEncoderSettings:
         return _read_settings(name, folder, read_tokenizer(folder))[0]
 
 
-def is_for_cosines(name: str | Path) -> bool:
-    """Whether the model of that name was trained for cosines, by its folder; raises as loading."""
-    record = _read_part(locate(name) / _MODEL, _ModelFile)
-    return read_settings(name).normalise or record.similarity_fn_name == "cosine"
+def is_for_cosines(name: str | Path) -> bool | None:
+    """Whether the model of that name was trained for cosines; None if its folder does not say.
+
+    Raises as loading.
+    """
+    folder = locate(name)
+    if read_settings(name).normalise:
+        return True
+    similarity = _read_part(folder / _MODEL, _ModelFile).similarity_fn_name
+    if similarity in ("cosine", "dot"):
+        return similarity == "cosine"
+    return False if (folder / SETTINGS).exists() else None
 
 
 def _check_sides(folder: Path, model: BiEncoder, queries: Any, documents: Any) -> None:

@@ -29,6 +29,8 @@ KINDS = {
     "dmn": "telerank.models.rerankers.dmn",
     "qa-lstm": "telerank.models.rerankers.qa_lstm",
     "k-nrm": "telerank.models.rerankers.knrm",
+    "conv-knrm": "telerank.models.rerankers.conv_knrm",
+    "co-pacrr": "telerank.models.rerankers.co_pacrr",
     "parade": "telerank.models.rerankers.parade",
 }
 """The module of each kind."""

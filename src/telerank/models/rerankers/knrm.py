@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,6 +21,16 @@ DEVIATIONS = (1e-3, *(0.1,) * 10)
 """μ and σ of the eleven kernels; the first is that of exact matches."""
 _LEAST = 1e-10  # the least sum of a kernel, for the logarithm
 _SCALE = 0.01  # of the logarithms, as in the authors' program: unscaled they saturate the tanh
+
+
+def pool_kernels(cosines: Tensor, query_known: Tensor, passage_known: Tensor) -> Tensor:
+    """φ, (B, 11), of cosines (B, N, T) and what is known in queries (B, N) and passages (B, T)."""
+    sums = []
+    for mean, deviation in zip(MEANS, DEVIATIONS, strict=True):
+        near = torch.exp(-((cosines - mean) ** 2) / (2 * deviation**2))  # (B, N, T)
+        kernel = (near @ passage_known.to(near.dtype).unsqueeze(-1)).squeeze(-1)  # (B, N): K_k(M_i)
+        sums.append((kernel.clamp(min=_LEAST).log() * query_known).sum(1))
+    return _SCALE * torch.stack(sums, dim=1)
 
 
 class Knrm(nn.Module):
@@ -46,14 +59,9 @@ class Knrm(nn.Module):
         query = functional.normalize(self.words(texts.query), dim=-1)  # (B, N, E)
         passage = functional.normalize(self.words(texts.passage), dim=-1)  # (B, T, E)
         cosines = query @ passage.transpose(1, 2)  # (B, N, T)
-        query_known = (texts.query_mask & (texts.query != UNKNOWN)).to(cosines.dtype)
-        passage_known = (texts.passage_mask & (texts.passage != UNKNOWN)).to(cosines.dtype)
-        sums = []
-        for mean, deviation in zip(MEANS, DEVIATIONS, strict=True):
-            near = torch.exp(-((cosines - mean) ** 2) / (2 * deviation**2))  # (B, N, T)
-            kernel = (near @ passage_known.unsqueeze(-1)).squeeze(-1)  # (B, N): K_k(M_i)
-            sums.append((kernel.clamp(min=_LEAST).log() * query_known).sum(1))
-        kernels = _SCALE * torch.stack(sums, dim=1)  # (B, 11)
+        query_known = texts.query_mask & (texts.query != UNKNOWN)
+        passage_known = texts.passage_mask & (texts.passage != UNKNOWN)
+        kernels = pool_kernels(cosines, query_known, passage_known)  # (B, 11)
         return torch.tanh(self.weight(kernels)).squeeze(-1), kernels
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:  # noqa: ARG002 — as of every kind
@@ -68,20 +76,17 @@ class Knrm(nn.Module):
         return ModelExplanation("the score is the tanh of the sum of", (*shares, bias))
 
 
-KIND = WordKind(
-    Knrm,
-    training={
-        "loss": {"objective": "margin", "of": "logit"},
-        "optimisation": {
-            "epochs": 10.0,
-            "batch": 16,
-            "optimiser": "adam",
-            "learning_rate": 0.001,
-            "eps": 1e-5,
-            "weight_decay": 0.0,
-            "warm_up": 0,
-            "schedule": "constant",
-        },
+TRAINING: Mapping[str, Any] = {
+    "loss": {"objective": "margin", "of": "logit"},
+    "optimisation": {
+        "epochs": 10.0,
+        "batch": 16,
+        "optimiser": "adam",
+        "learning_rate": 0.001,
+        "eps": 1e-5,
+        "weight_decay": 0.0,
+        "warm_up": 0,
+        "schedule": "constant",
     },
-    explain=Knrm.explain,
-)
+}
+KIND = WordKind(Knrm, training=TRAINING, explain=Knrm.explain)

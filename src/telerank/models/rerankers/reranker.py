@@ -150,8 +150,11 @@ def fresh_reranker(
     seed: int = 0,
     dropout: float | None = None,
     keep: Collection[str] | None = None,
+    fresh: bool = False,
 ) -> Reranker:
     """The encoder of that name (``minilm``, a folder, a name on the hub) with a head drawn by ``seed``.
+
+    Of a ``fresh`` one only the shape and the vocabulary are those of the encoder: ``seed`` draws its weights.
 
     ``dropout`` overrides every probability of dropout in the encoder. For the kinds over word vectors
     ``start`` is their folder or file (:func:`telerank.models.pairs.words.load_vectors`), and ``keep``
@@ -166,6 +169,9 @@ def fresh_reranker(
     folder = Path(start) if kind.over_words else locate(start)
     with seeded(seed):
         model, texts = kind.create(folder, shape, dropout, keep)
+        transformer = kind.parts(model).transformer
+        if fresh and transformer is not None:
+            transformer.load_state_dict(type(transformer)(transformer.config).state_dict())
     return Reranker(model.eval(), texts, shape)
 
 
@@ -180,10 +186,7 @@ def load_reranker(name: str | Path, *, dropout: float | None = None) -> Reranker
     folder = locate_reranker(name)
     shape = read_shape(folder)
     if shape is None:
-        raise ModelError(
-            f"{folder}: expected a re-ranker, got "
-            f"{architecture_of(read_config(folder, None)) or 'nothing'} and no {SETTINGS}"
-        )
+        raise _expected_reranker(folder)
     with naming(folder):
         model, texts = find_kind(shape.kind).load(folder, shape, dropout)
     return Reranker(model.eval(), texts, shape)
@@ -199,6 +202,29 @@ def locate_reranker(name: str | Path) -> Path:
     return Path(name) if (Path(name) / SETTINGS).exists() else locate(name)
 
 
+def require_reranker(name: str | Path) -> Path:
+    """The folder of the re-ranker of that name, of which only the settings are read.
+
+    Raises
+    ------
+    ModelError
+        If there is none, or the model is of another kind.
+    """
+    folder = locate_reranker(name)
+    if not (folder / SETTINGS).exists() and not _is_cross_encoder(folder):
+        raise _expected_reranker(folder)
+    return folder
+
+
+def _is_cross_encoder(folder: Path) -> bool:
+    return architecture_of(read_config(folder, None)).endswith("ForSequenceClassification")
+
+
+def _expected_reranker(folder: Path) -> ModelError:
+    architecture = architecture_of(read_config(folder, None)) or "nothing"
+    return ModelError(f"{folder}: expected a re-ranker, got {architecture} and no {SETTINGS}")
+
+
 def read_shape(folder: Path) -> Shape | None:
     """The shape of the re-ranker in a folder; None if its model is an encoder alone.
 
@@ -207,7 +233,7 @@ def read_shape(folder: Path) -> Shape | None:
     """
     file = folder / SETTINGS
     if not file.exists():
-        if not architecture_of(read_config(folder, None)).endswith("ForSequenceClassification"):
+        if not _is_cross_encoder(folder):
             return None
         query, length = readable_lengths(folder)
         return Shape("monobert", max_query=query, max_length=length)

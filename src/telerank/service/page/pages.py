@@ -42,8 +42,10 @@ from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
 from telerank.text.analyzer import locate_terms
+from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span
 from telerank.types import Doc, Mark, Query, Ranking, whole_docno
+from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -153,6 +155,14 @@ class Pages:
         model = None if self.why_unusable(self.inquiry.model).text else self.inquiry.model
         return replace(self, inquiry=replace(self.inquiry, model=model))
 
+    def completed(self) -> tuple[FollowUp | None, Pages]:
+        """How a follow-up is completed from the questions before it, None if it is none; and its pages."""
+        inquiry, most = self.inquiry, self.snapshot.settings.limits.query_characters
+        completed = follow_up(inquiry.query, () if inquiry.is_final else inquiry.before)
+        if not completed.earlier or len(completed.text) > most:
+            return None, self
+        return completed, replace(self, inquiry=replace(inquiry, query=completed.text, is_final=True))
+
     def reader(self) -> ReadAnswers:
         """What answers questions: the pipeline of the settings, or what reads the results."""
         if self.served.default_answer is None:
@@ -160,8 +170,10 @@ class Pages:
         stage = self.served.answers(None, self.inquiry.filter) % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
-    def results(self, stage: Stage) -> Values:
-        """A page of results; of the query in the spellings of the index if nothing is found without.
+    def results(self, stage: Stage, *, as_typed: bool = False) -> Values:
+        """A page of results; of what was probably meant if nothing is found, unless ``as_typed``.
+
+        ``meant`` is the query without misspelt words, if results are as it was typed.
 
         ``total`` is how many results there are on all pages, None if that is not known. ``groups`` are the
         files, if the pipeline groups by them. ``can_answer``: a
@@ -179,13 +191,13 @@ class Pages:
         depth = min(first + SIZE + 1, most)
         ranked = run_stages(stage, self.query, depth)
         count = len(ranked.ranking)
-        # spellings may be those of documents that a key does not see
-        if not count and page == 1 and self.index.has_texts and self.served.chosen is None:
-            spelled = respell(self.index.sparse, self.inquiry.query)
-            if spelled != self.inquiry.query and len(spelled) <= settings.limits.query_characters:
-                respelled = replace(self, inquiry=replace(self.inquiry, query=spelled)).results(stage)
-                if respelled["results"]:
-                    return respelled
+        meant = "" if page > 1 or as_typed else self._meant(is_found=count > 0)
+        if meant and not count:
+            respelled = replace(self, inquiry=replace(self.inquiry, query=meant)).results(
+                stage, as_typed=True
+            )
+            if respelled["results"]:
+                return respelled
         listed = self._list(ranked, stage, first)
         can_answer = self.served.default_answer is not None and (settings.answer is not None or count > first)
         total, groups = None, listed["groups"]
@@ -198,6 +210,7 @@ class Pages:
         return {
             **listed,
             "inquiry": self.inquiry,
+            "meant": meant,
             "first": first + 1,
             "last": first + len(listed["results"]),
             "total": total,
@@ -216,6 +229,17 @@ class Pages:
         facets = self.index.facets(self.query, columns, stage, depth=self.snapshot.settings.limits.documents)
         return list_facets(facets, self.inquiry, self.links)
 
+    def _meant(self, *, is_found: bool) -> str:
+        """What was probably meant; empty if that is what was typed. What finds nothing gets other accents."""
+        # spellings may be those of documents that a key does not see
+        if not self.index.has_texts or self.served.chosen is not None:
+            return ""
+        typed, index = self.inquiry.query, self.index.sparse
+        spelled = typed if is_found else respell(index, typed)
+        meant = spelled if spelled != typed else correct(index, typed)
+        most = self.snapshot.settings.limits.query_characters
+        return meant if meant != typed and len(meant) <= most else ""
+
     def answered(self, stage: Stage, reader: ReadAnswers) -> Values:
         """What the reader answers from the first results of a pipeline, or of its own; best first.
 
@@ -229,7 +253,7 @@ class Pages:
         read = run_reader(reader, ranked.ranking, most)
         answers: list[Values] = []
         for answer in read.answers:
-            doc, span = self.index.doc(answer.docno), Span(answer.start, answer.end)
+            doc, span = self.index[answer.docno], Span(answer.start, answer.end)
             shown = highlight.around(doc.text, span, language=self.text_language or "en")
             passage = flow(mark(doc.text, (), answer=span, shown=shown))
             source = self.source(doc, span, is_answer=True)
@@ -341,7 +365,7 @@ class Pages:
 
     def doc(self, docno: str) -> Doc:
         try:
-            return self.index.doc(docno)
+            return self.index[docno]
         except KeyError as error:
             raise NotServed(f"no document {shorten(docno)}") from error
 
@@ -377,14 +401,14 @@ class Pages:
         passages, runs = find_passages(stage, self.query, [docno for _, (docno, _) in listed])
         results = []
         for rank, (docno, _) in listed:
-            doc, passage = self.index.doc(docno), passages.get(docno)
+            doc, passage = self.index[docno], passages.get(docno)
             further = groups.passages[whole_docno(docno)][1:] if groups else ()
             results.append(
                 {
                     "rank": rank,
                     **self._shown(doc, passage),
                     "further": len(further),
-                    "passages": [self._shown(self.index.doc(other)) for other in further[:MOST_FURTHER]],
+                    "passages": [self._shown(self.index[other]) for other in further[:MOST_FURTHER]],
                 }
             )
         return {"results": results, "pipeline": stage.text, "stages": ranked.stages + runs, "groups": groups}

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from telerank.retrieval.group import Column
 from telerank.service.page.messages import LANGUAGES, Messages, choose_language
+from telerank.text.follow_up import KEPT
 
 SIZE = 10  # results on a page
 _POLICY = (  # this host's files alone, no script or style in the page itself
@@ -51,7 +52,11 @@ _TEMPLATES = Environment(  # everything that is put into them is escaped
 
 @dataclass(frozen=True)
 class Inquiry:
-    """What the address of a page asks for; ``None`` stands for the default."""
+    """What the address of a page asks for; ``None`` stands for the default.
+
+    ``before`` are the questions before it, which the page keeps in its address and nobody else does; a query
+    that ``is_final`` is no follow-up, or is one no more.
+    """
 
     query: str = ""
     index: str | None = None
@@ -59,6 +64,13 @@ class Inquiry:
     page: int = 1
     group: Column | None = None
     filter: str | None = None
+    before: tuple[str, ...] = ()
+    is_final: bool = False
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The questions that are before the next one."""
+        return (*self.before, *filter(None, [self.query]))[-KEPT:]
 
 
 @dataclass(frozen=True)
@@ -69,9 +81,15 @@ class Links:
     lang: str | None = None
 
     def to(self, path: str, **values: object) -> str:
-        """The address of a path (without its first slash) with the values that are set as its query."""
+        """The address of a path (without its first slash) with the values that are set as its query.
+
+        A tuple stands for several values of a name.
+        """
         given = {**values, "lang": self.lang}.items()
-        query = urlencode({name: str(value) for name, value in given if value not in (None, "")})
+        each = [
+            (name, one) for name, value in given for one in (value if isinstance(value, tuple) else (value,))
+        ]
+        query = urlencode([(name, str(value)) for name, value in each if value not in (None, "")])
         return f"{self.prefix}/{path}{'?' if query else ''}{query}"
 
     def search(self, inquiry: Inquiry, *, page: int | None = None, **more: object) -> str:
@@ -83,7 +101,8 @@ class Links:
         page = inquiry.page if inquiry.page > 1 else None
         chosen = {"index": inquiry.index, "model": inquiry.model, "group": inquiry.group}
         chosen["filter"] = inquiry.filter
-        return {"query": inquiry.query, **chosen, "page": page}
+        before = {"before": inquiry.before, "final": 1 if inquiry.before and inquiry.is_final else None}
+        return {"query": inquiry.query, **chosen, "page": page, **before}
 
     def document(
         self,
@@ -133,7 +152,10 @@ def messages_of(request: Request) -> Messages:
 def render(request: Request, template: str, values: Mapping[str, Any], *, status: int = 200) -> HTMLResponse:
     """A page from a template with its values, in the language of the request."""
     links, say = links_of(request), messages_of(request)
-    query = {key: value for key, value in request.query_params.multi_items() if key != "lang"}
+    query: dict[str, tuple[str, ...]] = {}
+    for key, value in request.query_params.multi_items():
+        query[key] = (*query.get(key, ()), value)
+    query.pop("lang", None)
     path = request.url.path.removeprefix(links.prefix).lstrip("/") if request.method != "POST" else ""
     page = _TEMPLATES.get_template(template).render(
         say=say,

@@ -16,6 +16,13 @@ _ROUNDING = "rounding to float32"  # less than any digit that is shown
 _OVER_WORDS = "attention over the words"
 _UNREAD = ": not read, beyond {k} tokens"
 _SEGMENT = "segment {n} of {of}, characters {span.start:,} to {span.end:,}{weight}: “{text}”"
+_FED_BACK = (
+    "{term!r}, weight {weight:.4f}: {query:.4f} from the query, {feedback:.4f} from {n} of {of} documents"
+)
+_WEIGHT = (
+    "“{term}”, weight {weight} ({query} from the query, {feedback} from {n} of {of} documents)",
+    "«~{term}~», poids {weight} ({query} de la question, {feedback} de {n} documents sur {of})",
+)
 
 PHRASES: Mapping[str, tuple[str, str]] = {
     "{term!r}: tf {tf}, df {df}, cf {cf}": (
@@ -26,9 +33,45 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "“{term}”, {times} × in the query: {tf} × in this document; {df} documents have it",
         "«~{term}~», {times} fois dans la question~: {tf} fois dans ce document~; documents qui l’ont~: {df}",
     ),
+    _FED_BACK + "; tf {tf}, df {df}, cf {cf}": (
+        f"{_WEIGHT[0]}: {{tf}} × in this document; {{df}} documents have it",
+        f"{_WEIGHT[1]}~: {{tf}} fois dans ce document~; documents qui l’ont~: {{df}}",
+    ),
+    _FED_BACK + "; not in the document (df {df})": (
+        f"{_WEIGHT[0]}: not in this document; {{df}} documents have it",
+        f"{_WEIGHT[1]}~: absent de ce document~; documents qui l’ont~: {{df}}",
+    ),
+    "{model}, by {method} of {n} documents": (
+        "{model}, with terms of the first {n} documents ({method})",
+        "{model}, avec des termes des {n} premiers documents ({method})",
+    ),
+    "{model}, terms of {docno}": ("{model}, with terms of {docno}", "{model}, avec des termes de {docno}"),
+    "{weight:g} times the query's vector": (
+        "{weight} times the query’s vector",
+        "{weight} fois le vecteur de la question",
+    ),
+    "{weight:g} times the vector of {docno}": (
+        "{weight} times the vector of {docno}",
+        "{weight} fois le vecteur de {docno}",
+    ),
+    "inner product of {n} dimensions, by {model}, with the sum of": (
+        "inner product in {n} dimensions, by {model}, with the sum of",
+        "produit scalaire en {n} dimensions, par {model}, avec la somme de",
+    ),
     "{term!r}: not in the document (df {df})": (
         "“{term}”: not in this document; {df} documents have it",
         "«~{term}~»~: absent de ce document~; documents qui l’ont~: {df}",
+    ),
+    "{word!r}: in the document": ("“{word}”: in this document", "«~{word}~»~: dans ce document"),
+    "{word!r}: not in the document": ("“{word}”: not in this document", "«~{word}~»~: absent de ce document"),
+    "{word!r}: has no term, and stands for nothing": (
+        "“{word}” is too common a word to count",
+        "«~{word}~» est un mot trop courant pour compter",
+    ),
+    "fulfils the expression {query}": ("fulfils the expression {query}", "remplit l’expression {query}"),
+    "does not fulfil the expression {query}": (
+        "does not fulfil the expression {query}",
+        "ne remplit pas l’expression {query}",
     ),
     "{model} of a document of {terms} terms": (
         "{model} of a document of {terms} words",
@@ -139,6 +182,14 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "number {n} by the tokens ({error})": (
         "sentence {n} by the tokens, one of which spans several sentences",
         "phrase {n} selon les tokens, dont un couvre plusieurs phrases",
+    ),
+    "n-grams of {n} words of the query and of {of} words of the document": (
+        "groups of {n} words of the query and of {of} words of the document",
+        "groupes de {n} mots de la question et de {of} mots du document",
+    ),
+    "what single words of the query add, in all": (
+        "what single words of the query add, in all",
+        "ce que les mots de la question ajoutent un à un, en tout",
     ),
     "{weight:.4g} times {value:.4g}, the kernel at {least} (width {most})": (
         "{weight} times {value}, the kernel at {least} (width {most})",

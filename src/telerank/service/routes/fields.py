@@ -30,6 +30,14 @@ CleanText = Annotated[str, AfterValidator(check_characters)]
 QueryText = Annotated[
     CleanText, Field(description="What is searched for.", examples=["Qui a inventé l'imprimerie ?"])
 ]
+History = Annotated[
+    list[CleanText],
+    Field(
+        max_length=100,
+        description="The questions before it, the last one last, by which a follow-up is completed; the last "
+        "five count. Nothing is kept of them.",
+    ),
+]
 IndexName = Annotated[
     CleanText | None, Field(description="Name of the index; default: the first.", examples=["piaf"])
 ]
@@ -243,6 +251,14 @@ EXAMPLES: dict[str, JsonValue] = {
                 "text": "L'imprimerie arrive à Paris en 1470.",
                 "group": {"file": "livre.pdf", "more": 2, "docnos": ["livre.pdf#9", "livre.pdf#2"]},
             },
+        ],
+    },
+    "SuggestionsReply": {
+        "index": "piaf",
+        "generation": 1,
+        "suggestions": [
+            {"text": "Imprimerie", "kind": "title", "documents": 3},
+            {"text": "imprimeur", "kind": "word", "documents": 14},
         ],
     },
     "ExplainRequest": {"query": "imprimerie", "docno": "1507"},

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -33,6 +34,7 @@ from telerank.service.page.render import (
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
+from telerank.text.follow_up import KEPT
 
 _METHODS = ["GET", "HEAD"]
 _OF_REQUESTS = (400, 413, 422)  # errors whose messages help who asked; those of others are for the log
@@ -85,9 +87,12 @@ async def inquiry_of(
     group: Literal["file", ""] = "",
     filter: str = "",  # noqa: A002
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    before: Annotated[tuple[str, ...], Query(max_length=100)] = (),
+    final: bool = False,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    return Inquiry(query, index or None, model or None, page, group or None, filter or None)
+    earlier = tuple(" ".join(each.split()) for each in before[-KEPT:])
+    return Inquiry(query, index or None, model or None, page, group or None, filter or None, earlier, final)
 
 
 async def pages_of(
@@ -103,7 +108,8 @@ async def pages_of(
         If a range is none.
     """
     limits = snapshot.settings.limits
-    check_length("the query", inquiry.query, limits.query_characters)
+    for query in (inquiry.query, *inquiry.before):
+        check_length("the query", query, limits.query_characters)
     check_length("the pipeline", inquiry.model or "", limits.pipeline_characters)
     inquiry = replace(inquiry, query=" ".join(inquiry.query.split()))
     if any(name.startswith((LEAST, MOST)) for name in request.query_params):
@@ -127,16 +133,20 @@ async def home(pages: CurrentPages) -> Response:
 
 
 @router.api_route("/search", methods=_METHODS)
-async def search(served: CurrentServed, pages: CurrentPages, thanks: Thanks) -> Response:
-    """The results of a query."""
+async def search(
+    served: CurrentServed, pages: CurrentPages, thanks: Thanks, spelling: Literal["", "off"] = ""
+) -> Response:
+    """The results of a query; with ``spelling=off`` as it was typed."""
     inquiry = pages.inquiry
     if not inquiry.query:
         return RedirectResponse(pages.links.to("", **pages.links.values(inquiry)), 303, HEADERS)
+    completed, pages = pages.completed()
     unusable = pages.why_unusable(inquiry.model)
     pages = pages.with_usable_pipeline()
     stage = pages.stage(group=inquiry.group)
-    view = await served.run_stage(stage, pages.results, stage)
-    return pages.render("results.html", view=view, thanks=thanks, unusable=unusable, chosen=inquiry.model)
+    view = await served.run_stage(stage, partial(pages.results, stage, as_typed=spelling == "off"))
+    values = {"view": view, "thanks": thanks, "unusable": unusable, "chosen": inquiry.model}
+    return pages.render("results.html", **values, completed=completed)
 
 
 @router.api_route("/answer", methods=_METHODS)

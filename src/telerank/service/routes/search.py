@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
 from telerank.expressions import quote
+from telerank.feedback.like import LIKE
 from telerank.retrieval.group import MOST_FURTHER
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
@@ -25,6 +26,7 @@ from telerank.service.routes.fields import (
     FacetNames,
     FilterText,
     GroupName,
+    History,
     IndexName,
     PipelineReply,
     PipelineText,
@@ -41,11 +43,13 @@ from telerank.service.searching import (
     uses_models,
 )
 from telerank.service.settings import ServiceSettings
-from telerank.service.state import CurrentServed, CurrentSnapshot, Served
+from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
+from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span, cover_sentences
 from telerank.types import Answers, Explanation, Ranking, columns_record, whole_docno
 from telerank.types import Query as SearchQuery
+from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -53,9 +57,15 @@ if TYPE_CHECKING:
 
 
 class SearchRequest(Body):
-    """A search."""
+    """A search: for a query, or for documents that are ``like`` one."""
 
-    query: QueryText
+    query: QueryText | None = None
+    history: History = Field(default_factory=list)
+    like: Docno | None = Field(
+        default=None,
+        description="A document, whose words are searched; instead of a query and a pipeline. "
+        "The query of the reply is its name.",
+    )
     index: IndexName = None
     pipeline: PipelineText = None
     k: int = Field(10, ge=1, le=1_000_000, description="Documents of a page.")
@@ -72,6 +82,11 @@ class SearchRequest(Body):
     group: GroupName = None
     filter: FilterText = None
     facets: FacetNames = None
+    spelling: bool = Field(
+        default=False,
+        description="Whether misspelt words are corrected: `spelling` of the reply has what was probably "
+        "meant, which is searched if nothing is found.",
+    )
 
 
 class SearchParameters(SearchRequest, strict=False):
@@ -147,6 +162,14 @@ class FacetCounts(BaseModel, from_attributes=True):
     is_exact: bool
 
 
+class Spelling(BaseModel):
+    """The query as it was ``typed``, and what was probably ``meant``; ``searched``: the hits are for that."""
+
+    typed: str
+    meant: str
+    searched: bool
+
+
 class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change.
 
@@ -154,11 +177,13 @@ class SearchReply(PipelineReply):
     limit of the service was reached: then ``warnings`` say how many documents were grouped.
     """
 
+    follow_up: FollowUp | None = None
     page: int
     k: int
     more: bool
     total: int | None = None
     warnings: list[str] | None = None
+    spelling: Spelling | None = None
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
@@ -200,9 +225,26 @@ async def search_by_url(
 
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
-    """A page of the ranking of a query."""
-    query = check_query(request.query, served.settings)
+    """A page of the ranking of a query, or of what was probably meant by it."""
+    reply, opened = await _search(served, snapshot, request), snapshot.served_index(request.index)
+    index = opened.index
+    # words may be those of documents that a key does not see
+    if not request.spelling or request.like is not None or not index.has_texts or opened.chosen is not None:
+        return reply
+    typed = reply.query
+    meant = await served.search(correct, index.sparse, typed)
+    if meant != typed and len(meant) <= served.settings.limits.query_characters:
+        searched = not reply.hits and request.page == 1
+        if searched:
+            reply = await _search(served, snapshot, request.model_copy(update={"query": meant}))
+        reply.spelling = Spelling(typed=typed, meant=meant, searched=searched)
+    return reply
+
+
+async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) -> SearchReply:
     index = snapshot.served_index(request.index)
+    request = _as_query(index, request)
+    query, completed = complete_query(request, served.settings)
     stage = index.pipeline(request.pipeline, request.group, request.filter)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
@@ -225,7 +267,8 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
     run = record_run(served, index, stage.text, query, ranked.stages)
-    reply = SearchReply(**run, page=request.page, k=request.k, more=len(ranked.ranking) > last, hits=hits)
+    more = len(ranked.ranking) > last
+    reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
     if request.facets:
         reply.facets = await served.run_stage(stage, count_facets, index, stage, query, request.facets)
     if groups := find_groups(stage, ranked):
@@ -267,6 +310,19 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     )
 
 
+def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:
+    """A search for documents like one as a query of the stage that finds them."""
+    if request.like is None:
+        if request.query is None:
+            raise Unprocessable("query: Field required, or like")
+        return request
+    if request.query is not None or request.pipeline or request.history:
+        raise Unprocessable("like: it stands instead of a query and a pipeline")
+    if not index.index.has_texts or request.like not in index.index.docs:
+        raise NotServed(f"no document {request.like!r} with words in the index {index.name}")
+    return request.model_copy(update={"query": request.like, "pipeline": LIKE})
+
+
 def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     """The query without blanks at its ends.
 
@@ -283,6 +339,23 @@ def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
     if len(text) > most:
         raise Unprocessable(f"query: at most {most:,} characters, got {len(text):,}")
     return SearchQuery(QID, text)
+
+
+def complete_query(
+    request: SearchRequest | AnswerRequest, settings: ServiceSettings
+) -> tuple[SearchQuery, FollowUp | None]:
+    """The query of a request, completed from those before it, and how; None if it is as typed.
+
+    Raises as :func:`check_query`, also of those before it.
+    """
+    query, most = check_query(request.query or "", settings), settings.limits.query_characters
+    for number, earlier in enumerate(request.history):
+        if len(earlier) > most:
+            raise Unprocessable(f"history.{number}: at most {most:,} characters, got {len(earlier):,}")
+    completed = follow_up(query.text, request.history)
+    if not completed.earlier or len(completed.text) > most:
+        return query, None
+    return SearchQuery(QID, completed.text), completed
 
 
 def record_run(
@@ -313,7 +386,7 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
     terms = query_terms(opened, ranking.query.text) if request.highlight else {}
     hits = []
     for rank, (docno, score) in list(enumerate(ranking, 1))[last - request.k : last]:
-        doc = opened.doc(docno)
+        doc = opened[docno]
         hit = Hit(
             rank=rank,
             docno=docno,
@@ -356,6 +429,7 @@ class AnswerRequest(Body):
     """A question."""
 
     query: QueryText
+    history: History = Field(default_factory=list)
     index: IndexName = None
     pipeline: PipelineText = None
     reader: CleanText | None = Field(
@@ -404,6 +478,7 @@ class AnswerReply(PipelineReply):
     many tokens were not read; missing if nothing was cut.
     """
 
+    follow_up: FollowUp | None = None
     milliseconds: float
     stages: list[StageRun]
     no_answer: float | None = None
@@ -414,7 +489,7 @@ class AnswerReply(PipelineReply):
 @router.post("/answer", summary="Answer a question", response_model_exclude_none=True)
 async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: AnswerRequest) -> AnswerReply:
     """The answers to a question, marked in their documents; none if the documents that are read have none."""
-    query = check_query(request.query, served.settings)
+    query, completed = complete_query(request, served.settings)
     index = snapshot.served_index(request.index)
     stage = index.answers(answering_text(index, request), request.filter)
     if stage.first is None:
@@ -428,6 +503,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     no_answer = read.answers.no_answer
     return AnswerReply(
         **run,
+        follow_up=completed,
         no_answer=no_answer if math.isfinite(no_answer) else None,
         warnings=[read.warning] if read.warning else None,
         answers=hits,
@@ -450,7 +526,7 @@ def _show_answers(
     """The answers in their sentences, in a thread: long documents take time to split."""
     hits, language = [], stage.reader.reader.settings.language
     for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index.doc(answer.docno)
+        doc = index.index[answer.docno]
         start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
         more = {
             "end": answer.end,

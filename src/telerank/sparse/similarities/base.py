@@ -73,7 +73,20 @@ class Parameters:
 
 
 class Similarity(Parameters, ABC):
-    """A ranking model."""
+    """A ranking model.
+
+    ``counts_absent``: a query term that a document lacks counts, too; see :meth:`absence`.
+    """
+
+    counts_absent: ClassVar[bool] = False
+
+    @property
+    def is_cosine(self) -> bool:
+        """Whether contributions have yet to be divided by the length of the document's vector.
+
+        That is the root of the sum of the squares of the :meth:`weight` of all its terms.
+        """
+        return False
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
@@ -94,3 +107,14 @@ class Similarity(Parameters, ABC):
     @abstractmethod
     def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
         """:meth:`contributions` of contiguous float64."""
+
+    def absence(self, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        """What each query term that the collection holds adds to every document, whether it is there or not.
+
+        At most 0 and above -2^41. The contributions of documents that hold the term come on top.
+        """
+        raise NotImplementedError
+
+    def weight(self, tf: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        """The component of a document's vector that belongs to a term."""
+        raise NotImplementedError

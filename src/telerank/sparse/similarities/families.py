@@ -30,6 +30,14 @@ from telerank.expressions import (
     wrong,
 )
 from telerank.sparse.similarities.base import Count, Floats, Parameters, Similarity, Statistics
+from telerank.sparse.similarities.literal import (
+    INVERSE,
+    NORMS,
+    OCCURRENCES,
+    TFIDF,
+    BM25Printed,
+    LMDirichletPrinted,
+)
 
 # The divergence, from the occurrences in excess of the expected ones and the expected ones.
 INDEPENDENCE: dict[str, Callable[[Floats, Floats], Floats]] = {
@@ -260,7 +268,10 @@ class DFR(Similarity):
 
 # The families by name, and the usual short names of the language models.
 MODELS: Mapping[str, type[Similarity]] = {
-    **{model.name: model for model in (BM25, LMDirichlet, LMJelinekMercer, DFR, DFI)},
+    **{
+        model.name: model
+        for model in (BM25, LMDirichlet, LMJelinekMercer, DFR, DFI, TFIDF, BM25Printed, LMDirichletPrinted)
+    },
     "lmd": LMDirichlet,
     "ql": LMDirichlet,
     "qld": LMDirichlet,
@@ -293,6 +304,9 @@ _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
         *(DFR(basic, "none", H2(1)) for basic in BASIC_MODELS),
     ),
     DFI: tuple(map(DFI, INDEPENDENCE)),
+    TFIDF: tuple(starmap(TFIDF, product(OCCURRENCES, INVERSE, NORMS))),
+    BM25Printed: tuple(starmap(BM25Printed, product(_K1, _B))),
+    LMDirichletPrinted: tuple(map(LMDirichletPrinted, _MU)),
 }
 
 

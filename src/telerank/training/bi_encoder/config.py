@@ -103,7 +103,7 @@ class BiEncoderDev(settings.DevSettings):
 
     split: str
     """The split of the dev queries, in the same collection."""
-    measure: str = "RR@10"
+    measures: str = "RR@10"
     every: settings.Interval = 10_000
     patience: settings.Interval = 100_000
     queries: PositiveInt | None = None
@@ -135,3 +135,31 @@ class BiEncoderTraining(settings.Training):
         batch, size = self.optimisation.batch, self.data.group_size
         pairs = f"each query has {size} pairs, of its relevant document and {size - 1} other"
         yield batch % size, f"optimisation.batch ({batch}) must be a multiple of {size}: {pairs}"
+
+
+class FineTuning(Section):
+    """What a fine-tuning may be told; everything else follows from the encoder and the collection."""
+
+    split: str | None = None
+    """The split to learn from. Default: `train`, or the only one."""
+    dev_split: str | None = None
+    """The split that decides when to stop. Default: `dev` or `valid`, or a tenth of the queries to learn
+    from, which are kept back."""
+    measures: str = "nDCG@10"
+    """The measure on dev, by its name in ir_measures, higher is better."""
+    epochs: float = Field(default=1.0, gt=0)
+    """Most passes over the queries; dev ends it earlier."""
+    batch: PositiveInt = 32
+    """Queries in a batch, each with a relevant document and its negatives."""
+    negatives: PositiveInt = 1
+    """Documents beside each relevant one that the encoder ranks high and that are not relevant."""
+    learning_rate: float = Field(default=2e-5, gt=0)
+    """The highest learning rate."""
+    query_length: PositiveInt = 64
+    """Most tokens of a query; fewer if the encoder takes fewer."""
+    document_length: PositiveInt = 256
+    """Most tokens of a document; fewer if the encoder takes fewer."""
+    precision: Literal["auto", "float32", "float32-fast", "tf32", "bfloat16", "float16"] = "auto"
+    """Precision of matrix products."""
+    seed: settings.Seed = 0
+    """Seed of the order of queries, of negatives and dropout."""

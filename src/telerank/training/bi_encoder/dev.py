@@ -221,7 +221,7 @@ def choose_queries(
 
 def read_dev(collection: Collection, settings: BiEncoderDev, seed: int) -> DevSet:
     """The queries of :func:`choose_queries`, and all documents or as many as the settings allow."""
-    (name,) = parse_measures([settings.measure])
+    (name,) = parse_measures([settings.measures])
     random = np.random.default_rng(seed)
     queries = choose_queries(collection, settings, random)
     qrels = {query.qid: grades for query, grades in queries.items()}

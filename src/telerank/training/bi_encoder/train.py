@@ -213,7 +213,7 @@ def make_encoder_task(
     if dev is not None:
         loss_set = processes.alone(partial(read_dev_loss, config, dev, qids, reading), DevLoss())
     if dev is not None and not dev.by_loss:
-        nothing = DevSet((), {}, {}, dev.measure)  # the first process shares out what it has read
+        nothing = DevSet((), {}, {}, dev.measures)  # the first process shares out what it has read
         dev_set = processes.alone(partial(read_dev, collection, dev, config.seed), nothing)
     if processes.leads:
         write_counts(reading.counts, output)

@@ -120,14 +120,15 @@ class ReaderDev(settings.DevSettings):
 
     sets: Annotated[tuple[QuestionSource, ...], Field(min_length=1)]
     """The sets, together: `part: dev` of those that are learned from, or others."""
-    measure: str = "F1"
-    """A measure of answers, higher is better: `EM`, `F1`, `EM(fr)`, `F1(fr)`, `F1(characters)`."""
+    measures: str = "F1"
+    """A measure of answers, higher is better: `EM`, `F1`, `EM(fr)`, `F1(fr)`, `EM(literal)` or
+    `F1(characters)`."""
     every: settings.Interval = 1000
     patience: settings.Interval = 10_000
 
     @classmethod
-    def parse(cls, measure: str) -> tuple[str, ...]:
-        return parse_answer_measures(measure)
+    def parse(cls, measures: str) -> tuple[str, ...]:
+        return parse_answer_measures(measures)
 
 
 class ReaderTraining(settings.Training):

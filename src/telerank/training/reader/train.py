@@ -36,7 +36,7 @@ from telerank.training.parallel import ALONE, Processes, join_processes, share_b
 from telerank.training.reader.config import ReaderTraining
 from telerank.training.reader.questions import REPAIRED, QuestionSet, describe_left_out, read_questions
 from telerank.training.reader.windows import LearningWindows, WindowOrder, open_windows
-from telerank.training.task import Task, TrainingDevice, choose_device, pin_all
+from telerank.training.task import Task, TrainingDevice, choose_device, freeze_embeddings, pin_all
 from telerank.training.trained import LEFT_OUT
 from telerank.training.training import TrainingOptions, explaining, train
 from telerank.types import Progress, silent
@@ -178,7 +178,7 @@ class ReaderTask(Task):
         )
         self._model = SpanModel(self.reader.model)
         if self.config.model.frozen_embeddings:
-            self.reader.model.get_input_embeddings().requires_grad_(False)
+            freeze_embeddings(self.reader.model)
 
     @property
     def models(self) -> Sequence[Sequence[nn.Module]]:
@@ -305,7 +305,7 @@ def _open_dev(
         return [read_questions(own, config.articles, config.data_seed, progress) for own in dev.sets]
 
     precision = AUTO if config.precision == "float16" else config.precision  # for gradients
-    return ReaderDevSet(processes.alone(read, []), dev.measure, precision, str(device), processes)
+    return ReaderDevSet(processes.alone(read, []), dev.measures, precision, str(device), processes)
 
 
 KIND = TrainingKind(ReaderTraining, train_reader)

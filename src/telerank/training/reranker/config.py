@@ -7,6 +7,7 @@ complete.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -87,15 +88,41 @@ class SegmentTraining(settings.CheckedSection):
         return Aggregate(self.aggregate)
 
 
+class MadeSet(settings.CheckedSection):
+    """A ranking set that is made of several sets before the training, as `data make-ranking-set` does."""
+
+    sets: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Question-answering sets; duplicate questions and paragraphs are one."""
+    model: str = "bm25"
+    """The pipeline whose first documents without the answer are negatives; documents are encoded for its
+    `dense(ENCODER)`. In turns, `interleave(bm25, dense(e5-small))`, half of them come from each."""
+    analyzer: str = "standard"
+    """The analyzer of its index."""
+    depth: PositiveInt = 10
+    """Negatives of each question: the pool `negatives`."""
+    split_by: Literal["question", "paragraph", "article"] = "article"
+    """What no two of train, dev and test share; articles are in the parts that a reader's `articles` have
+    with the same seed."""
+    seed: settings.Seed = 0
+    """The seed of the parts."""
+    titles: bool = True
+    """Whether documents keep the titles of their articles, which are read with them."""
+
+
 class RerankerData(settings.TrainingData):
     """The relevant pairs of a split with negatives, or triples, or lists of documents with their labels."""
 
+    collection: str = ""
+    """A folder, a file, or an ir_datasets id."""
+    made_of: MadeSet | None = None
+    """A set that is made before the training, in OUTPUT/ranking-set, instead of a `collection`."""
     segments: SegmentTraining | None = None
     """Learn from segments of documents, and rank documents by their segments; by default a document is cut
     off where the model's input ends."""
 
     def problems(self) -> Iterator[tuple[object, str]]:
         negatives, segments = self.negatives, self.segments
+        yield settings.exactly_one(collection=self.collection or None, made_of=self.made_of)
         yield settings.exactly_one(negatives=negatives, triples=self.triples, listed=self.listed)
         lacking = segments and negatives is None
         yield lacking, "segments are of the documents of qrels and negatives: set negatives"
@@ -108,12 +135,18 @@ class RerankerStart(settings.CheckedSection):
 
     kind: str = "monobert"
     """`monobert`; `bert`, layers on an encoder's first token (as the Piaf report's rankers); `bert-dmn`; or
-    `dmn`, `qa-lstm` or `k-nrm`, over word vectors."""
+    `dmn`, `qa-lstm`, `k-nrm`, `conv-knrm` or `co-pacrr`, over word vectors."""
     start: str
-    """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub; for the last three kinds, a folder of
-    word vectors."""
+    """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub, also that of a reader or a
+    bi-encoder; for the last five kinds, a folder of word vectors."""
+    # what it is not is not written, so that folders of trainings keep their names
+    fresh: bool = Field(default=False, exclude_if=operator.not_)
+    """Use only the shape and the vocabulary of `start`; the seed draws new weights (BeST, section 3)."""
     frozen: bool = False
     """Train only the head, on stored outputs of the encoder: BERT-lite, BERT-DMN-lite, Piaf's section 6.2."""
+    frozen_embeddings: bool = False
+    """Whether word embeddings stay as they are: of `e5-small` they are four fifths of all weights, and a
+    processor's updates are faster without them."""
     max_query: Annotated[PositiveInt | None, settings.OFF] = 64
     """Most tokens of a query; the rest is cut off (monoBERT). `null` or `none`: no query is cut as long as a
     token of the passage fits beside it."""
@@ -137,8 +170,13 @@ class RerankerStart(settings.CheckedSection):
         kind, default = find_kind(self.kind), type(self).model_fields["dropout"].default
         without = self.head and not kind.takes_settings
         yield without, f"a {self.kind} has the transformer's own layer: no settings of a head"
+        yield self.fresh and kind.over_words, f"fresh is of an encoder; a {self.kind} has word vectors"
+        yield self.fresh and self.frozen, "a frozen encoder learns nothing: fresh is of one that is trained"
         without = kind.over_words and self.dropout != default
         yield without, f"dropout is that of an encoder; a {self.kind} has head.dropout or none"
+        without = self.frozen_embeddings and (kind.over_words or self.frozen)
+        trained = "has no encoder" if kind.over_words else "with frozen: true trains nothing of its encoder"
+        yield without, f"frozen_embeddings are those of an encoder that is trained; a {self.kind} {trained}"
 
 
 class RerankerLoss(settings.CheckedSection):
@@ -153,7 +191,7 @@ class RerankerLoss(settings.CheckedSection):
     Piaf report's equation 18 as printed: equal scores satisfy it."""
     of: Literal["probability", "logit"] = "probability"
     """Whether the margin is a difference of probabilities (BERT-DMN's equation 3) or of the model's outputs,
-    the default of `qa-lstm` and `k-nrm`, whose outputs lie between -1 and 1."""
+    the default of `qa-lstm`, `k-nrm` and `conv-knrm`, whose outputs lie between -1 and 1."""
     class_weights: bool = False
     """Give both classes the same weight in all (objective `pointwise`; the Piaf report's equation 17)."""
     teacher: str | None = None

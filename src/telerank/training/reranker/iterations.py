@@ -60,7 +60,7 @@ def train_iterations(job: RerankerJob, **options: Unpack[TrainingOptions]) -> tu
     other settings.
     """
     output, settings = job.output, job.segments
-    results = Iterations(job.config.dev.measure if job.config.dev else "", [])
+    results = Iterations(job.config.dev.measures if job.config.dev else "", [])
 
     def begin() -> None:
         output.mkdir(parents=True, exist_ok=True)

@@ -67,8 +67,8 @@ def start_reranker(start: RerankerStart, seed: int, keep: set[str] | None = None
 
     Raises ModelError if there is no such model, or it does not take these settings.
     """
-    shape = Shape(**start.model_dump(exclude={"start", "dropout"}))
-    return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, keep=keep)
+    shape = Shape(**start.model_dump(exclude={"start", "dropout", "fresh", "frozen_embeddings"}))
+    return fresh_reranker(start.start, shape, seed=seed, dropout=start.dropout, fresh=start.fresh, keep=keep)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from telerank.training.examples.reading import (
 from telerank.training.reranker.config import CandidateSettings, RerankerDev, RerankerLoss, RerankerTraining
 from telerank.training.reranker.scoring import CutCounts, PairScorer, PairScores
 from telerank.training.settings import NegativeSettings
-from telerank.training.task import Task, TrainingDevice
+from telerank.training.task import Task, TrainingDevice, freeze_embeddings
 from telerank.types import Progress, Qrels, Query, Ranking, silent
 
 _UNITS = {"probability": "prob", "logit": "logit"}
@@ -239,6 +239,10 @@ class RerankerTask(Task):
     _dev_scores: list[Mapping[TextPair, float]] = field(default_factory=list, init=False)
     """The scores of the dev pairs with the present weights, if they were computed."""
 
+    def __post_init__(self) -> None:
+        if self.config.model.frozen_embeddings:
+            freeze_embeddings(self.reranker.parts.transformer)
+
     @property
     def models(self) -> Sequence[Sequence[nn.Module]]:
         return ((self.reranker.model,),)
@@ -276,7 +280,7 @@ class RerankerTask(Task):
         if settings is None or dev is None:
             return None
         scores = self._score_dev(dev, progress)
-        return self.hardware.processes.first(partial(dev.candidates.measure, scores, settings.measure))
+        return self.hardware.processes.first(partial(dev.candidates.measure, scores, settings.measures))
 
     def dev_loss(self, progress: Progress) -> float | None:
         dev = self.dev_set

@@ -135,7 +135,7 @@ def train_rerankers(
             untested = plan.model_copy(update={"test": kept_back})
             train_variants(untested, variants, folder, "combinations", **options)
             dev = {own: read_record(folder / own.folder / DEV, float, ModelError) for own in variants}
-            grid = Grid(plan.dev.measure, dev, lower_is_better=plan.dev.by_loss)
+            grid = Grid(plan.dev.measures, dev, lower_is_better=plan.dev.by_loss)
             variants, options["resume"] = grid.best, True
         if plan.is_tested:
             for fold in {variant.fold for variant in variants} if plan.sizes else ():

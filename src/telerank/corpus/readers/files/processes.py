@@ -163,11 +163,10 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """The passages of a file and what was left out, the rows of a ``sheet``, or the problem with it."""
     try:
         if "sheet" in request:
-            from telerank.corpus.readers.judged import find_columns
+            from telerank.corpus.readers.judged import find_columns, is_judged
             from telerank.corpus.readers.sheets import read_sheet
 
-            names = {"question", "document"}
-            return read_sheet(Path(request["sheet"]), lambda row: names <= find_columns(row).keys())
+            return read_sheet(Path(request["sheet"]), lambda row: is_judged(find_columns(row)))
         file = read_file(Path(request["path"]), request["encoding"], FileLimits(**request["limits"]))
         passages = cut_passages(file, request["words"])
         return {"counts": dict(file.counts), "passages": passages, "properties": dict(file.properties)}

@@ -144,3 +144,99 @@ async function explain(button, link) {
   }
   panel.removeAttribute("aria-busy");
 }
+
+// suggestions while typing: a combobox with a list box (ARIA Authoring Practices, list autocomplete)
+const box = document.querySelector("input[data-suggest]");
+if (box) completeQueries(box);
+
+function completeQueries(input) {
+  const list = document.createElement("ul");
+  list.id = "suggestions";
+  list.className = "suggestions";
+  list.hidden = true;
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", input.dataset.suggestions);
+  input.after(list);
+  input.setAttribute("role", "combobox");
+  input.setAttribute("aria-autocomplete", "list");
+  input.setAttribute("aria-controls", list.id);
+  let typed = input.value;
+  let chosen = -1;
+  let timer = 0;
+  let reading = new AbortController();
+
+  const close = () => show([]);
+  function show(texts) {
+    chosen = -1;
+    list.replaceChildren(...texts.map(makeOption));
+    list.hidden = texts.length === 0;
+    input.setAttribute("aria-expanded", String(texts.length > 0));
+    input.removeAttribute("aria-activedescendant");
+  }
+  function makeOption(text, number) {
+    const option = document.createElement("li");
+    option.id = `suggestion${number}`;
+    option.setAttribute("role", "option");
+    option.setAttribute("aria-selected", "false");
+    option.dir = "auto";
+    option.textContent = text;
+    // before the box loses the focus
+    option.addEventListener("mousedown", (event) => {
+      event.preventDefault();
+      input.value = text;
+      close();
+      input.form.requestSubmit();
+    });
+    return option;
+  }
+  function choose(number) {
+    const options = list.children;
+    options[chosen]?.setAttribute("aria-selected", "false");
+    // behind the last one, and before the first, is what was typed
+    chosen = ((number + 1 + options.length + 1) % (options.length + 1)) - 1;
+    const option = options[chosen];
+    option?.setAttribute("aria-selected", "true");
+    option?.scrollIntoView({ block: "nearest" });
+    input.value = option ? option.textContent : typed;
+    if (option) input.setAttribute("aria-activedescendant", option.id);
+    else input.removeAttribute("aria-activedescendant");
+  }
+  async function read() {
+    reading.abort();
+    reading = new AbortController();
+    const values = { query: typed, index: input.form.elements.namedItem("index")?.value };
+    const address = new URL(input.dataset.suggest, location.href);
+    for (const [name, value] of Object.entries(values)) if (value) address.searchParams.set(name, value);
+    try {
+      const reply = await fetch(address, { headers: json, signal: reading.signal });
+      const texts = reply.ok ? (await reply.json()).suggestions.map((each) => each.text) : [];
+      if (document.activeElement === input) show(texts);
+    } catch {
+      // of what is typed meanwhile another call asks; without suggestions the box works as it is
+    }
+  }
+  input.addEventListener("input", () => {
+    typed = input.value;
+    clearTimeout(timer);
+    if (typed.trim()) timer = setTimeout(read, 120);
+    else close();
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.isComposing || list.hidden) return;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      choose(chosen + (event.key === "ArrowDown" ? 1 : -1));
+    } else if (event.key === "Escape") {
+      event.preventDefault();
+      input.value = typed;
+      close();
+    }
+  });
+  input.addEventListener("blur", () => {
+    clearTimeout(timer);
+    reading.abort();
+    close();
+  });
+  input.form.addEventListener("submit", close);
+  close();
+}

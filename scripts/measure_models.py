@@ -1,0 +1,211 @@
+"""Measure the models that come with telerank on articles that no training saw, and write their cards.
+
+``python scripts/measure_models.py [reader-fr-en] [reranker-fr-en] [--model NAME=FOLDER] [--questions N]``
+
+The collections are those of ``TELERANK_DATA``; one that is not there has no row. ``--model`` measures another
+folder under a name, such as the weights before they were packed, and ``--questions`` only as many of each
+set; with either the cards stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import telerank as tr
+from telerank.answers.scorer import SpanReader
+from telerank.corpus.derived.articles import ArticleParts, article_name
+from telerank.corpus.derived.questions import shuffle
+from telerank.errors import CollectionError
+from telerank.evaluation.answers.measures import measure_answers
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation, measure
+from telerank.evaluation.statistics import bootstrap_intervals
+from telerank.model_names import READER, RERANKER, SHIPPED
+from telerank.training.reader.config import ArticleShares, QuestionSource
+from telerank.training.reader.questions import QuestionSet, TextQuestion, read_questions
+from telerank.training.reader.train import ReadQuestions, read_sets
+from telerank.types import Qrels, Query
+
+SHARES = ArticleShares(test=0.2, dev=0.1, seed=3)
+PARTS = ArticleParts(SHARES.test, SHARES.dev, SHARES.seed)
+SETS = (("piaf", "test"), ("fquad", None), ("squad2-dev-half", "test"))
+"""Each set with the part that is measured; of FQuAD no article was learned from."""
+BEGIN, END = "<!-- measures -->\n", "<!-- end of measures -->"
+AP = "AP@15"
+DEEP = 30  # documents that are re-ranked
+WEIGHTS = [step / 10 for step in range(11)]
+
+
+def measure_reader(name: str, most: int | None) -> str:
+    """The table of a reader."""
+    reader = SpanReader(name)
+    rows = []
+    for collection, part in SETS:
+        source = QuestionSource(
+            collection=collection, part=part, unrelated=1.0, questions=most, unanswerable=False
+        )
+        try:
+            questions = read_questions(source, SHARES, 0)
+        except CollectionError as error:
+            print(f"{collection}: {error}")
+            continue
+        rows.append((collection, *read_rows(reader, questions)))
+    names = (
+        "set",
+        "questions",
+        "F1, threshold",
+        "EM, threshold",
+        "F1, always an answer",
+        "declined, unrelated text",
+    )
+    return table(names, rows)
+
+
+def read_rows(reader: SpanReader, questions: QuestionSet) -> Iterator[str]:
+    """The values of a set: of the questions with an answer, and of the same with another article's text."""
+    related = [own for own in questions.questions if own.answers]
+    others = [own for own in questions.questions if own.unrelated]
+    read = read_part(reader, questions, related)
+    rules = reader.rules()
+    yield f"{len(related):,}"
+    predictions = read.predict(rules)
+    for name in ("F1(fr)", "EM(fr)"):
+        yield show(measure_answers(read.gold, predictions, name), name, 100)
+    always = read.predict(replace(rules, threshold=None))
+    yield show(measure_answers(read.gold, always, "F1(fr)"), "F1(fr)", 100)
+    declined = read_part(reader, questions, others).predict(rules)
+    yield f"{100 * sum(not text for text in declined.values()) / max(1, len(declined)):.1f} %"
+
+
+def read_part(reader: SpanReader, questions: QuestionSet, part: Sequence[TextQuestion]) -> ReadQuestions:
+    return read_sets(reader, [replace(questions, questions=tuple(part))])
+
+
+def measure_reranker(name: str, most: int | None) -> str:
+    """The table of a re-ranker; the weight is chosen on PIAF's dev."""
+    rows: list[tuple[str, ...]] = []
+    weight: float | None = None
+    for collection, part in (("piaf", "dev"), *SETS, ("scifact", None), ("msmarco-slice", None)):
+        try:
+            data = tr.collection(collection)
+        except CollectionError as error:
+            print(f"{collection}: {error}")
+            continue
+        queries, qrels = held_out(data, part, most)
+        with tempfile.TemporaryDirectory() as folder:
+            french = collection in ("piaf", "fquad")
+            index = tr.index(data, f"{folder}/index", analyzer="french" if french else "english")
+            tr.encode(index, model="e5-small")
+            found = evaluate(index, name, queries, qrels, [weight] if weight is not None else WEIGHTS)
+        if weight is None:
+            weight = max(WEIGHTS, key=lambda own: found[f"fused {own}"].mean[AP])
+            continue
+        rows += ranking_rows(collection, found, f"fused {weight}")
+    note = (
+        "\n\n† differs from the hybrid: p < 0.05 in a paired t-test, with Holm's correction. "
+        f"Fused: {weight} of the re-ranker's score."
+    )
+    return table(("set", "system", "questions", AP), rows) + note
+
+
+def held_out(data: tr.collection, part: str | None, most: int | None) -> tuple[list[Query], Qrels]:
+    """The questions about the articles of a part, and their qrels; None: of test, dev or the first split."""
+    split = next((name for name in ("test", "dev") if name in data.splits), data.splits[0])
+    names = {doc.docno: article_name(doc, data.name) for doc in data.docs()} if part else {}
+    qrels: dict[str, dict[str, int]] = {}
+    for qrel in data.split_qrels(split):
+        if part is None or PARTS.part_of(names[qrel.docno]) == part:
+            qrels.setdefault(qrel.qid, {})[qrel.docno] = qrel.grade
+    kept = dict.fromkeys(shuffle(qrels, str, seed=SHARES.seed)[:most])
+    queries = [query for query in data.split_queries(split) if query.qid in kept]
+    return queries, {qid: grades for qid, grades in qrels.items() if qid in kept}
+
+
+def evaluate(
+    index: tr.Index, name: str, queries: Sequence[Query], qrels: Qrels, weights: Sequence[float]
+) -> dict[str, Evaluation]:
+    """The values of each system; the hybrid and the re-ranker's scores are computed once."""
+    hybrid = tr.pipeline("0.5 * minmax(bm25 % 100) + 0.5 * minmax(dense % 100)", index) % DEEP
+    systems = {"BM25": index.bm25() % DEEP, "e5-small": index.dense() % DEEP, "hybrid": hybrid}
+    runs = {system: list(stage.run(queries)) for system, stage in systems.items()}
+    runs["re-ranked"] = list(tr.rerank(name, index)(iter(runs["hybrid"])))
+    before, after = runs["hybrid"], runs["re-ranked"]
+    for weight in weights:
+        runs[f"fused {weight}"] = [fuse(weight, *both) for both in zip(after, before, strict=True)]
+    return {system: measure(run, qrels, AP) for system, run in runs.items()}
+
+
+def fuse(weight: float, first: tr.Ranking, second: tr.Ranking) -> tr.Ranking:
+    """The weighted sum of two rankings of the same documents, each scaled to [0, 1]."""
+    scaled = [
+        {docno: (score - min(own.scores)) / (max(own.scores) - min(own.scores) or 1) for docno, score in own}
+        for own in (first, second)
+    ]
+    docnos = list(scaled[0])
+    return tr.Ranking.ranked(
+        first.query, docnos, [weight * scaled[0][d] + (1 - weight) * scaled[1][d] for d in docnos]
+    )
+
+
+def ranking_rows(collection: str, found: dict[str, Evaluation], fused: str) -> Iterator[tuple[str, ...]]:
+    shown = {"fused" if system == fused else system: own for system, own in found.items()}
+    compared = compare_evaluations(shown, ["hybrid"], measures=[AP])
+    significant = {own.system for own in compared.differences if own.p_holm < 0.05}
+    for system, own in shown.items():
+        yield (
+            collection,
+            system,
+            f"{len(own.qids):,}",
+            show(own, AP, 1) + ("†" if system in significant else ""),
+        )
+
+
+def show(evaluation: Evaluation, name: str, factor: int) -> str:
+    """A mean with its interval."""
+    values = evaluation.values[name]
+    ((low, high),) = bootstrap_intervals([values])
+    digits = 1 if factor == 100 else 3
+    return f"{factor * values.mean():.{digits}f} [{factor * low:.{digits}f}, {factor * high:.{digits}f}]"
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def write_card(card: Path, text: str) -> None:
+    """Replace what stands between the marks of a card."""
+    before, mark, rest = card.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise SystemExit(f"{card}: expected the marks {BEGIN.strip()} and {END}")
+    card.write_text(f"{before}{BEGIN}{text}\n{END}{after}", encoding="utf-8")
+
+
+KINDS: dict[str, Callable[[str, int | None], str]] = {READER: measure_reader, RERANKER: measure_reranker}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help="by default both")
+    parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--questions", type=int, metavar="N")
+    options = parser.parse_args()
+    folders = dict(pair.split("=", 1) for pair in options.model)
+    if unknown := {*options.names, *folders} - KINDS.keys():
+        parser.error(f"expected {' or '.join(KINDS)}, got {min(unknown)}")
+    for name in options.names or KINDS:
+        text = KINDS[name](folders.get(name, name), options.questions)
+        print(f"{name}\n\n{text}\n")
+        if not folders and options.questions is None:
+            write_card(SHIPPED[name].folder / "README.md", text)
+
+
+if __name__ == "__main__":
+    main()
