@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -28,6 +28,7 @@ from telerank.types import whole_docno
 if TYPE_CHECKING:
     from telerank import Answer, Answers, Index, Ranking, Stage
     from telerank.answers.stage import ReadAnswers
+    from telerank.retrieval.facets import Facet
     from telerank.retrieval.group import Passages
     from telerank.segments.stage import SegmentReranker
 
@@ -57,6 +58,12 @@ def search(
     ] = None,
     split: Split = None,
     model: options.Pipeline = None,
+    filter: options.FilterText = None,  # noqa: A002
+    facet: Annotated[
+        list[str] | None,
+        Flags("--facet"),
+        Help("With --query: count the values of a column, such as `type` or `date:year`, in what is found."),
+    ] = None,
     group: Annotated[
         GroupColumn | None, Help("Keep the best passage of each file, and so many files as `-k` says.")
     ] = None,
@@ -90,6 +97,8 @@ def search(
 
     Example: `telerank search idx --query "parental leave" --group file`
 
+    Example: `telerank search idx --query "parental leave" --filter "title is not null" --facet title`
+
     Example: `telerank search idx --like 42 -k 5`
 
     Example: `telerank search vectors xquad-en -o dense.run`
@@ -117,11 +126,12 @@ def search(
             "show_segment": show_segment,
             "as_json": as_json,
             "spelling": spelling,
+            "facets": facet or (),
         }
-        _answer(opened, model, query, keep or _FIRST, **shown)
+        _answer(opened, _open_stage(opened, model, filter), query, keep or _FIRST, **shown)
         return
     source = _open_queries(collection, queries, format, encoding)
-    run = tr.search(opened, source, model, split=split, k=keep or _ALL, threads=threads)
+    run = tr.search(opened, source, model, split=split, where=filter, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
@@ -147,21 +157,27 @@ def _open_queries(collection: str | None, queries: str | None, form: str | None,
     return options.open_collection(collection or "", form, encoding)
 
 
+def _open_stage(index: Index, model: str | None, chosen: str | None) -> Stage:
+    import telerank as tr
+
+    stage = tr.pipeline(model or index.default_pipeline, index)
+    return stage if chosen is None else stage.where(chosen, index.docs if index.has_texts else None)
+
+
 def _answer(
     index: Index,
-    model: str | None,
+    whole: Stage,
     query: str | None,
     k: int,
     *,
+    facets: Sequence[str],
     explain: bool,
     show_segment: bool,
     as_json: bool,
     spelling: bool,
 ) -> None:
     """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
-    import telerank as tr
-
-    stage = tr.pipeline(model or index.default_pipeline, index) % k
+    stage = whole % k
     by_segments = None
     if show_segment:
         from telerank.segments.stage import find_segments
@@ -176,13 +192,16 @@ def _answer(
         ranking, passages, meant = _find_meant(index, find, typed) if spelling else (*find(typed), typed)
         if as_json:
             record = _record(index, stage if explain else None, by_segments, ranking, passages)
-            console.print_json(record if meant == typed else {**record, "typed": typed, "meant": meant})
+            record |= {} if meant == typed else {"typed": typed, "meant": meant}
+            counts = index.facets(ranking.query, facets, whole) if facets else []
+            console.print_json(record | ({"facets": [*map(asdict, counts)]} if counts else {}))
             return
         if meant != typed:
             searched = ranking.query.text == meant
             nothing = f"nothing found for {typed!r}; searched for {meant!r}"
             console.say(plain(nothing if searched else f"did you mean {meant!r}?"))
         _show(index, ranking, passages)
+        _show_facets(index.facets(ranking.query, facets, whole) if facets else ())
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
@@ -194,6 +213,18 @@ def _answer(
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _show_facets(facets: Iterable[Facet]) -> None:
+    for facet in facets:
+        name = f"{facet.column} by {facet.by}" if facet.by else facet.column
+        of = "matches" if facet.is_exact else "documents of the ranking"
+        print(plain(f"\n{name}, of {facet.documents:,} {of}"))
+        rows = [(f"{value.count:,}", value.text) for value in facet.values]
+        rows += [(f"{facet.missing:,}", "(no value)")] if facet.missing else []
+        console.write_columns([(count, plain(text)) for count, text in rows])
+        if facet.others:
+            print(f"and {count_noun(facet.others, 'further value')}")
 
 
 def _completing(show: Callable[[str], None]) -> Callable[[str], None]:
@@ -330,6 +361,7 @@ def answer(
     ] = None,
     split: Split = None,
     model: options.Pipeline = None,
+    filter: options.FilterText = None,  # noqa: A002
     reader: Annotated[
         str | None,
         Help(
@@ -390,6 +422,7 @@ def answer(
     if always:
         settings["threshold"] = math.inf
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    stage = stage if filter is None else stage.where(filter)
     if query is not None:
         _answer_one(
             opened,

@@ -174,6 +174,11 @@ def pool(names: Names, name: str) -> Stage:
     return names.pool(name)
 
 
+def where(names: Names, stage: Stage, filter: str) -> Stage:  # noqa: A002
+    """The stage within the documents that pass a filter; see :meth:`telerank.stage.Stage.where`."""
+    return stage.where(filter, None if names.index is None else names.index.docs)
+
+
 OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
 # Functions that make stages: a pipeline's text gives them what their signatures say. One that is named, since
 # it needs torch, is imported when it is called.
@@ -186,6 +191,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "minmax": minmax,
     "prob": prob,
     "within": within,
+    "where": where,
     "interleave": interleave,
     "rrf": rrf,
     "pool": pool,

@@ -258,7 +258,7 @@ def count_results(stage: Stage, query: Query) -> int | None:
     """How many documents a stage ranks for a query, if they can be counted without ranking them."""
     if not isinstance(stage, SparseRetriever):
         return None
-    count = count_matches(stage.index, query.text)
+    count = count_matches(stage.index, query.text, stage.chosen)
     return count if count is None or stage.depth is None else min(count, stage.depth)
 
 

@@ -23,6 +23,8 @@ from telerank.service.routes.fields import (
     Body,
     CleanText,
     Docno,
+    FacetNames,
+    FilterText,
     GroupName,
     History,
     IndexName,
@@ -45,12 +47,13 @@ from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snaps
 from telerank.stage import Stage
 from telerank.text.follow_up import FollowUp, follow_up
 from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answers, Explanation, Ranking, whole_docno
+from telerank.types import Answers, Explanation, Ranking, columns_record, whole_docno
 from telerank.types import Query as SearchQuery
 from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
+    from telerank.retrieval.facets import Facet
 
 
 class SearchRequest(Body):
@@ -77,6 +80,8 @@ class SearchRequest(Body):
     )
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
     group: GroupName = None
+    filter: FilterText = None
+    facets: FacetNames = None
     spelling: bool = Field(
         default=False,
         description="Whether misspelt words are corrected: `spelling` of the reply has what was probably "
@@ -124,11 +129,37 @@ class Hit(BaseModel):
     title: str = ""
     url: str = ""
     text: str | None = None
+    columns: dict[str, Any] | None = None
     terms: list[HighlightedTerm] | None = None
     snippet: list[Part] | None = None
     group: HitGroup | None = None
     segment: HitSegment | None = None
     explanation: Explanation | None = None
+
+
+class FacetCount(BaseModel, from_attributes=True):
+    """How many documents have a value; ``filter`` finds them."""
+
+    text: str
+    count: int
+    filter: str
+
+
+class FacetCounts(BaseModel, from_attributes=True):
+    """The values of a column in the ``documents`` that were counted, of which ``missing`` have none.
+
+    ``others`` further values are left out. ``is_exact``: the documents are all that match, else the first of
+    the ranking.
+    """
+
+    column: str
+    kind: str
+    by: str
+    values: list[FacetCount]
+    documents: int
+    missing: int
+    others: int
+    is_exact: bool
 
 
 class Spelling(BaseModel):
@@ -156,6 +187,7 @@ class SearchReply(PipelineReply):
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
+    facets: list[FacetCounts] | None = None
 
 
 class ExplainRequest(Body):
@@ -166,6 +198,7 @@ class ExplainRequest(Body):
     index: IndexName = None
     pipeline: PipelineText = None
     group: GroupName = None
+    filter: FilterText = None
 
 
 class ExplainParameters(ExplainRequest, strict=False):
@@ -193,8 +226,10 @@ async def search_by_url(
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
     """A page of the ranking of a query, or of what was probably meant by it."""
-    reply, index = await _search(served, snapshot, request), snapshot.served_index(request.index).index
-    if not request.spelling or request.like is not None or not index.has_texts:
+    reply, opened = await _search(served, snapshot, request), snapshot.served_index(request.index)
+    index = opened.index
+    # words may be those of documents that a key does not see
+    if not request.spelling or request.like is not None or not index.has_texts or opened.chosen is not None:
         return reply
     typed = reply.query
     meant = await served.search(correct, index.sparse, typed)
@@ -210,7 +245,7 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
     query, completed = complete_query(request, served.settings)
-    stage = index.pipeline(request.pipeline, request.group)
+    stage = index.pipeline(request.pipeline, request.group, request.filter)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
         raise Unprocessable(
@@ -234,9 +269,20 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
     run = record_run(served, index, stage.text, query, ranked.stages)
     more = len(ranked.ranking) > last
     reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
+    if request.facets:
+        reply.facets = await served.run_stage(stage, count_facets, index, stage, query, request.facets)
     if groups := find_groups(stage, ranked):
         reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
     return reply
+
+
+def count_facets(
+    index: ServedIndex, stage: Stage, query: SearchQuery, columns: list[str]
+) -> list[FacetCounts]:
+    """The counts of columns; raises Unprocessable if there is no such column."""
+    most = index.settings.limits.documents
+    facets: list[Facet] = refuse_values(lambda: index.index.facets(query, columns, stage, depth=most))
+    return [FacetCounts.model_validate(facet) for facet in facets]
 
 
 @router.get("/explain", summary="Explain a score")
@@ -252,7 +298,8 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     """Why a document has the score that a pipeline gives it for a query."""
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.pipeline(request.pipeline, request.group)
+    index.check_visible(request.docno)
+    stage = index.pipeline(request.pipeline, request.group, request.filter)
     return ExplainReply(
         query=query.text,
         index=index.name,
@@ -347,6 +394,7 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
             title=doc.title,
             url=doc.url,
             text=doc.text if request.text else None,
+            columns=columns_record(doc.columns) or None,
         )
         if request.highlight and opened.has_texts:
             matches = find_matches(opened.analyzer, doc.text, terms)
@@ -390,6 +438,7 @@ class AnswerRequest(Body):
     depth: int | None = Field(
         default=None, ge=1, le=1_000_000, description="Documents that are read, with `reader`; default: 20."
     )
+    filter: FilterText = None
     k: int = Field(3, ge=1, le=1_000, description="Answers, at most.")
     explain: bool = Field(default=False, description="Whether answers have an explanation.")
 
@@ -442,7 +491,7 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     """The answers to a question, marked in their documents; none if the documents that are read have none."""
     query, completed = complete_query(request, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.answers(answering_text(index, request))
+    stage = index.answers(answering_text(index, request), request.filter)
     if stage.first is None:
         raise Unprocessable(f"{stage.text}: expected a first stage before it")
     read = await served.compute(run_reader, stage % request.k, Ranking(query))
