@@ -62,8 +62,9 @@ def build(
     opened = data.open()
     is_new = overwrite or not has_index(Path(index))
     began = time.perf_counter()
-    settings = {"analyzer": analyzer, "copies": copies, "columns": kinds}
-    built = tr.index(opened, index, **settings, overwrite=overwrite, workers=workers)
+    built = tr.index(
+        opened, index, analyzer=analyzer, copies=copies, columns=kinds, overwrite=overwrite, workers=workers
+    )
     documents = len(built)
     if not is_new:
         console.say(f"{count_noun(documents, 'document')} of {opened.name} are in {index} already")

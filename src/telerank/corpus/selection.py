@@ -28,9 +28,9 @@ def select_rows(docs: Docstore, tree: Tree) -> Mask:
         case Not(part):
             return ~select_rows(docs, part)
         case AllOf(parts):
-            return np.logical_and.reduce([select_rows(docs, part) for part in parts])
+            return np.asarray(np.logical_and.reduce([select_rows(docs, part) for part in parts]))
         case AnyOf(parts):
-            return np.logical_or.reduce([select_rows(docs, part) for part in parts])
+            return np.asarray(np.logical_or.reduce([select_rows(docs, part) for part in parts]))
     return _test(docs, tree)
 
 

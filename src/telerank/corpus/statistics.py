@@ -197,8 +197,7 @@ def describe(
     facts, rows = DocumentFacts(), dict[str, int]()
     for doc in collection.read_docs("counting tokens", progress) if collection.size != 0 else ():
         schema.add(doc)
-        length = count(doc.full_text)
-        texts[length] += 1
+        texts[length := count(doc.full_text)] += 1
         if doc.docno in paired:
             lengths[doc.docno], rows[doc.docno] = length, len(facts)
         of_title = count(doc.title) if doc.title else 0

@@ -204,7 +204,8 @@ class DenseRetriever(Retriever):
         """The vectors of the documents that pass the filter."""
         if self.chosen is None:
             return self.vectors
-        return _select(self.vectors, self._columned, self.chosen)
+        docs: Any = self._columned  # hashed by identity, as of any index
+        return _select(self.vectors, docs, self.chosen)
 
     def _search(self, queries: Encoded, depth: int) -> Iterable[Hits]:
         vectors = self._searched

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from telerank.columns.filters import Filter
 from telerank.expressions import call_text
 from telerank.feedback.methods import Bo1
@@ -71,7 +73,7 @@ class Like(Retriever):
         """The document as the first of a query without terms."""
         docno, bare = query.text.strip(), Query(query.qid, "")
         docs = replace(self.index.docs, chosen=self.visible)
-        return Ranking(bare, (docno,), [1.0]) if docno in docs else Ranking(bare)
+        return Ranking(bare, (docno,), np.ones(1)) if docno in docs else Ranking(bare)
 
     def _without_itself(self, query: Query, ranking: Ranking) -> Ranking:
         own = query.text.strip()

@@ -34,7 +34,8 @@ class _OfStages(Stage):
     function: ClassVar[str]
 
     def after(self, first: Stage) -> Stage:
-        return map_inner(self, lambda part: part.after(first))
+        changed: Stage = map_inner(self, lambda part: part.after(first))  # type: ignore[arg-type, return-value]
+        return changed
 
     @property
     def text(self) -> str:

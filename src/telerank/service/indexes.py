@@ -211,10 +211,10 @@ class ServedIndex:
             raise NotServed("no reader is served: start the service with --reader or --answer")
         if chosen in self.pipelines:
             raise Unprocessable(f"the pipeline {chosen} ranks: expected one that ends in read(READER)")
-        stage: ReadAnswers = self._read(chosen, answering=True)
-        return self._within(stage, where)
+        stage: ReadAnswers = self._within(self._read(chosen, answering=True), where)
+        return stage
 
-    def _within(self, stage: Filtered, where: str | None) -> Filtered:
+    def _within(self, stage: Any, where: str | None) -> Any:
         """A pipeline within a filter, and within that of the key."""
         try:
             given = None if where is None else Filter.parse(where)

@@ -413,10 +413,10 @@ class Impacts:
             holds[rows] = True
         if len(hidden := self._hidden(selection)):
             holds &= ~hidden
-        rows = np.flatnonzero(holds).astype(np.uint32)
-        scores = ((sums[rows] + self.absences(absent, rows)) * kernel.STEP).astype(np.float32)
-        order = np.lexsort((self.segment.docnos.rank[rows], scores))[::-1][:k]
-        return rows[order], scores[order]
+        held = np.flatnonzero(holds).astype(np.uint32)
+        scores = ((sums[held] + self.absences(absent, held)) * kernel.STEP).astype(np.float32)
+        order = np.lexsort((self.segment.docnos.rank[held], scores))[::-1][:k]
+        return held[order], scores[order]
 
     def contribution(self, term: int, posting: int) -> float:
         """The exact amount that a posting of a prepared term adds to the score of its document."""

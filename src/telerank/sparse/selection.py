@@ -93,7 +93,8 @@ class SelectedPostings:
         ranks = self.rank, np.empty(0, np.bool_)
         keys = kernel.add_all(query, (offsets, rows, values), _no_tables(len(postings)), ranks, k)
         inside = (keys & np.uint64(2**32 - 1)).astype(np.int64)
-        return (keys & ~np.uint64(2**32 - 1)) | self.selection.rows[inside].astype(np.uint64)
+        rows_of: npt.NDArray[np.uint64] = self.selection.rows[inside].astype(np.uint64)
+        return np.asarray((keys & ~np.uint64(2**32 - 1)) | rows_of)
 
 
 def _no_tables(terms: int) -> tuple[npt.NDArray[Any], ...]:

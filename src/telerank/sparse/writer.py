@@ -268,8 +268,13 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         sync_folder(self.folder / SEGMENTS)
         before = self.manifest
         kinds = before.columns if columns is None else columns
-        changes = {"generation": before.generation + 1, "format": IndexManifest.format, "columns": kinds}
-        manifest = replace(before, segments=segments, **changes)
+        manifest = replace(
+            before,
+            segments=segments,
+            generation=before.generation + 1,
+            format=IndexManifest.format,
+            columns=kinds,
+        )
         manifest = self._mark_copies(manifest)
         if self.before_commit is not None:
             self.before_commit(self.manifest, manifest)
@@ -344,8 +349,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         old = getattr(entry, kind)
         files = {key: file for key, file in entry.files.items() if key != old}
         files[name] = StoredFile.record(folder / name)
-        if kind != "deleted":
-            return replace(entry, files=files, **{kind: name})
+        if kind == "copies":
+            return replace(entry, files=files, copies=name)
+        if kind == "kinds":
+            return replace(entry, files=files, kinds=name)
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 

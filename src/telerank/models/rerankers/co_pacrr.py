@@ -53,7 +53,7 @@ class CoPacrr(nn.Module):
             raise ModelError(f"rows and strongest must be at least 1, got {rows} and {strongest}")
         self.rows, self.strongest = rows, strongest
         self.words = make_embedding(vectors, frozen=frozen)
-        self.importance = nn.Embedding.from_pretrained(torch.zeros(len(vectors), 1), freeze=False)
+        self.importance = make_embedding(torch.zeros(len(vectors), 1), frozen=False)
         self.convolutions = nn.ModuleList(nn.Conv2d(1, filters, length) for length in range(2, LONGEST + 1))
         signals = 1 + 2 * strongest * len(CASCADE) * LONGEST
         self.layers = nn.Sequential(

@@ -97,7 +97,8 @@ async def documents(
     if missing:
         raise NotServed(f"no document {missing[0]!r} in the index {opened.name}")
     own = [docs[name] for name in docno]
-    shown: Any = [replace(doc, columns=columns_record(doc.columns) or None) for doc in own]
+    columns: Any = [columns_record(doc.columns) or None for doc in own]
+    shown: Any = [replace(doc, columns=each) for doc, each in zip(own, columns, strict=True)]
     return DocumentsReply(index=opened.name, generation=opened.generation, documents=shown)
 
 

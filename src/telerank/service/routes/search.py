@@ -1,10 +1,7 @@
-"""Searching an index, answering questions from its documents, and explaining a score."""
+"""Searching an index, and explaining a score."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,16 +9,14 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
-from telerank.expressions import quote
 from telerank.feedback.like import LIKE
 from telerank.retrieval.group import MOST_FURTHER
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
-from telerank.service.indexes import READ_DEPTH, ServedIndex
+from telerank.service.indexes import ServedIndex
 from telerank.service.observe import note
 from telerank.service.page.highlight import Part, find_matches, query_terms, snippet
 from telerank.service.routes.fields import (
     Body,
-    CleanText,
     Docno,
     FacetNames,
     FilterText,
@@ -38,7 +33,6 @@ from telerank.service.searching import (
     StageRun,
     find_groups,
     refuse_values,
-    run_reader,
     run_stages,
     uses_models,
 )
@@ -46,13 +40,11 @@ from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
 from telerank.text.follow_up import FollowUp, follow_up
-from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answers, Explanation, Ranking, columns_record, whole_docno
+from telerank.types import Explanation, columns_record, whole_docno
 from telerank.types import Query as SearchQuery
 from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
-    from telerank.answers.stage import ReadAnswers
     from telerank.retrieval.facets import Facet
 
 
@@ -244,7 +236,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
 async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) -> SearchReply:
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
-    query, completed = complete_query(request, served.settings)
+    query, completed = complete_query(request.query or "", request.history, served.settings)
     stage = index.pipeline(request.pipeline, request.group, request.filter)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
@@ -342,17 +334,17 @@ def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
 
 
 def complete_query(
-    request: SearchRequest | AnswerRequest, settings: ServiceSettings
+    typed: str, history: Sequence[str], settings: ServiceSettings
 ) -> tuple[SearchQuery, FollowUp | None]:
-    """The query of a request, completed from those before it, and how; None if it is as typed.
+    """A query that is completed from those before it, and how; None if it is as typed.
 
     Raises as :func:`check_query`, also of those before it.
     """
-    query, most = check_query(request.query or "", settings), settings.limits.query_characters
-    for number, earlier in enumerate(request.history):
+    query, most = check_query(typed, settings), settings.limits.query_characters
+    for number, earlier in enumerate(history):
         if len(earlier) > most:
             raise Unprocessable(f"history.{number}: at most {most:,} characters, got {len(earlier):,}")
-    completed = follow_up(query.text, request.history)
+    completed = follow_up(query.text, history)
     if not completed.earlier or len(completed.text) > most:
         return query, None
     return SearchQuery(QID, completed.text), completed
@@ -423,119 +415,3 @@ def _add_segments(hits: list[Hit], stage: Stage, query: SearchQuery) -> None:
     for hit in hits:
         match = by_segments.match(query, hit.docno)[0]
         hit.segment = HitSegment(**vars(match), start=match.span.start, end=match.span.end)
-
-
-class AnswerRequest(Body):
-    """A question."""
-
-    query: QueryText
-    history: History = Field(default_factory=list)
-    index: IndexName = None
-    pipeline: PipelineText = None
-    reader: CleanText | None = Field(
-        default=None, description="Name of the reader, if the pipeline does not end in read(READER)."
-    )
-    depth: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Documents that are read, with `reader`; default: 20."
-    )
-    filter: FilterText = None
-    k: int = Field(3, ge=1, le=1_000, description="Answers, at most.")
-    explain: bool = Field(default=False, description="Whether answers have an explanation.")
-
-
-class AnswerSource(BaseModel):
-    """A document that gives the same answer, and the character where it begins there."""
-
-    docno: str
-    start: int
-
-
-class AnswerHit(BaseModel):
-    """A span of a document: characters ``start`` to ``end`` (not included) of its text.
-
-    ``before`` and ``after`` are the rest of the sentences that it is in.
-    """
-
-    text: str
-    confidence: float
-    score: float
-    docno: str
-    title: str = ""
-    url: str = ""
-    start: int
-    end: int
-    before: str
-    after: str
-    sources: list[AnswerSource]
-    explanation: Explanation | None = None
-
-
-class AnswerReply(PipelineReply):
-    """The answers, best first; none if the documents that were read have none.
-
-    ``no_answer`` is the score of no answer minus that of the best span, in the first document that has a
-    span; missing if none has. ``warnings`` say that the question is longer than the reader reads, and how
-    many tokens were not read; missing if nothing was cut.
-    """
-
-    follow_up: FollowUp | None = None
-    milliseconds: float
-    stages: list[StageRun]
-    no_answer: float | None = None
-    warnings: list[str] | None = None
-    answers: list[AnswerHit]
-
-
-@router.post("/answer", summary="Answer a question", response_model_exclude_none=True)
-async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: AnswerRequest) -> AnswerReply:
-    """The answers to a question, marked in their documents; none if the documents that are read have none."""
-    query, completed = complete_query(request, served.settings)
-    index = snapshot.served_index(request.index)
-    stage = index.answers(answering_text(index, request), request.filter)
-    if stage.first is None:
-        raise Unprocessable(f"{stage.text}: expected a first stage before it")
-    read = await served.compute(run_reader, stage % request.k, Ranking(query))
-    run = record_run(served, index, stage.text, query, read.stages)
-    explanations: list[Explanation | None] = [None] * len(read.answers)
-    if request.explain:
-        explanations = [await served.compute(stage.explain, query, each) for each in read.answers]
-    hits = await served.search(_show_answers, index, stage, read.answers, explanations)
-    no_answer = read.answers.no_answer
-    return AnswerReply(
-        **run,
-        follow_up=completed,
-        no_answer=no_answer if math.isfinite(no_answer) else None,
-        warnings=[read.warning] if read.warning else None,
-        answers=hits,
-    )
-
-
-def answering_text(index: ServedIndex, request: AnswerRequest) -> str | None:
-    """The text of the pipeline that a request asks for; None: the default one."""
-    if request.reader is None:
-        if request.depth is not None:
-            raise Unprocessable("depth: it goes with a reader; a pipeline has its own, such as bm25 % 20")
-        return request.pipeline
-    first = request.pipeline or index.default
-    return f"({first}) % {request.depth or READ_DEPTH} >> read({quote(request.reader)})"
-
-
-def _show_answers(
-    index: ServedIndex, stage: ReadAnswers, answers: Answers, explanations: Sequence[Explanation | None]
-) -> list[AnswerHit]:
-    """The answers in their sentences, in a thread: long documents take time to split."""
-    hits, language = [], stage.reader.reader.settings.language
-    for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index[answer.docno]
-        start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
-        more = {
-            "end": answer.end,
-            "title": doc.title,
-            "url": doc.url,
-            "before": doc.text[start : answer.start],
-            "after": doc.text[answer.end : end],
-            "sources": [AnswerSource(docno=docno, start=begin) for docno, begin in answer.sources],
-            "explanation": explanation,
-        }
-        hits.append(AnswerHit(**{**asdict(answer), **more}))
-    return hits

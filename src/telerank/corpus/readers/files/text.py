@@ -141,8 +141,8 @@ def join_paragraphs(
         start += len(text) + len(_BETWEEN)
     if not texts:
         raise UnreadableFile(Problem.empty)
-    own = {name: value for name, value in (properties or {}).items() if value not in ("", None, [])}
-    return FileText(_BETWEEN.join(texts), tuple(parts), tuple(pages), title, counts or {}, own)
+    columns = {name: value for name, value in (properties or {}).items() if value not in ("", None, [])}
+    return FileText(_BETWEEN.join(texts), tuple(parts), tuple(pages), title, counts or {}, columns)
 
 
 def clean(text: str) -> str:
