@@ -68,6 +68,8 @@ class _Cost:
         """The most documents in a ranking of the stage, if it is given rankings of ``given``."""
         if isinstance(stage, Retriever | Feedback):
             return self._retrieved(stage)
+        if isinstance(stage, Where) and isinstance(stage.stage, Retriever | Feedback):
+            return math.inf  # it is cut behind the filter
         if isinstance(stage, Chain):
             for part in stage.stages:
                 given = self.documents(part, given)
