@@ -208,7 +208,8 @@ _GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
 
 def make_feedback_grid(name: str) -> list[FeedbackMethod]:
     """The settings of a method in the ranges of the literature, and its defaults; at most 13."""
-    kind, grid = METHODS[name], _GRIDS[name]
+    grid = _GRIDS[name]
+    kind: Callable[..., FeedbackMethod] = METHODS[name]
     tried = [kind(**dict(zip(grid, values, strict=True))) for values in product(*grid.values())]
     return list(dict.fromkeys([*tried, kind()]))
 

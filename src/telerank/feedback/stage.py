@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Self
 
+from telerank.expressions import depth_text
 from telerank.feedback.methods import FeedbackMethod
-from telerank.stage import CALL, CHAIN, PRODUCT, Stage, check_depth, depth_text, operand_text
+from telerank.stage import CALL, CHAIN, PRODUCT, Stage, check_depth, operand_text
 from telerank.types import Explanation, Query, Ranking
 
 
