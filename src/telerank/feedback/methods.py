@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from math import hypot, log2
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from telerank.sparse.similarities.base import Parameters
 
@@ -208,8 +208,8 @@ _GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
 
 def make_feedback_grid(name: str) -> list[FeedbackMethod]:
     """The settings of a method in the ranges of the literature, and its defaults; at most 13."""
-    kind: Any = METHODS[name]
     grid = _GRIDS[name]
+    kind: Callable[..., FeedbackMethod] = METHODS[name]
     tried = [kind(**dict(zip(grid, values, strict=True))) for values in product(*grid.values())]
     return list(dict.fromkeys([*tried, kind()]))
 
