@@ -408,9 +408,9 @@ class Impacts:
         sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
         for term, weight in weights.items():
             start, end = self.segment.offsets[term], self.segment.offsets[term + 1]
-            rows = self.segment.read_rows(term)
-            sums[rows] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
-            holds[rows] = True
+            holding = self.segment.read_rows(term)
+            sums[holding] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
+            holds[holding] = True
         if len(hidden := self._hidden(selection)):
             holds &= ~hidden
         held = np.flatnonzero(holds).astype(np.uint32)
