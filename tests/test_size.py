@@ -12,8 +12,6 @@ LINES_OF_A_FILE, LINES_OF_A_BODY, PARAMETERS, FILES_OF_A_FOLDER = 500, 40, 6, 16
 
 LONG_BODIES: dict[str, str] = {}
 MANY_PARAMETERS = {
-    "models/rerankers/co_pacrr.py:__init__": "the settings of the paper's network, by name alone",
-    "service/routes/page.py:inquiry_of": "what an address of the page may say, by name alone",
     "sparse/kernel.py:_collect": "numba counts references whenever an array is taken out of a tuple",
 }
 """Commands and the functions below them are not counted: their parameters are options."""

@@ -8,6 +8,7 @@
     ├── MeasureError       a measure's name does not parse, or the measure cannot be computed
     ├── ModelError         a model cannot be opened, or a parameter is out of range
     │   └── ExpressionError  the text of a pipeline or of a model cannot be read
+    │       └── FilterError  a filter cannot be read, names an unknown column or compares what it cannot
     ├── AnalyzerError      an analyzer's text form does not parse, or differs from the index's
     ├── DocumentError      a document cannot be stored (bad or repeated docno)
     ├── UnknownDocument    no document has a docno (a KeyError, too)
@@ -95,6 +96,10 @@ class ModelError(TelerankError, ValueError):
 
 
 class ExpressionError(ModelError):
+    pass
+
+
+class FilterError(ExpressionError):
     pass
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import date
+from functools import wraps
 from html import escape
 from numbers import Integral
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from telerank.errors import ArgumentError, ArgumentTypeError
+from telerank.errors import ArgumentError, ArgumentTypeError, show_value
 from telerank.parameters import check_fields
 
 Scores: TypeAlias = npt.NDArray[np.float64]
@@ -27,6 +29,8 @@ LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
 PASSAGE = "#"
 # The names of passages: of :func:`telerank.corpus.readers.files.folder.name_passages`, or a number.
 _PASSAGE_NAME = re.compile(r"[\w-]+-[0-9a-f]{8}(?:-[0-9]+)?|[0-9]+")
+ColumnValue: TypeAlias = str | int | float | bool | date | tuple[str, ...]
+"""A value of a column of documents: a text, a number, a date, a truth value, or several texts."""
 # Progress callback: ``(label, done, total or None)``.
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 # A callback; None: bars on standard error if that is a terminal; False: nothing.
@@ -97,6 +101,8 @@ class Doc:
 
     ``file`` is the path of the file that it was read from, within the folder of the collection, and ``marks``
     the pages and headings there, by ascending ``start``; documents that are not files of their own have none.
+    ``columns`` has what else the collection says of it, by name, which filters and facets read
+    (:mod:`telerank.columns.kinds`); a column without a value is not there.
     """
 
     docno: str
@@ -105,6 +111,7 @@ class Doc:
     url: str = ""
     file: str = ""
     marks: tuple[Mark, ...] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def full_text(self) -> str:
@@ -116,7 +123,8 @@ class Doc:
         """The document for JSON, with its location instead of its marks if it is of a file."""
         location = self.locate()
         where = {} if location is None else asdict(location)
-        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where}
+        own = {"columns": columns_record(self.columns)} if self.columns else {}
+        return {"docno": self.docno, "text": self.text, "title": self.title, "url": self.url, **where, **own}
 
     def locate(self, start: int = 0, end: int | None = None) -> Location | None:
         """Where in its file the characters ``start`` to ``end`` of the text stand; None without a file.
@@ -134,6 +142,11 @@ class Doc:
         return Location(self.file, min(pages), max(pages), self.marks[first - 1].heading)
 
 
+def columns_record(columns: Mapping[str, ColumnValue]) -> dict[str, Any]:
+    """Values of columns for JSON: dates as texts."""
+    return {name: value.isoformat() if isinstance(value, date) else value for name, value in columns.items()}
+
+
 class Docs(Protocol):
     """Documents, or their full texts, by docno: ``index.docs``, a docstore, a mapping ``docno -> text``.
 
@@ -143,6 +156,19 @@ class Docs(Protocol):
     def __getitem__(self, docno: str, /) -> Doc | str: ...
 
     def __contains__(self, docno: str, /) -> bool: ...
+
+
+@runtime_checkable
+class ColumnDocs(Docs, Protocol):
+    """Documents whose columns have known ``kinds``, by name: those of an index, a docstore."""
+
+    @property
+    def kinds(self) -> Mapping[str, str]: ...
+
+
+def doc_values(doc: Doc) -> dict[str, Any]:
+    """The values of a document that filters read: docno, title, url, file, and its columns."""
+    return {"docno": doc.docno, "title": doc.title, "url": doc.url, "file": doc.file, **doc.columns}
 
 
 def whole_docno(docno: str) -> str:
@@ -396,3 +422,28 @@ def _freeze(ranking: Ranking, scores: Scores) -> None:
 
 def silent(label: str, done: int, total: int | None) -> None:
     """A :data:`Progress` that shows nothing."""
+
+
+def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterator[Ranking]]:
+    """The ``__call__`` of a stage, which refuses what is no stream of rankings."""
+
+    def ranking_of(value: object) -> Ranking:
+        if not isinstance(value, Ranking):
+            raise ArgumentTypeError(f"a stage maps rankings, got {value!r:.60}: run() takes queries")
+        return value
+
+    @wraps(call)
+    def checked(self: Any, *streams: Iterable[Ranking]) -> Iterator[Ranking]:
+        stream: Any = streams[0] if len(streams) == 1 else None
+        if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
+            got = ", ".join(map(show_value, streams)) or "nothing"
+            raise ArgumentTypeError(
+                f"a stage maps a stream of rankings, got {got}: stage.search(query) ranks one query"
+            )
+        if isinstance(stream, list | tuple):
+            for value in stream:
+                ranking_of(value)
+            return call(self, stream)
+        return call(self, map(ranking_of, stream))
+
+    return checked

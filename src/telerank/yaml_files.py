@@ -38,6 +38,14 @@ def read_yaml(path: str | Path) -> Any:
         raise FormatError(path, None, "YAML of fewer levels") from error
 
 
+def parse_yaml(text: str) -> Any:
+    """What a text in YAML stands for; raises ValueError if it is not as :func:`read_yaml` takes it."""
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 — a safe loader
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError("not YAML") from error
+
+
 class _Loader(yaml.SafeLoader):
     def get_single_node(self) -> Any:
         node = super().get_single_node()

@@ -39,7 +39,7 @@ def test_a_hit_has_six_lines_of_the_terminal_and_its_whole_name(tmp_path, monkey
 
 
 def test_without_a_terminal_a_query_has_to_be_given(index):
-    assert refusal("search idx") == "telerank: search: give one of a COLLECTION, --query or --queries"
+    assert refusal("search idx") == "telerank: search: give one of a COLLECTION, --query, --queries or --like"
 
 
 @pytest.mark.process

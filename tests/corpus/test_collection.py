@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import datetime as dt
 import gzip
 import io
 import lzma
@@ -159,10 +160,11 @@ def test_a_folder_of_texts_gives_a_document_for_each_file(tmp_path):
         write(tmp_path / name, text)
     collection = open_collection(tmp_path)
     assert collection.format == "folder"
+    today = {"modified": dt.datetime.now(dt.UTC).date()}
     assert list(collection.docs()) == [
-        Doc("a/x.text", "# one", file="a/x.text"),
-        Doc("b.txt", "two\r\n", file="b.txt"),
-        Doc("c%20d%25.txt", "", file="c d%.txt"),
+        Doc("a/x.text", "# one", file="a/x.text", columns={"folders": ("a",), **today}),
+        Doc("b.txt", "two\r\n", file="b.txt", columns=today),
+        Doc("c%20d%25.txt", "", file="c d%.txt", columns=today),
     ]
     write(tmp_path / "b.dat", "x")
     with pytest.raises(CollectionError, match="no known collection format"):
@@ -229,7 +231,7 @@ def test_a_folder_of_csv_and_tsv_files_is_one_collection_and_tsv_knows_no_quotes
     write(tmp_path / "a.csv", 'id,text\n1,"x, and\n\nmore"\n')
     assert list(open_collection(tmp_path).docs()) == [
         Doc("1", "x, and\n\nmore"),
-        Doc("d", 'an "inch" is 1"'),
+        Doc("d", 'an "inch" is 1"', columns={"other": "-"}),
     ]
 
 

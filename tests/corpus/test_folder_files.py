@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import io
 import os
@@ -95,11 +96,12 @@ def test_files_of_all_kinds_are_documents_or_passages_with_their_file_and_page(t
 
 def test_whole_documents_and_a_folder_of_plain_texts_are_not_cut(tmp_path):
     write(tmp_path, {"long.txt": LONG, "README.md": "# x"})
+    today = {"modified": dt.datetime.now(dt.UTC).date()}
     for form in ("whole-documents", "folder", None):
         collection = open_collection(tmp_path, **({"format": form} if form else {}))
         assert collection.format == (form or "folder")
-        assert list(collection.docs())[1] == Doc("long.txt", LONG, file="long.txt")
-    assert next(collection.docs()) == Doc("README.md", "# x", file="README.md")
+        assert list(collection.docs())[1] == Doc("long.txt", LONG, file="long.txt", columns=today)
+    assert next(collection.docs()) == Doc("README.md", "# x", file="README.md", columns=today)
 
 
 def test_text_and_markdown_may_be_packed_and_have_other_encodings(tmp_path):

@@ -84,7 +84,7 @@ def test_an_id_with_qrels_is_the_split_at_its_end():
     assert (collection.format, collection.splits, collection.size) == ("ir_datasets", ("test",), 3)
     assert list(collection.docs()) == [
         Doc("a", "one", "Title", "http://a"),
-        Doc("b", "Head: two"),
+        Doc("b", "Head: two", columns={"heading": "Head"}),
         Doc("c", "three"),
     ]
     assert list(collection.split_queries()) == [Query("1", "first"), Query("2", "second")]

@@ -23,7 +23,7 @@ def test_docno_and_text_have_several_names(tmp_path):
         for text in ("text", "contents", "content", "body"):
             first = {docno: "7", text: "words", "title": None, "other": [1]}
             path = lines(tmp_path / "x.jsonl", first, {docno: 8, text: ""})
-            assert list(read_docs(path)) == [Doc("7", "words"), Doc("8", "")]
+            assert list(read_docs(path)) == [Doc("7", "words", columns={"other": [1]}), Doc("8", "")]
             assert open_collection(path).format == "jsonl"
 
 

@@ -158,6 +158,8 @@ UPDATES = {
     ("dmn", "float32"): Budget(11, 12),
     ("qa-lstm", "float32"): Budget(10, 9),
     ("k-nrm", "float32"): Budget(2, 7),
+    ("conv-knrm", "float32"): Budget(2, 7),
+    ("co-pacrr", "float32"): Budget(3, 10),
     ("parade", "float32"): Budget(1, 11),
 }
 

@@ -26,7 +26,7 @@ OVER_WORDS = {
     "qa-lstm": partial(QaLstm, hidden=6),
     "k-nrm": Knrm,
     "conv-knrm": partial(ConvKnrm, filters=6),
-    "co-pacrr": CoPacrr,
+    "co-pacrr": partial(CoPacrr, frozen=False),
 }
 
 
@@ -241,7 +241,7 @@ LEARNERS = {
     "qa-lstm": (lambda vectors: QaLstm(vectors, 16, dropout=0.1), "logit"),
     "k-nrm": (Knrm, "logit"),
     "conv-knrm": (lambda vectors: ConvKnrm(vectors, 16, 2), "logit"),
-    "co-pacrr": (lambda vectors: CoPacrr(vectors, 16, rows=2, filters=4, longest=2), "logit"),
+    "co-pacrr": (lambda vectors: CoPacrr(vectors, 16, rows=2, filters=4), "logit"),
 }
 
 

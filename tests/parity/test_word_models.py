@@ -203,11 +203,11 @@ def test_co_pacrr_is_its_formula():
     torch.manual_seed(5)
     pairs, vectors = random_word_pairs(seed=4)
     rows = max(len(rows_of(pair, 1)) for pair in pairs) + 1
-    model = CoPacrr(vectors, 7, rows=rows, filters=5, strongest=2, window=1).double().eval()
+    model = CoPacrr(vectors, 7, rows=rows, filters=5, strongest=2).double().eval()
     torch.nn.init.normal_(model.importance.weight)
     scores = model(batch_of(pairs, PADDING))
     for pair, score in zip(pairs, scores.tolist(), strict=True):
-        assert score == pytest.approx(co_pacrr_score(model, pair, rows, 2, 1), rel=1e-6, abs=1e-9)
+        assert score == pytest.approx(co_pacrr_score(model, pair, rows, 2, 4), rel=1e-6, abs=1e-9)
 
 
 def test_co_pacrr_shuffles_query_words_only_while_it_is_trained_and_takes_no_more_than_its_rows():
@@ -218,7 +218,5 @@ def test_co_pacrr_shuffles_query_words_only_while_it_is_trained_and_takes_no_mor
     model = CoPacrr(vectors, rows=rows)
     assert len({tuple(model.train()(batch).tolist()) for _ in range(5)}) > 1
     assert len({tuple(model.eval()(batch).tolist()) for _ in range(5)}) == 1
-    still = CoPacrr(vectors, rows=rows, shuffle=False).train()
-    assert len({tuple(still(batch).tolist()) for _ in range(5)}) == 1
     with pytest.raises(ValueError, match=f"a co-pacrr of {rows - 1} query words was given {rows}"):
         CoPacrr(vectors, rows=rows - 1)(batch)

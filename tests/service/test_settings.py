@@ -37,7 +37,7 @@ def test_options_come_before_the_file(folder, tmp_path, served, monkeypatch):
     CliRunner().invoke(app, ["serve", "--config", str(file)], catch_exceptions=False)
     assert served[1].keys == ("from-the-file",)
     monkeypatch.setenv("TELERANK_KEYS", "key-of-bob, key-of-env")
-    assert read_keys(keys) == ("key-of-ann", "key-of-bob", "key-of-env")
+    assert list(read_keys(keys)) == ["key-of-ann", "key-of-bob", "key-of-env"]
 
 
 def test_a_folder_has_the_name_of_its_last_part(tmp_path):

@@ -24,6 +24,7 @@ from telerank.answers.combine import (
     weighs_texts,
 )
 from telerank.answers.scorer import SpanReader
+from telerank.columns.filters import Filter
 from telerank.corpus.docstore import identify_docs, read_candidates
 from telerank.errors import ModelError, count_noun
 from telerank.expressions import call_text, depth_text, quote
@@ -133,6 +134,22 @@ class ReadAnswers:
     def limit(self, k: int) -> ReadAnswers:
         """The same with at most ``k`` answers to a query."""
         return replace(self, k=k if self.k is None else min(self.k, k))
+
+    def where(self, filter: str) -> ReadAnswers:  # noqa: A002
+        """The same reading only documents that pass a filter; see :meth:`telerank.stage.Stage.where`."""
+        return self.filtered(Filter.parse(filter))
+
+    def filtered(self, chosen: Filter) -> ReadAnswers:
+        """What :meth:`where` returns.
+
+        Raises
+        ------
+        ModelError
+            If nothing stands before, which could be filtered.
+        """
+        if self.first is None:
+            raise ModelError(f"{self.text}: a filter needs a first stage before the reader")
+        return replace(self, first=self.first.filtered(chosen))
 
     def behind(self, first: Stage) -> ReadAnswers:
         """The same reading the rankings of ``first`` alone."""

@@ -278,7 +278,6 @@ Command ``a-b`` is ``a_b`` of the module ``telerank.cli.a_b``.
 """
 _MODULES = {
     "demo": "experiment",
-    "answer": "search",
     "pipeline": "index",
     **dict.fromkeys(("evaluate", "compare", "depth", "consistency"), "runs.evaluate"),
     **dict.fromkeys(("rerank", "fuse", "tune", "tune-fusion", "combine"), "runs.fuse"),

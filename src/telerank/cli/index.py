@@ -38,6 +38,13 @@ def build(
             "What is left out still counts in the statistics of terms."
         ),
     ] = "count",
+    columns: Annotated[
+        str | None,
+        Help(
+            "Kinds of columns, such as 'date:date topics:list': string, list, number, date, boolean, none; "
+            "others are inferred."
+        ),
+    ] = None,
     overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
@@ -48,12 +55,16 @@ def build(
     Example: `telerank index build dila idx-fr --analyzer french`
     """
     import telerank as tr
+    from telerank.columns.kinds import parse_columns
     from telerank.sparse.index import describe_copies, has_index
 
+    kinds = None if columns is None else parse_columns(columns)
     opened = data.open()
     is_new = overwrite or not has_index(Path(index))
     began = time.perf_counter()
-    built = tr.index(opened, index, analyzer=analyzer, copies=copies, overwrite=overwrite, workers=workers)
+    built = tr.index(
+        opened, index, analyzer=analyzer, copies=copies, columns=kinds, overwrite=overwrite, workers=workers
+    )
     documents = len(built)
     if not is_new:
         console.say(f"{count_noun(documents, 'document')} of {opened.name} are in {index} already")

@@ -140,6 +140,11 @@ Pipeline = Annotated[
         "name of a saved one. Default: `bm25`; for a folder of vectors `dense`."
     ),
 ]
+FilterText = Annotated[
+    str | None,
+    Flags("--filter"),
+    Help("Only documents that pass: `type == 'fiche' and date >= 2024-01-01 and 'emploi' in topics`."),
+]
 RunFile = Annotated[
     str,
     Flags("-o"),

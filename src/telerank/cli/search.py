@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
-from annotated_types import Ge, Le
+from annotated_types import Ge
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
-from telerank.computing import Computing
 from telerank.errors import CollectionError, FormatError, count_noun
 from telerank.feedback.like import LIKE
-from telerank.parameters import FieldsOf, Flags, Help, Split
+from telerank.parameters import Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
 from telerank.show.tables import plain
 from telerank.types import whole_docno
 
 if TYPE_CHECKING:
-    from telerank import Answer, Answers, Index, Ranking, Stage
-    from telerank.answers.stage import ReadAnswers
+    from telerank import Index, Ranking, Stage
+    from telerank.retrieval.facets import Facet
     from telerank.retrieval.group import Passages
     from telerank.segments.stage import SegmentReranker
 
@@ -57,6 +55,12 @@ def search(
     ] = None,
     split: Split = None,
     model: options.Pipeline = None,
+    filter: options.FilterText = None,  # noqa: A002
+    facet: Annotated[
+        list[str] | None,
+        Flags("--facet"),
+        Help("With --query: count the values of a column, such as `type` or `date:year`, in what is found."),
+    ] = None,
     group: Annotated[
         GroupColumn | None, Help("Keep the best passage of each file, and so many files as `-k` says.")
     ] = None,
@@ -90,6 +94,8 @@ def search(
 
     Example: `telerank search idx --query "parental leave" --group file`
 
+    Example: `telerank search idx --query "parental leave" --filter "title is not null" --facet title`
+
     Example: `telerank search idx --like 42 -k 5`
 
     Example: `telerank search vectors xquad-en -o dense.run`
@@ -99,7 +105,7 @@ def search(
     sources = (collection, query, queries, like)
     is_typed = all(each is None for each in sources) and sys.stdin.isatty()
     if not is_typed:
-        _check_asked("search", *sources)
+        check_queries("search", *sources)
     opened = tr.open(index)
     if like is not None:
         if model is not None:
@@ -112,23 +118,24 @@ def search(
         opened.require_analyzer(analyzer)
     if query is not None or is_typed:
         spelling = opened.has_texts and like is None and query != "-" and not no_spelling
-        shown = {
+        shown: dict[str, Any] = {
             "explain": explain,
             "show_segment": show_segment,
             "as_json": as_json,
             "spelling": spelling,
+            "facets": facet or (),
         }
-        _answer(opened, model, query, keep or _FIRST, **shown)
+        _answer(opened, _open_stage(opened, model, filter), query, keep or _FIRST, **shown)
         return
-    source = _open_queries(collection, queries, format, encoding)
-    run = tr.search(opened, source, model, split=split, k=keep or _ALL, threads=threads)
+    source = open_queries(collection, queries, format, encoding)
+    run = tr.search(opened, source, model, split=split, where=filter, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
         console.say(remark)
 
 
-def _check_asked(
+def check_queries(
     command: str, collection: str | None, query: str | None, queries: str | None, like: str | None = None
 ) -> None:
     """Raise CollectionError unless there is one thing to search for, and it is not empty."""
@@ -139,7 +146,7 @@ def _check_asked(
         raise CollectionError(f"{command}: --query is empty")
 
 
-def _open_queries(collection: str | None, queries: str | None, form: str | None, encoding: str) -> Any:
+def open_queries(collection: str | None, queries: str | None, form: str | None, encoding: str) -> Any:
     from telerank.corpus.readers.plain import open_topics
 
     if queries is not None:
@@ -147,21 +154,27 @@ def _open_queries(collection: str | None, queries: str | None, form: str | None,
     return options.open_collection(collection or "", form, encoding)
 
 
+def _open_stage(index: Index, model: str | None, chosen: str | None) -> Stage:
+    import telerank as tr
+
+    stage = tr.pipeline(model or index.default_pipeline, index)
+    return stage if chosen is None else stage.where(chosen, index.docs if index.has_texts else None)
+
+
 def _answer(
     index: Index,
-    model: str | None,
+    whole: Stage,
     query: str | None,
     k: int,
     *,
+    facets: Sequence[str],
     explain: bool,
     show_segment: bool,
     as_json: bool,
     spelling: bool,
 ) -> None:
     """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
-    import telerank as tr
-
-    stage = tr.pipeline(model or index.default_pipeline, index) % k
+    stage = whole % k
     by_segments = None
     if show_segment:
         from telerank.segments.stage import find_segments
@@ -176,13 +189,16 @@ def _answer(
         ranking, passages, meant = _find_meant(index, find, typed) if spelling else (*find(typed), typed)
         if as_json:
             record = _record(index, stage if explain else None, by_segments, ranking, passages)
-            console.print_json(record if meant == typed else {**record, "typed": typed, "meant": meant})
+            record |= {} if meant == typed else {"typed": typed, "meant": meant}
+            counts = index.facets(ranking.query, facets, whole) if facets else []
+            console.print_json(record | ({"facets": [*map(asdict, counts)]} if counts else {}))
             return
         if meant != typed:
             searched = ranking.query.text == meant
             nothing = f"nothing found for {typed!r}; searched for {meant!r}"
             console.say(plain(nothing if searched else f"did you mean {meant!r}?"))
         _show(index, ranking, passages)
+        _show_facets(index.facets(ranking.query, facets, whole) if facets else ())
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:
@@ -194,6 +210,18 @@ def _answer(
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _show_facets(facets: Iterable[Facet]) -> None:
+    for facet in facets:
+        name = f"{facet.column} by {facet.by}" if facet.by else facet.column
+        of = "matches" if facet.is_exact else "documents of the ranking"
+        print(plain(f"\n{name}, of {facet.documents:,} {of}"))
+        rows = [(f"{value.count:,}", value.text) for value in facet.values]
+        rows += [(f"{facet.missing:,}", "(no value)")] if facet.missing else []
+        console.write_columns([(count, plain(text)) for count, text in rows])
+        if facet.others:
+            print(f"and {count_noun(facet.others, 'further value')}")
 
 
 def _completing(show: Callable[[str], None]) -> Callable[[str], None]:
@@ -313,176 +341,3 @@ def _record(
 def _snippet(text: str) -> str:
     words = " ".join(chain.from_iterable(line.split() for line in text[: 4 * _SNIPPET].splitlines()))
     return words if len(words) <= _SNIPPET else f"{words[:_SNIPPET]}…"
-
-
-@derive
-def answer(
-    index: options.IndexName,
-    collection: Annotated[
-        str | None,
-        Flags("COLLECTION"),
-        Help("Collection with the questions: a folder, a file or an ir_datasets id."),
-    ] = None,
-    *,
-    query: Annotated[str | None, Flags("-q"), Help("Show the answers to this question.")] = None,
-    queries: Annotated[
-        str | None, Help("File of questions: TREC, TSV or JSONL; `-`: standard input.")
-    ] = None,
-    split: Split = None,
-    model: options.Pipeline = None,
-    reader: Annotated[
-        str | None,
-        Help(
-            "The folder OUTPUT/model of `telerank train reader`, or a reader on the hub. Default: the French "
-            "and English one that comes with telerank (extra `e5`)."
-        ),
-    ] = None,
-    depth: Annotated[
-        int | None,
-        Ge(1),
-        Help("Documents of each ranking that are read, if the pipeline has no reader. Default: 20."),
-    ] = None,
-    mu: Annotated[
-        float | None,
-        Ge(0.0),
-        Le(1.0),
-        Help(
-            "Weight of the reader's score; the rest is the ranking's, both scaled to [0, 1]. 1: the reader's "
-            "alone. Default: 0.8."
-        ),
-    ] = None,
-    keep: Annotated[
-        int | None, Ge(1), Flags("-k"), Help("Answers to each question. Default: 3, all.")
-    ] = None,
-    output: Annotated[
-        str | None,
-        Flags("-o"),
-        Help("File for the predictions, JSON as SQuAD's script reads it; `-`: standard output."),
-    ] = None,
-    lines: Annotated[str | None, Help("File for all answers, a line of JSON for each question.")] = None,
-    no_answers: Annotated[
-        str | None, Help("File for the scores of no answer, JSON as SQuAD's script reads null odds.")
-    ] = None,
-    always: Annotated[bool, Help("Always give an answer, whatever the reader's threshold.")] = False,
-    explain: Annotated[bool, Help("With --query: explain the score of each answer.")] = False,
-    format: options.Format = None,  # noqa: A002
-    encoding: options.Texts = "utf-8",
-    as_json: options.PrintJson = False,
-    **computing: Annotated[Any, FieldsOf(Computing, ("tokens",))],
-) -> None:
-    """Answer questions from the documents of an index: rank them, read the first ones, mark the answers.
-
-    Each answer is shown in its sentence, with the title, the document and its confidence. With a collection
-    the answers are written, as SQuAD's script reads them (`--output`) or with everything (`--lines`).
-
-    Example: `telerank answer idx --query "does aspirin prevent cancer" --reader my-reader -k 3`
-
-    Example: `telerank answer idx scifact --split test --reader my-reader --depth 2 -o predictions.json`
-    """
-    _check_asked("answer", collection, query, queries)
-    files = [name for name in (output, lines, no_answers) if name is not None]
-    _check_files(files, one_question=query is not None, shown=explain or as_json)
-    import telerank as tr
-    from telerank.verbs.answer import open_answers
-
-    opened = tr.open(index)
-    settings = {name: value for name, value in computing.items() if value != getattr(Computing(), name)}
-    if always:
-        settings["threshold"] = math.inf
-    stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
-    if query is not None:
-        _answer_one(
-            opened,
-            stage if keep is None and stage.k else stage % (keep or _FIRST_ANSWERS),
-            query,
-            explain=explain,
-            as_json=as_json,
-        )
-        return
-    source = _open_queries(collection, queries, format, encoding)
-    run = tr.answer(opened, source, stage, split=split, k=keep)
-    run.save("-" if not files else output, lines=lines, no_answers=no_answers)
-    for name in files:
-        if name != "-":  # which has no record
-            console.say(f"{count_noun(run.queries, 'question')} answered; in {name}, how in {name}.json")
-    for remark in run.remarks:
-        console.say(remark)
-
-
-def _check_files(files: Sequence[str], *, one_question: bool, shown: bool) -> None:
-    """Raise CollectionError for files of one question, a form to show of many, or one file for two things."""
-    if one_question and files:
-        raise CollectionError("answer: --output, --lines and --no-answers go with a COLLECTION or --queries")
-    if shown and not one_question:
-        raise CollectionError("answer: --explain and --json go with --query; --lines has everything")
-    if len(set(files)) < len(files):
-        raise CollectionError("answer: --output, --lines and --no-answers need different files")
-
-
-def _answer_one(index: Index, stage: ReadAnswers, query: str, *, explain: bool, as_json: bool) -> None:
-    answers = stage.answer(query.strip())
-    if as_json:
-        console.print_json(_answers_record(index, stage, answers, explain=explain))
-    else:
-        _show_answers(index, stage, answers)
-        for number, each in enumerate(answers if explain else (), 1):
-            print(plain(f"\n{number}. {stage.explain(answers.query, each)}"))
-    for remark in (*stage.remarks, *_explain_order(stage, answers)):
-        console.say(remark)
-
-
-def _explain_order(stage: ReadAnswers, answers: Answers) -> list[str]:
-    """Why a later answer has a higher confidence than an earlier one, if one has."""
-    confidences = [round(each.confidence, 2) for each in answers]
-    if confidences == sorted(confidences, reverse=True):
-        return []
-    parts = f", {stage.weight:g} of the reader's and {1 - stage.weight:g} of the ranking's"
-    order = f"answers are in the order of their scores{parts if stage.weight < 1 else ''}"
-    return [f"{order}; a confidence is the reader's alone, summed over equal answers"]
-
-
-def _show_answers(index: Index, stage: ReadAnswers, answers: Answers) -> None:
-    print(plain(answers.query.text))
-    if not answers.documents:
-        print("no document was found, so that nothing was read")
-    elif not len(answers):
-        threshold = stage.rules.threshold
-        limit = "" if threshold is None else f" (threshold: {_difference(threshold)})"
-        margin = f": it scores {_difference(answers.no_answer)} the best span{limit}"
-        # no answer is better than the best span, unless there is none
-        print("no answer in the documents that were read" + (margin if answers.no_answer < math.inf else ""))
-    for number, each in enumerate(answers, 1):
-        print(plain(f"\n{number}. {' '.join(each.text.split())}  (confidence {each.confidence:.2f})"))
-        sentence = _sentence(index, stage, each)
-        marked = f"{sentence.before}[{sentence.text}]{sentence.after}"
-        print(plain(f"   {' '.join(marked.split())}"))
-        title = f"{sentence.title}, " if sentence.title else ""
-        where = console.name_location(index.locate(each.docno, each.start, each.end), each.docno)
-        others = list(dict.fromkeys(docno for docno, _ in each.sources if docno != each.docno))
-        more = ", …" if len(others) > _SOURCES else ""
-        also = f"; also in {', '.join(others[:_SOURCES])}{more}" if others else ""
-        print(plain(f"   {title}document {each.docno}{where}{also}"))
-
-
-def _sentence(index: Index, stage: ReadAnswers, answer: Answer) -> Any:
-    from telerank.verbs.answer import in_sentence
-
-    return in_sentence(index, answer, stage.reader.reader.settings.language)
-
-
-def _difference(value: float) -> str:
-    return f"{abs(value):.2f} {'above' if value >= 0 else 'below'}"
-
-
-def _answers_record(index: Index, stage: ReadAnswers, answers: Answers, *, explain: bool) -> dict[str, Any]:
-    from telerank.answers.stage import answers_record
-
-    record = answers_record(answers)
-    for each, own in zip(answers, record["answers"], strict=True):
-        sentence = _sentence(index, stage, each)
-        own |= {"title": sentence.title, "sentence": f"{sentence.before}{sentence.text}{sentence.after}"}
-        if location := index.locate(each.docno, each.start, each.end):
-            own |= asdict(location)
-        if explain:
-            own["explanation"] = asdict(stage.explain(answers.query, each))
-    return record

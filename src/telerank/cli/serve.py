@@ -9,7 +9,7 @@ from telerank.cli import console
 from telerank.cli.commands import derive
 from telerank.parameters import FieldsOf, Flags, Help
 
-_FILES = ("pipelines", "keys", "limits", "batch_tokens")  # of a file of settings, or of keys, alone
+_FILES = ("pipelines", "keys", "access", "limits", "batch_tokens")  # of a file of settings, or of keys, alone
 
 
 @derive
@@ -22,7 +22,11 @@ def serve(
     *,
     config: Annotated[Path | None, Help("YAML file of settings; options come before it.")] = None,
     key_file: Annotated[
-        Path | None, Help("File of API keys, one a line; those of TELERANK_KEYS are valid, too.")
+        Path | None,
+        Help(
+            "File of API keys, one a line, perhaps with a filter behind it, within which the key "
+            "searches; those of TELERANK_KEYS are valid, too."
+        ),
     ] = None,
     **settings: Annotated[
         Any, FieldsOf("telerank.service.settings:ServiceSettings", without=_FILES, only_given=True)
@@ -43,7 +47,9 @@ def serve(
     folders = {"indexes": name_folders(indexes or ())}
     for name in ("rerankers", "encoders", "readers"):
         folders[name] = name_folders(settings.pop(name) or ())
-    given = {**folders, **settings, "keys": read_keys(key_file)}
+    keys = read_keys(key_file)
+    bound = {key: chosen for key, chosen in keys.items() if chosen}
+    given = {**folders, **settings, "keys": tuple(key for key in keys if key not in bound), "access": bound}
     values |= {name: value for name, value in given.items() if value not in (None, {}, ())}
     checked = make_settings(values)
     check_indexes(checked)

@@ -2,7 +2,8 @@
 
 ``docs.arrow`` is an Arrow IPC file with the columns ``text``, ``title``, ``url``, ``file`` and ``marks``, one
 document a row, in the order of ``docnos.bin``. The marks are JSON, ``[[start, page, heading], …]``; files
-written before there were any lack the last two columns. Its batches are not compressed: 300,000 technical
+written before there were any lack the last two columns. What else documents have is in
+``docs.columns.arrow`` (:mod:`.column_store`). Its batches are not compressed: 300,000 technical
 passages (62 MB) took 28 MB (LZ4) or 20 MB (Zstandard) in batches of 64 documents, but reading a random text
 took 25 or 50 microseconds a column instead of 0.8, and a re-ranker reads hundreds for each query.
 """
@@ -13,11 +14,15 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import ipc
 
+from telerank.columns.filters import FIELDS
+from telerank.corpus.column_store import ColumnReader, ColumnWriter
 from telerank.corpus.docnos import FILES as DOCNO_FILES
 from telerank.corpus.docnos import Docnos, DocnosWriter, FolderWriter, check_text
 from telerank.errors import CollectionError, DocumentError, IndexDamaged
@@ -36,14 +41,16 @@ _LARGEST = 1 << 30  # characters of one document: a batch's offsets have 32 bits
 class DocstoreWriter(FolderWriter):
     """Writes the documents of a folder.
 
-    Memory holds 4 M characters and, at the end, the docnos to sort (see :mod:`.docnos`).
+    Memory holds 4 M characters and, at the end, the docnos to sort (see :mod:`.docnos`). ``columns`` are
+    kinds of columns by name; those of others are inferred.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._docnos = DocnosWriter(self._folder)
-        self._part = self._folder / f"{TEXTS}.part"
+    def __init__(self, folder: str | Path, columns: Mapping[str, str] | None = None) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._docnos = DocnosWriter(self.folder)
+        self._columns = ColumnWriter(self.folder, columns or {})
+        self._part = self.folder / f"{TEXTS}.part"
         self._file = ipc.new_file(str(self._part), _SCHEMA)
         self._held: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
         self._names: list[str] = []
@@ -52,7 +59,8 @@ class DocstoreWriter(FolderWriter):
     def add(self, doc: Doc) -> int:
         """Add a document and return its row; texts are kept character for character, NULs included.
 
-        Raises DocumentError for a bad docno, or a text with a lone surrogate or over 2**30 characters.
+        Raises DocumentError for a bad docno, a text with a lone surrogate or over 2**30 characters, or a
+        value that is not of the kind of its column.
         """
         row = self._docnos.add(doc.docno)
         marks = json.dumps(doc.marks, ensure_ascii=False) if doc.file else ""
@@ -64,6 +72,7 @@ class DocstoreWriter(FolderWriter):
                     f"document {doc.docno!r} (number {row + 1}): {size} characters are too many"
                 )
             self._flush()
+        self._columns.add(doc)
         self._names.append(doc.docno)
         for values, value in zip(self._held, record, strict=True):
             values.append(value)
@@ -75,10 +84,17 @@ class DocstoreWriter(FolderWriter):
         self._flush()
         self._file.close()
         self._docnos.close()
-        self._part.replace(self._folder / TEXTS)
+        self._columns.close()
+        self._part.replace(self.folder / TEXTS)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of the columns that were written, by name, once it is closed."""
+        return self._columns.kinds
 
     def discard(self) -> None:
         self._docnos.discard()
+        self._columns.discard()
         self._file.close()
         self._part.unlink(missing_ok=True)
 
@@ -117,6 +133,7 @@ class Docstore(FolderReader):
         if self._firsts[-1] != len(self.docnos):
             counts = f"{self._firsts[-1]} texts but {len(self.docnos)} docnos"
             raise IndexDamaged(f"{self.folder}: {counts}: {', '.join(FILES)} do not match")
+        self.columns = ColumnReader(self.folder, len(self.docnos))
 
     def __getitem__(self, docno: str) -> Doc:
         return self.get_row(self.docnos.row(docno))
@@ -125,16 +142,44 @@ class Docstore(FolderReader):
         """The document of a row; IndexError if there is no such row."""
         docno = self.docnos[row]
         batch = bisect_right(self._firsts, row) - 1
-        return _doc(docno, self._batches[batch][1], row - self._firsts[batch])
+        doc = _doc(docno, self._batches[batch][1], row - self._firsts[batch])
+        return replace(doc, columns=self.columns.get_row(row)) if self.columns.kinds else doc
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the columns, by name."""
+        return self.columns.kinds
+
+    def column(self, name: str) -> pa.ChunkedArray | None:
+        """The values of a column, or of ``docno``, ``title``, ``url`` or ``file``, for all rows.
+
+        Empty texts are no values; None if no document has such a column.
+        """
+        if name in self.columns.kinds:
+            return self.columns.column(name)
+        if name == "docno":
+            names = self.docnos.take(range(len(self)))
+            return pa.chunked_array([pa.array(names, pa.string())])
+        if name not in FIELDS:
+            return None
+        with pa.memory_map(str(self.folder / TEXTS)) as source:
+            file = ipc.open_file(source)
+            if name not in file.schema.names:
+                return None
+            batches = (file.get_batch(number) for number in range(file.num_record_batches))
+            texts = pa.chunked_array([batch.column(name) for batch in batches], pa.string())
+            return pc.if_else(pc.equal(texts, ""), None, texts)
 
     def __contains__(self, docno: str) -> bool:
         return docno in self.docnos
 
     def __iter__(self) -> Iterator[Doc]:
-        docnos = iter(self.docnos)
+        docnos, number = iter(self.docnos), 0
         for size, columns in self._batches:
             for row in range(size):
-                yield _doc(next(docnos), columns, row)
+                doc = _doc(next(docnos), columns, row)
+                yield replace(doc, columns=self.columns.get_row(number)) if self.columns.kinds else doc
+                number += 1
 
     def __len__(self) -> int:
         return len(self.docnos)

@@ -55,6 +55,7 @@ from telerank.types import Doc, Qrel, Query, Ranking
 IR_DATASETS = "ir_datasets"
 _DATASET_ID = re.compile(r"[a-z0-9][\w.-]*(?:/[\w.-]+)*")
 _FILE_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$|/\.\.?/")  # some ids end in a version: argsme/1.0
+_FIELDS = frozenset(("doc_id", "text", "body", "title", "url"))
 _REASON = 200  # characters of an error of the package
 
 
@@ -128,10 +129,12 @@ def _dataset_docs(dataset: Any) -> Iterator[Doc]:
         url = getattr(doc, "url", None) or ""
         texts = [getattr(doc, key, None) for key in ("text", "body")]
         text = next((text for text in texts if isinstance(text, str)), None)
+        columns = {name: getattr(doc, name) for name in doc._fields if name not in _FIELDS}
         if text is None:  # other fields, which the package joins, title included
-            yield Doc(doc.doc_id, doc.default_text(), url=url)
+            yield Doc(doc.doc_id, doc.default_text(), url=url, columns=columns)
         else:
-            yield Doc(doc.doc_id, text, (doc.title if "title" in doc._fields else "") or "", url)
+            title = (doc.title if "title" in doc._fields else "") or ""
+            yield Doc(doc.doc_id, text, title, url, columns=columns)
 
 
 def _dataset_queries(dataset: Any) -> Iterator[Query]:

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
-from telerank.errors import ArgumentError, ArgumentTypeError, FormatWarning
+from telerank.columns.kinds import flatten, plain_value
+from telerank.errors import ArgumentError, ArgumentTypeError
 from telerank.trec import load_qrels
 from telerank.types import Doc, Qrel, Qrels, Query, Ranking
 
@@ -41,8 +42,8 @@ _LACKING = object()
 def read_docs(values: Any) -> Iterator[Doc]:
     """The documents of a mapping ``docno -> text``, of a data frame, or of a list.
 
-    A text of a list has its position, from 0 on, as docno. Columns that a document does not keep are named by
-    a FormatWarning.
+    A text of a list has its position, from 0 on, as docno. A mapping may also be of records by docno. Further
+    keys and columns are columns of the documents (:mod:`telerank.columns.kinds`).
 
     Raises
     ------
@@ -51,9 +52,8 @@ def read_docs(values: Any) -> Iterator[Doc]:
     """
     if isinstance(values, Mapping):
         for docno, text in values.items():
-            yield text if isinstance(text, Doc) else _make_doc(docno, text, f"document {docno!r}")
+            yield text if isinstance(text, Doc) else _read_item(docno, text, f"document {docno!r}")
         return
-    others: set[str] = set()
     for number, value in enumerate(_read_rows(values, "documents")):
         if isinstance(value, Doc):
             yield value
@@ -63,14 +63,26 @@ def read_docs(values: Any) -> Iterator[Doc]:
             where = f"document number {number + 1}"
             _check_row(value, where, "a text, or a row with docno and text")
             docno = _find(value, _DOCNO, where)
-            where = f"{where}, {docno!r}"
-            title, url = (_find(value, names, where, "") for names in (_TITLE, _URL))
-            yield _make_doc(docno, _find(value, _TEXT, where), where, title, url)
-            if isinstance(value, Mapping):
-                others |= value.keys() - {*_DOCNO, *_TEXT, *_TITLE, *_URL}
-    if others:
-        names = ", ".join(sorted(map(str, others)))
-        warnings.warn(f"columns of documents that are not kept: {names}", FormatWarning, stacklevel=2)
+            yield _read_record(docno, value, f"{where}, {docno!r}")
+
+
+def _read_item(docno: Any, value: Any, where: str) -> Doc:
+    """The document of a docno, whose value is a text or a record."""
+    return _read_record(docno, value, where) if isinstance(value, Mapping) else _make_doc(docno, value, where)
+
+
+def _read_record(docno: Any, row: Any, where: str) -> Doc:
+    """The document of a record; the columns of an object are not known."""
+    title, url = (_find(row, names, where, "") for names in (_TITLE, _URL))
+    doc = _make_doc(docno, _find(row, _TEXT, where), where, title, url)
+    return replace(doc, columns=_other_columns(row)) if isinstance(row, Mapping) else doc
+
+
+def _other_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row that are no field of a document."""
+    taken = {next((name for name in names if name in row), "") for names in (_DOCNO, _TEXT, _TITLE, _URL)}
+    columns = {name: plain_value(value) for name, value in flatten(row, frozenset(taken)).items()}
+    return {name: value for name, value in columns.items() if value is not None}
 
 
 def read_queries(values: Any) -> list[Query]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from telerank.columns.kinds import SchemaBuilder
 from telerank.corpus.collection import Collection
 from telerank.corpus.confounds import Confounds, DocumentFacts, find_confounds
 from telerank.corpus.derived.questions import WORDS, normalise
@@ -78,6 +79,7 @@ class CollectionStatistics(Report):
     negatives: int
     notes: Mapping[str, int]
     confounds: Confounds | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -97,6 +99,10 @@ class CollectionStatistics(Report):
             tables.append(self.questions.table("questions"))
         if self.documents.total:
             tables.append(self.documents.table("documents"))
+        if self.columns:
+            tables.append(
+                Table.of(("column", "kind"), [*map(list, self.columns.items())], caption="columns", left=2)
+            )
         if self.inputs.total:
             bins = bin_inputs(self.inputs)
             frequency = ["frequency", *(f"{column.count:,}" for column in bins)]
@@ -159,6 +165,7 @@ class CollectionStatistics(Report):
             "inputs": self.inputs.record() | {"bins": [asdict(column) for column in bin_inputs(self.inputs)]},
             "pairs": {"relevant": self.positives, "not_relevant": self.negatives},
             "notes": dict(self.notes),
+            "columns": dict(self.columns),
             "confounds": None if self.confounds is None else self.confounds.record(),
         }
 
@@ -175,8 +182,8 @@ def describe(
 
     Pairs of a question and a document are those of the qrels and the pools, each counted once; a pair is
     positive from the grade ``relevant_from`` on. Pairs with documents that the collection lacks have no input
-    length. Relevant documents are those of these splits. ``language`` defaults to the one in which more
-    question words are recognised.
+    length. Relevant documents are those of these splits. ``columns`` are inferred. ``language`` defaults to
+    the one in which more question words are recognised.
     """
     names = collection.splits if splits is None else tuple(map(collection.resolve_split, splits))
     streams = (collection.queries.get(split, tuple) for split in names)
@@ -186,10 +193,11 @@ def describe(
     paired = {docno for docnos in pairs.values() for docno in docnos}
     texts: Counter[int] = Counter()
     lengths: dict[str, int] = {}
+    schema = SchemaBuilder({})
     facts, rows = DocumentFacts(), dict[str, int]()
     for doc in collection.read_docs("counting tokens", progress) if collection.size != 0 else ():
-        length = count(doc.full_text)
-        texts[length] += 1
+        schema.add(doc)
+        texts[length := count(doc.full_text)] += 1
         if doc.docno in paired:
             lengths[doc.docno], rows[doc.docno] = length, len(facts)
         of_title = count(doc.title) if doc.title else 0
@@ -214,6 +222,7 @@ def describe(
         positives=positives,
         negatives=sum(map(len, pairs.values())) - positives,
         notes=collection.notes(),
+        columns=schema.finish(),
         confounds=find_confounds(facts, rows, pairs),
     )
 

@@ -45,12 +45,13 @@ from telerank.corpus.reading import Record
 from telerank.drafts import draft_folder
 from telerank.errors import CollectionError, known_names
 from telerank.trec import open_to_write, write_qrels
-from telerank.types import Answer, Doc, Progress, Query, silent
+from telerank.types import Answer, Doc, Progress, Query, columns_record, silent
 
 MANIFEST = LONG_DOCUMENTS
 # What became of the offsets of answers: see `telerank.corpus.readers.squad`.
 ALIGNED = ("exact", "moved", "nearest", "absent")
 _BREAKS = re.compile(r"[\t\n\r]+")
+_NO_COLUMNS = "documents lose their columns: the format has none"
 _BEIR_HEADER = "query-id\tcorpus-id\tscore\n"
 _STEP = 100  # documents between two calls of progress
 
@@ -134,7 +135,7 @@ def convert(collection: Collection, out: str | Path, to: str, *, progress: Progr
 
 
 def _write_beir(work: _Work) -> None:
-    def write_doc(doc: Doc) -> dict[str, str]:
+    def write_doc(doc: Doc) -> dict[str, Any]:
         if doc.url:
             work.changed["urls are left out: the format has none"] += 1
         return doc_record(replace(doc, url=""))
@@ -170,8 +171,9 @@ def _write_jsonl(work: _Work) -> None:
     )
 
 
-def doc_record(doc: Doc) -> dict[str, str]:
-    record = {"_id": doc.docno, "title": doc.title, "text": doc.text}
+def doc_record(doc: Doc) -> dict[str, Any]:
+    record: dict[str, Any] = {"_id": doc.docno, "title": doc.title, "text": doc.text}
+    record |= {"metadata": columns_record(doc.columns)} if doc.columns else {}
     return record | {"url": doc.url} if doc.url else record
 
 
@@ -180,6 +182,10 @@ def query_record(query: Query) -> dict[str, str]:
 
 
 def _write_msmarco(work: _Work) -> None:
+    def note_columns(doc: Doc) -> Doc:
+        work.changed[_NO_COLUMNS] += bool(doc.columns)
+        return doc
+
     def write_row(*columns: str) -> str:
         work.changed["texts had tabs or line ends, which became blanks"] += sum(
             _BREAKS.search(column) is not None for column in columns
@@ -188,10 +194,13 @@ def _write_msmarco(work: _Work) -> None:
 
     if any(doc.title or doc.url for doc in work.collection.docs()):
         work.write(
-            "msmarco-docs.tsv", (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in work.docs())
+            "msmarco-docs.tsv",
+            (write_row(doc.docno, doc.url, doc.title, doc.text) for doc in map(note_columns, work.docs())),
         )
     else:
-        work.write("collection.tsv", (write_row(doc.docno, doc.text) for doc in work.docs()))
+        work.write(
+            "collection.tsv", (write_row(doc.docno, doc.text) for doc in map(note_columns, work.docs()))
+        )
     work.write_splits("queries.{}.tsv", lambda query: write_row(query.qid, query.text), "qrels.{}.tsv")
 
 
@@ -202,6 +211,7 @@ def _write_trec(work: _Work) -> None:
         return f"<{name}>{html.escape(text, quote=False)}</{name}>\n"
 
     def write_doc(doc: Doc) -> str:
+        work.changed[_NO_COLUMNS] += bool(doc.columns)
         head = "".join(element(name, text) for name, text in (("URL", doc.url), ("TITLE", doc.title)) if text)
         return f"<DOC>\n{element('DOCNO', doc.docno)}{head}{element('TEXT', doc.text)}</DOC>\n"
 

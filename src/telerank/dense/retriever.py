@@ -9,6 +9,7 @@ best rows the index finds. The rows found are scored exactly.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -17,13 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from telerank.columns.filters import Filter
 from telerank.dense.encoder import Encoder, TorchEncoder
 from telerank.dense.kinds import Floats
 from telerank.dense.manifest import VectorManifest
-from telerank.dense.search import TOGETHER, Hits, rank_rows, search
+from telerank.dense.search import TOGETHER, Hits, rank_exhaustively, rank_rows, search
+from telerank.dense.segments import SegmentDocs
 from telerank.dense.vectors import Encoded, Vectors
 from telerank.drafts import DRAFT, replace_file, sweep, sync_file
-from telerank.errors import IndexDamaged, IndexFault, MissingExtra, ModelError, known_names, nearest_name
+from telerank.errors import (
+    IndexDamaged,
+    IndexFault,
+    MissingExtra,
+    ModelError,
+    count_noun,
+    known_names,
+    nearest_name,
+)
 from telerank.expressions import (
     as_call,
     bind,
@@ -80,6 +91,9 @@ class DenseRetriever(Retriever):
 
     Raises ModelError if the encoder is not the one that made the vectors, IndexFault if there is no such
     approximate index of them. ``docs`` are read by stages after it.
+
+    Documents that do not pass the filter ``chosen`` are not there. Then a processor searches; if an
+    approximate index finds fewer documents than there are, all that pass are scored: ``remarks`` count that.
     """
 
     vectors: Vectors
@@ -93,6 +107,9 @@ class DenseRetriever(Retriever):
     approximate: str | None = None
     candidates: int = CANDIDATES
     report: RecallReport | None = field(default=None, init=False, compare=False)
+    chosen: Filter | None = None
+    fallbacks: Counter[str] = field(default_factory=Counter, init=False, compare=False)
+    searches_within = True
     role = "dense"
 
     def __post_init__(self) -> None:
@@ -107,6 +124,14 @@ class DenseRetriever(Retriever):
             )
         if self.approximate is not None:
             object.__setattr__(self, "report", read_report(self.vectors, self.approximate))
+        if self.chosen is not None:
+            self.chosen.bind(self._columned.kinds)
+
+    @property
+    def _columned(self) -> SegmentDocs:
+        if not isinstance(self.docs, SegmentDocs):
+            raise IndexFault(f"{self.vectors.folder}: vectors without an index have no columns to filter by")
+        return self.docs
 
     def approximately(self, kind: str, candidates: int = CANDIDATES) -> DenseRetriever:
         """The same by an approximate index, which a processor searches."""
@@ -131,6 +156,13 @@ class DenseRetriever(Retriever):
 
     @property
     def remarks(self) -> Sequence[str]:
+        if total := self.fallbacks["filtered"]:
+            exact = self.fallbacks["exact"]
+            return (
+                [f"{self.call}: {exact:,} of {count_noun(total, 'filtered search')} scored all that pass"]
+                if exact
+                else ()
+            )
         if self.device == "cpu":
             return ()
         from telerank.dense.torch_search import describe_memory
@@ -140,6 +172,8 @@ class DenseRetriever(Retriever):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         row = np.array([self.vectors.docnos.row(docno)], np.int64)
+        if row[0] not in self._searched.rows:
+            raise KeyError(docno)
         [target] = self.vectors.require(self.encoder.encode_queries([query.text]))
         lengths = [float(np.linalg.norm(vector)) for vector in (target, self.vectors.take(row)[0])]
         score = float(self.vectors.score_rows(row, target)[0])
@@ -158,21 +192,45 @@ class DenseRetriever(Retriever):
 
     def rank_encoded(self, queries: Sequence[Query], encoded: Encoded) -> Iterator[Ranking]:
         """The rankings of queries whose vectors are given."""
-        most = len(self.vectors) if self.report is None else self.candidates
+        searched = self._searched
+        most = len(searched) if self.report is None else min(self.candidates, len(searched))
         depth = most if self.depth is None else min(self.depth, most)
         for query, (rows, scores) in zip(queries, self._search(encoded, depth), strict=True):
             docnos = self.vectors.docnos.take(rows[:depth])
             yield Ranking.presorted(query, tuple(docnos), scores[:depth])
 
+    @property
+    def _searched(self) -> Vectors:
+        """The vectors of the documents that pass the filter."""
+        if self.chosen is None:
+            return self.vectors
+        docs: Any = self._columned  # hashed by identity, as of any index
+        return _select(self.vectors, docs, self.chosen)
+
     def _search(self, queries: Encoded, depth: int) -> Iterable[Hits]:
+        vectors = self._searched
+        if not depth:
+            return [Hits(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries.vectors]
         if self.report is not None:
             index = _open_index(self.vectors, self.report.kind, self.report.crc32)
-            return _search_index(self.vectors, index, self.report, queries, self.candidates)
-        if self.device == "cpu":
-            return search(self.vectors, queries, depth, threads=self.threads)
+            if self.chosen is None:
+                return _search_index(vectors, index, self.report, queries, self.candidates)
+            return self._search_filtered(vectors, index, queries, depth)
+        if self.device == "cpu" or self.chosen is not None:
+            return search(vectors, queries, depth, threads=self.threads)
         from telerank.dense.torch_search import load_on_device
 
         return load_on_device(self.vectors, self.device).search(queries, depth)
+
+    def _search_filtered(self, vectors: Vectors, index: Any, queries: Encoded, depth: int) -> Iterator[Hits]:
+        """The rows that an approximate index finds among those that pass, or the best of all of them."""
+        nearest: Iterable[Hits | None] = [None] * len(queries.vectors)
+        if self.report is not None and not vectors.are_few:
+            nearest = _search_index(vectors, index, self.report, queries, self.candidates)
+        for hits, query in zip(nearest, vectors.require(queries), strict=True):
+            is_short = hits is None or len(hits.rows) < depth
+            self.fallbacks.update({"filtered": 1, "exact": int(is_short)})
+            yield rank_exhaustively(vectors, query, depth) if hits is None or is_short else hits
 
 
 def open_retriever(
@@ -306,15 +364,25 @@ def _open_index(vectors: Vectors, kind: str, crc32: int) -> Any:
     return _faiss().read_index(str(file))
 
 
+@lru_cache(maxsize=8)
+def _select(vectors: Vectors, docs: SegmentDocs, chosen: Filter) -> Vectors:
+    return vectors.within(docs.hidden(chosen))
+
+
 def _search_index(
-    vectors: Vectors, index: Any, report: RecallReport, queries: Encoded, k: int
+    vectors: Vectors,
+    index: Any,
+    report: RecallReport,
+    queries: Encoded,
+    k: int,
 ) -> Iterator[Hits]:
-    """The rows that an approximate index finds, by their exact scores."""
+    """The rows that an approximate index finds among those that are searched, by their exact scores."""
     faiss, depth, parameters = _faiss(), min(k, len(vectors)), report.parameters
+    selector = None if len(vectors) == vectors.manifest.rows else faiss.IDSelectorBatch(vectors.rows)
     if report.kind == "ivfpq":
-        how = faiss.SearchParametersIVF(nprobe=min(parameters["probes"], parameters["lists"]))
+        how = faiss.SearchParametersIVF(sel=selector, nprobe=min(parameters["probes"], parameters["lists"]))
     else:
-        how = faiss.SearchParametersHNSW(efSearch=max(parameters["search"], depth))
+        how = faiss.SearchParametersHNSW(sel=selector, efSearch=max(parameters["search"], depth))
     targets = vectors.require(queries)
     searched = vectors.rows
     covered = int(np.searchsorted(searched, report.rows))

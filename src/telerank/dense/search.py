@@ -39,7 +39,7 @@ class Hits(NamedTuple):
 def search(vectors: Vectors, queries: Encoded, k: int, *, threads: int = 1) -> list[Hits]:
     """The ``k`` best rows for each query, in Ranking's order; ``threads`` divide the rows."""
     targets = vectors.require(queries)
-    if k * WHOLE >= len(vectors):
+    if k * WHOLE >= len(vectors) or vectors.are_few:
         return [rank_exhaustively(vectors, query, k) for query in targets]
     room = max(_LEAST_ROOM, 8 * k)
     together = max(1, min(4 * tile.LANES, _ROOM // room))

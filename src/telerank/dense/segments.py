@@ -12,16 +12,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from telerank.columns.filters import Filter
 from telerank.corpus.docnos import Docnos
 from telerank.corpus.docstore import Docstore
-from telerank.types import Doc
+from telerank.types import ColumnDocs, Doc
 
 Rows = npt.NDArray[np.int64]
 _FEW = 4096  # docnos that are sorted for one query; of more the order of all is computed once
+
+
+@runtime_checkable
+class SegmentDocs(ColumnDocs, Protocol):
+    """The documents of an index, which knows for each segment the rows that a filter hides."""
+
+    def hidden(self, chosen: Filter) -> Sequence[npt.NDArray[np.bool_]]: ...
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ with the shard and recorded in the manifest with their checksums, so that they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from telerank.errors import IndexDamaged, IndexFault, ModelError
 from telerank.stored import MANIFEST, FolderReader, check_files, map_npy, verify_files
 from telerank.types import Progress, silent
 
+_FEW = 16  # scoring a row takes as long as scanning some of its code's neighbours
 _SMALL = 8192  # rows of a shard
 _WIDENED = 4096  # rows converted to float32 at a time
 
@@ -106,6 +108,35 @@ class Vectors(FolderReader):
             "crc32": crc32,
             **lacking,
         }
+
+    def within(self, hidden: Sequence[npt.NDArray[np.bool_]]) -> Vectors:
+        """The same without the documents that are ``hidden``: for each segment of the index, marks of rows.
+
+        If few are left, they are scored one by one, and no bound is masked.
+
+        Raises
+        ------
+        IndexFault
+            If the vectors are not those of an index.
+        """
+        if self.index is None:
+            raise IndexFault(f"{self.folder}: vectors without an index have no columns to filter by")
+        location = locate_rows(self.folder, self.manifest, self.index)
+        live = location.segments >= 0
+        for number, marks in enumerate(hidden):
+            inside = np.flatnonzero(location.segments == number)
+            live[inside] = ~marks[location.rows[inside]]
+        within = copy(self)
+        within._live = np.flatnonzero(live)  # noqa: SLF001 — of its own kind
+        if not within.are_few:
+            parts = (shard.mask(live[shard.first : shard.first + len(shard)]) for shard in self.shards)
+            within.shards = tuple(parts)
+        return within
+
+    @property
+    def are_few(self) -> bool:
+        """Whether so few of the rows are searched that each is scored."""
+        return len(self) * _FEW < self.manifest.rows
 
     def require(self, encoded: Encoded) -> Floats:
         """The queries' vectors (Q, D), contiguous.

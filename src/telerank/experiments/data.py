@@ -19,13 +19,13 @@ from telerank.corpus import writing as long_documents
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.articles import (
     VERSION,
-    ArticleParts,
     ArticleSettings,
     is_parted_by,
     join_articles,
     write_parts,
 )
 from telerank.corpus.derived.far import FarSettings, make_far_relevant
+from telerank.corpus.derived.questions import ArticleParts
 from telerank.corpus.derived.ranking_set import (
     RankingSetSettings,
     is_made_by,

@@ -21,6 +21,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from telerank.columns.filters import Filter
 from telerank.errors import CollectionError, count_noun
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
@@ -38,7 +39,7 @@ from telerank.pipelines.run_files import ListedRankings
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import make_grid
-from telerank.stage import Stage
+from telerank.stage import Stage, Where
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries answered at a time
@@ -196,6 +197,9 @@ class WithRelevant(Stage):
     stage: Stage
     judged: JudgedQueries
     relevant_from: int
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        return Where(replace(self, stage=self.stage.filtered(chosen, fed=fed)), chosen)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         for ranking in self.stage(stream):

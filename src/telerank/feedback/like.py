@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from telerank.columns.filters import Filter
 from telerank.expressions import call_text
 from telerank.feedback.methods import Bo1
 from telerank.feedback.words import WordFeedback
@@ -24,7 +27,7 @@ class Like(Retriever):
 
     Its ``fb_terms`` terms with the highest Bo1 (:class:`~telerank.feedback.methods.Bo1`) are searched under
     ``model``; None: BM25. The document itself is not in the ranking; if there is none of that docno, the
-    ranking is empty.
+    ranking is empty; as there is none of a document that does not pass the filter ``visible``.
     """
 
     index: SparseIndex
@@ -33,6 +36,7 @@ class Like(Retriever):
     depth: int | None = None
     batch: int = field(default=16, compare=False)
     threads: int = field(default=1, compare=False)
+    visible: Filter | None = None
     role = "words"
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
@@ -68,7 +72,8 @@ class Like(Retriever):
     def _fed(self, query: Query) -> Ranking:
         """The document as the first of a query without terms."""
         docno, bare = query.text.strip(), Query(query.qid, "")
-        return Ranking(bare, (docno,), [1.0]) if docno in self.index.docs else Ranking(bare)
+        docs = replace(self.index.docs, chosen=self.visible)
+        return Ranking(bare, (docno,), np.ones(1)) if docno in docs else Ranking(bare)
 
     def _without_itself(self, query: Query, ranking: Ranking) -> Ranking:
         own = query.text.strip()

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Self
 
+from telerank.columns.filters import Filter
+from telerank.expressions import depth_text
 from telerank.feedback.methods import FeedbackMethod
-from telerank.stage import CALL, CHAIN, PRODUCT, Stage, check_depth, depth_text, operand_text
+from telerank.stage import CALL, CHAIN, PRODUCT, Stage, Where, check_depth, operand_text
 from telerank.types import Explanation, Query, Ranking
 
 
@@ -57,6 +59,11 @@ class Feedback(Stage):
         if self.first is None:
             raise KeyError(docno)
         return self.explain_again(self.first.search(query), docno)
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        first = None if self.first is None else self.first.filtered(chosen, fed=fed)
+        whole = Where(replace(self, depth=None, first=first), chosen)
+        return whole if self.depth is None else whole % self.depth
 
     def limit(self, k: int) -> Self:
         return replace(self, depth=k if self.depth is None else min(self.depth, k))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import chain, tee
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from telerank.fusion.lists import (
     sigmoid,
     sum_reciprocal_ranks,
 )
-from telerank.stage import Stage, Sum, Weighted, check_depth, inner_stages
+from telerank.stage import Stage, Sum, Weighted, check_depth, inner_stages, map_inner
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 
@@ -34,13 +34,8 @@ class _OfStages(Stage):
     function: ClassVar[str]
 
     def after(self, first: Stage) -> Stage:
-        behind = {
-            name: part.after(first)
-            if isinstance(part, Stage)
-            else tuple(inner.after(first) for inner in part)
-            for name, part in inner_stages(self).items()
-        }
-        return replace(self, **behind)
+        changed: Stage = map_inner(self, lambda part: part.after(first))  # type: ignore[arg-type, return-value]
+        return changed
 
     @property
     def text(self) -> str:

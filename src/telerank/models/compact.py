@@ -36,7 +36,8 @@ from telerank.records import read_record
 from telerank.stored import file_checksum
 from telerank_e5.blocks import BLOCK, BLOCK_BYTES, Floats, unpack_blocks
 
-MANIFEST, LEARNED, FORMAT = COMPACT, "compact.safetensors", 1
+MANIFEST, LEARNED = COMPACT, "compact.safetensors"
+FORMAT: Literal[1] = 1
 MODEL_FILE, HEAD_FILE = "model.safetensors", "head.safetensors"
 WORDS = "embeddings.word_embeddings.weight"
 SETTINGS = {"reader": "reader.json", "reranker": "reranker.json"}

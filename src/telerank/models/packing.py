@@ -76,7 +76,7 @@ def pack_model(
     start = locate_packaged(encoder)
     check_tokenizer(source, start)
     learned = Learned.of(source, load_file(start / MODEL_FILE))
-    content = save(learned.tensors)
+    content = save(dict(learned.tensors))
     packaged = PACKAGED[encoder]
     number = _UNKNOWN
     with suppress(PackageNotFoundError):

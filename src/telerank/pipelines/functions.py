@@ -14,6 +14,7 @@ from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
 from telerank.feedback import bo1, rm3, rocchio
 from telerank.feedback.like import LIKE, TERMS, Like
+from telerank.feedback.words import WordFeedback
 from telerank.fusion import interleave, minmax, prob, rrf, within
 from telerank.model_names import READER, RERANKER
 from telerank.parameters import FieldsOf
@@ -23,7 +24,7 @@ from telerank.retrieval.group import group
 from telerank.retrieval.index import Index, save_pipelines
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import is_similarity
-from telerank.stage import Stage, change_stages
+from telerank.stage import Stage, change_stages, walk_stages
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -103,7 +104,8 @@ def _read_last(reader: PipelineReader, tree: Expression) -> ReadAnswers:
 def read_pipeline(text: str, names: Names) -> Stage:
     """The stage of a text whose words stand for ``names``; raises as :func:`pipeline`."""
     stage = PipelineReader(text, names).stage(parse_expression(text))
-    if names.index is None or not names.index.has_texts:
+    lacking = [part for part in walk_stages(stage) if isinstance(part, WordFeedback) and part.docs is None]
+    if not lacking or names.index is None or not names.index.has_texts:
         return stage
     docs = names.index.docs
     return change_stages(stage, lambda part: part.with_docs(docs))
@@ -174,6 +176,11 @@ def pool(names: Names, name: str) -> Stage:
     return names.pool(name)
 
 
+def where(names: Names, stage: Stage, filter: str) -> Stage:  # noqa: A002
+    """The stage within the documents that pass a filter; see :meth:`telerank.stage.Stage.where`."""
+    return stage.where(filter, None if names.index is None else names.index.docs)
+
+
 OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
 # Functions that make stages: a pipeline's text gives them what their signatures say. One that is named, since
 # it needs torch, is imported when it is called.
@@ -186,6 +193,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "minmax": minmax,
     "prob": prob,
     "within": within,
+    "where": where,
     "interleave": interleave,
     "rrf": rrf,
     "pool": pool,

@@ -148,6 +148,8 @@ class CrossReranker(Stage):
     name: str = field(default="", compare=False)
     role = "rerank"
 
+    reorders = True
+
     def __post_init__(self) -> None:
         if self.k is not None:
             check_depth(self.k)

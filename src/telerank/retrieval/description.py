@@ -27,6 +27,7 @@ def describe_index(index: IndexReader) -> dict[str, Any]:
             "documents with a term": sparse.statistics.documents,
             "terms in all": sparse.statistics.tokens,
             "average length": round(sparse.statistics.average_length, 2),
+            "columns": dict(sparse.manifest.columns),
             "segments": len(entries),
             "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
             "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
+from telerank.columns.kinds import conform_doc
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import (
@@ -23,6 +24,7 @@ from telerank.corpus.readers.files.folder import (
     FolderRecord,
     ScannedFile,
     file_docno,
+    folders_column,
     warn_unread,
 )
 from telerank.drafts import replace_file
@@ -234,7 +236,9 @@ def _copy_docs(
         records[name] = record
         for docno in docnos[old]:
             new = file_docno(name) + docno.removeprefix(file_docno(old))
-            yield replace(present[docno], docno=new, file=name)
+            doc = present[docno]
+            own = {key: value for key, value in doc.columns.items() if key != "folders"}
+            yield replace(doc, docno=new, file=name, columns={**own, **folders_column(name)})
 
 
 def _changed_docs(
@@ -244,7 +248,8 @@ def _changed_docs(
     for name, record, docs in contents:
         records[name] = record
         for doc in docs:
-            if doc.docno in stale and present[doc.docno] == doc:
+            conforming = conform_doc(doc, present.index.manifest.columns)
+            if doc.docno in stale and present[doc.docno] == conforming:
                 stale.remove(doc.docno)
             else:
                 yield doc

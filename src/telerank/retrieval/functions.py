@@ -97,6 +97,7 @@ class FunctionScorer(Stage):
     batch: bool = False
     name: str = field(default="", compare=False)
     role = "rerank"
+    reorders = True
 
     def __post_init__(self) -> None:
         if self.k is not None:

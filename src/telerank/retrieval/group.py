@@ -67,6 +67,7 @@ class FileGroups(Stage):
     first: Stage | None = None
     depth: int | None = None
     batch: int = field(default=16, compare=False)
+    reorders = True
 
     def __post_init__(self) -> None:
         for number in (self.k, self.depth):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from annotated_types import Ge
 
+from telerank.columns.filters import Filter
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT
@@ -35,7 +38,7 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.stored import FolderReader
 from telerank.text import Analyzer
-from telerank.types import Doc, Location, ProgressSetting, Query, Ranking
+from telerank.types import Doc, Location, ProgressSetting, Query, Ranking, as_query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
+    from telerank.retrieval.facets import Facet
+    from telerank.stage import Stage
     from telerank.vocabulary.suggestions import Suggestion
 
 
@@ -68,6 +73,7 @@ class IndexReader(FolderReader):
         self._sparse = None if is_vectors(self.folder) else SparseIndex(folder)
         self._contents = self._sparse
         self._encoders: dict[str, Encoder] = {}  # those that were given, by the names of their vectors
+        self._chosen: Filter | None = None  # what documents there are
         self.has_texts = self._sparse is not None
         self.default_pipeline = "bm25" if self.has_texts else "dense"
 
@@ -87,7 +93,22 @@ class IndexReader(FolderReader):
     @property
     def docs(self) -> IndexDocs:
         """The documents by docno."""
-        return self.sparse.docs
+        return self.sparse.docs if self._chosen is None else replace(self.sparse.docs, chosen=self._chosen)
+
+    def within(self, chosen: Filter) -> Self:
+        """The index as if the documents that do not pass a filter were not there; its statistics stay.
+
+        Frequencies of terms, from which scores are computed, still count all documents.
+
+        Raises
+        ------
+        FilterError
+            If a column is unknown or of another kind.
+        """
+        chosen.bind(self.columns)
+        view = copy(self)
+        view._chosen = chosen.both(self._chosen)  # noqa: SLF001 — of its own kind
+        return view
 
     def __getitem__(self, docno: str) -> Doc:
         """The document of a docno; without a text if there are vectors alone."""
@@ -147,6 +168,11 @@ class IndexReader(FolderReader):
         return locate_best(self.sparse, self[docno], query) if self.has_texts else None
 
     @property
+    def columns(self) -> dict[str, str]:
+        """The kinds of the documents' columns, by name (:mod:`telerank.columns.kinds`)."""
+        return self._sparse.columns if self._sparse is not None else {}
+
+    @property
     def analyzer(self) -> Analyzer:
         return self.sparse.analyzer
 
@@ -162,7 +188,8 @@ class IndexReader(FolderReader):
 
     def retriever(self, model: Similarity | str) -> SparseRetriever:
         """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
-        return SparseRetriever(self.sparse, parse_similarity(model) if isinstance(model, str) else model)
+        similarity = parse_similarity(model) if isinstance(model, str) else model
+        return SparseRetriever(self.sparse, similarity, chosen=self._chosen)
 
     def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
         return self.retriever(BM25(k1, b))
@@ -286,7 +313,41 @@ class IndexReader(FolderReader):
         opened = open_retriever(
             vectors, encoder, name=name, docs=None if self._sparse is None else self._sparse.docs
         )
+        opened = replace(opened, chosen=self._chosen)
         return opened if approximate is None else opened.approximately(approximate, candidates)
+
+    def facets(
+        self,
+        query: str | Query,
+        columns: str | Sequence[str],
+        model: Stage | None = None,
+        *,
+        where: str | None = None,
+        values: int = 10,
+        depth: int = 1000,
+    ) -> list[Facet]:
+        """How many of the documents that a query finds have each value of columns.
+
+        A column is ``type``, ``date:year`` or ``date:month``; ``model`` is the stage that finds, by default
+        BM25. Of a first stage over words all documents are counted that hold a term of the query; of another
+        stage the first ``depth`` of its ranking, and :attr:`~telerank.retrieval.facets.Facet.is_exact` is
+        False. The ``values`` most frequent texts are kept.
+
+        >>> index.facets("prime d'activité", ["type", "date:year"], where='"emploi" in topics')
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such column, or it cannot be counted so.
+        FilterError
+            If the filter cannot be read, or a column of it is unknown or of another kind.
+        """
+        from telerank.retrieval.facets import count_facets
+
+        stage: Stage = self.bm25() if model is None else model
+        stage = stage if where is None else stage.where(where, self.docs)
+        names = [columns] if isinstance(columns, str) else columns
+        return count_facets(self.sparse, stage, as_query(query), names, values=values, depth=depth)
 
     def verify(self, *, progress: ProgressSetting = None) -> int:
         """Compare every file with its checksum; the number of files.
@@ -365,7 +426,7 @@ class IndexReader(FolderReader):
         return ByName("pipeline", saved)
 
     def __len__(self) -> int:
-        return len(self._sparse) if self._sparse is not None else VectorManifest.read(self.folder).rows
+        return len(self.docs) if self._sparse is not None else VectorManifest.read(self.folder).rows
 
     def _named_vectors(self, model: str | None) -> tuple[str, Path]:
         known = self.vectors

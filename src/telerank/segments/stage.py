@@ -121,6 +121,8 @@ class SegmentReranker(Stage):
     of: Unit = "logit"
     role = "segments"
 
+    reorders = True
+
     def __post_init__(self) -> None:
         if not isinstance(self.reranker, CrossReranker):
             raise ArgumentTypeError(f"expected a re-ranker, rerank(MODEL), got {self.reranker!r}")
@@ -221,6 +223,8 @@ class SegmentSum(Stage):
     scaled: bool
     name: str
     role = "segments"
+
+    reorders = True
 
     def __post_init__(self) -> None:
         for weight in (self.alpha, self.beta):

@@ -18,13 +18,14 @@ from telerank.errors import CollectionError, TelerankError
 from telerank.service.errors import as_service_error, error_response
 from telerank.service.gate import RequestGate
 from telerank.service.observe import Readiness, RequestObserver
-from telerank.service.routes import clients, inventory, judgments, page, search, suggestions
+from telerank.service.routes import answers, clients, inventory, judgments, page, search, suggestions
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import Served, watch_indexes
 
 _log = logging.getLogger(__name__)
 ROUTERS = (  # in the order in which the API's page shows them
     search.router,
+    answers.router,
     suggestions.router,
     inventory.documents_router,
     clients.rerank_router,

@@ -13,9 +13,10 @@ import json
 import re
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import reduce
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from itertools import chain
@@ -25,6 +26,7 @@ from urllib.parse import unquote_to_bytes
 import numpy as np
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from telerank.columns.filters import Filter
 from telerank.errors import shorten
 from telerank.service.errors import (
     BadRequest,
@@ -37,7 +39,7 @@ from telerank.service.errors import (
     Unsupported,
     error_response,
 )
-from telerank.service.settings import HEALTH, Limits, ServiceSettings, path_of
+from telerank.service.settings import ACCESS, HEALTH, Limits, ServiceSettings, path_of
 
 Headers = Iterable[tuple[bytes, bytes]]
 _DISCARDED = 8  # times the limit of a body that is read and discarded, so that the client reads the reply
@@ -50,8 +52,10 @@ _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 
 
-def check_key(headers: Headers, digests: Sequence[bytes]) -> None:
-    """Check that a request has a key, by the hashes of all; without keys, every request is served.
+def check_key(headers: Headers, digests: Mapping[bytes, Filter | None]) -> Filter | None:
+    """The filter that is bound to the key of a request, by the hashes of all keys; None: it sees everything.
+
+    Without keys every request is served. Of several keys of a request the filters hold together.
 
     ``Authorization`` has it as ``Bearer KEY``, as ``KEY`` alone, or as the password of ``Basic``;
     or ``X-API-Key`` has it. Comparing takes the same time whatever is given.
@@ -74,8 +78,16 @@ def check_key(headers: Headers, digests: Sequence[bytes]) -> None:
         elif name in (b"authorization", b"x-api-key"):
             keys.append(value.strip())
     hashes = [sha256(key).digest() for key in keys]
-    if digests and not sum(hmac.compare_digest(digest, given) for given in hashes for digest in digests):
+    if not digests:
+        return None
+    # every pair is compared, so that the time says nothing
+    known = [
+        chosen for given in hashes for digest, chosen in digests.items() if hmac.compare_digest(digest, given)
+    ]
+    if not known:
         raise Unauthorized("unknown API key" if keys else "no API key: send Authorization: Bearer KEY")
+    bound = [chosen for chosen in known if chosen is not None]
+    return reduce(Filter.both, bound) if bound else None
 
 
 def check_host(headers: Headers, names: Iterable[str]) -> None:
@@ -137,7 +149,11 @@ class RequestGate:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self.app, self.limits, self.prefix = app, settings.limits, settings.prefix
-        self._digests = [sha256(key.encode()).digest() for key in settings.keys]
+        keys = {**dict.fromkeys(settings.keys, ""), **settings.access}
+        self._digests = {
+            sha256(key.encode()).digest(): Filter.parse(chosen) if chosen else None
+            for key, chosen in keys.items()
+        }
         hosts = ("localhost", socket.gethostname(), settings.host, *settings.allowed_hosts)
         self._hosts = {name.lower().rstrip(".") for name in hosts}
         self._proxies = TrustedProxies(settings.trusted_proxies)
@@ -163,7 +179,7 @@ class RequestGate:
                 await self.app(scope, receive, send)
                 return
             check_host(scope["headers"], self._hosts)
-            check_key(scope["headers"], self._digests)
+            scope[ACCESS] = check_key(scope["headers"], self._digests)
             if has_body:
                 check_announced(headers, self.limits)
             address = (scope.get("client") or ("",))[0]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from telerank.columns.filters import Filter
 from telerank.compiled import start_warm
-from telerank.errors import ExpressionError, TelerankError
+from telerank.errors import ExpressionError, FilterError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
+from telerank.feedback.like import Like
 from telerank.model_names import READER
 from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
 from telerank.pipelines.reader import Models, Names
@@ -25,7 +28,7 @@ from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
 from telerank.service.settings import ServiceSettings
 from telerank.sparse.index import PIPELINES, VECTORS
-from telerank.stage import Stage
+from telerank.stage import Stage, change_stages
 from telerank.stored import MANIFEST
 from telerank.types import Query, whole_docno
 from telerank.vocabulary.lexicon import open_lexicon
@@ -58,6 +61,8 @@ class WatchedDocs:
         return docno in self.docs
 
 
+# A pipeline that ranks, or one that answers.
+Filtered = TypeVar("Filtered", Stage, "ReadAnswers")
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
@@ -114,7 +119,24 @@ class ServedIndex:
         self._recent: dict[tuple[str, bool], Any] = {}
         self._retrievers: dict[str, DenseRetriever] = {}
         self._is_open = False
+        self.chosen: Filter | None = None
         self._read_pipelines()
+
+    def admits(self, chosen: Filter) -> bool:
+        """Whether the documents have the columns of a filter."""
+        try:
+            chosen.bind(self.index.columns)
+        except FilterError:
+            return False
+        return self.index.has_texts
+
+    def within(self, chosen: Filter) -> ServedIndex:
+        """The same without the documents that do not pass a filter: nothing of it tells of them."""
+        view = copy(self)
+        view.chosen = chosen
+        view.index = self.index.within(chosen)
+        view.documents = len(view.index)
+        return view
 
     @property
     def vectors(self) -> list[str]:
@@ -122,8 +144,15 @@ class ServedIndex:
         return list(self._retrievers)
 
     @property
+    def columns(self) -> dict[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return self.index.columns
+
+    @property
     def lacking(self) -> dict[str, int]:
         """How many documents have no vector, by the names of the vectors; without those that lack none."""
+        if self.chosen is not None:
+            return {}
         counts = {name: retriever.vectors.lacking for name, retriever in self._retrievers.items()}
         return {name: count for name, count in counts.items() if count}
 
@@ -143,8 +172,12 @@ class ServedIndex:
         readers.sort(key=lambda name: name == READER)  # that of a saved pipeline before telerank's own
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
-    def pipeline(self, text: str | None = None, group: Column | None = None) -> Stage:
+    def pipeline(
+        self, text: str | None = None, group: Column | None = None, where: str | None = None
+    ) -> Stage:
         """The pipeline of a name or a text; None: the default one. ``group`` groups its documents, too.
+
+        It is searched within the filter ``where``.
 
         Raises
         ------
@@ -156,13 +189,15 @@ class ServedIndex:
         chosen = text or self.default
         if chosen in self.answering:
             raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
-        stage: Stage = self._read(chosen, answering=False)
+        stage: Stage = self._within(self._read(chosen, answering=False), where)
         if group is None or isinstance(split_stages(stage)[-1], FileGroups):
             return stage
         return bound_groups(stage >> FileGroups(group), self.settings.limits)
 
-    def answers(self, text: str | None = None) -> ReadAnswers:
+    def answers(self, text: str | None = None, where: str | None = None) -> ReadAnswers:
         """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
+
+        It is searched within the filter ``where``.
 
         Raises
         ------
@@ -176,8 +211,34 @@ class ServedIndex:
             raise NotServed("no reader is served: start the service with --reader or --answer")
         if chosen in self.pipelines:
             raise Unprocessable(f"the pipeline {chosen} ranks: expected one that ends in read(READER)")
-        stage: ReadAnswers = self._read(chosen, answering=True)
+        stage: ReadAnswers = self._within(self._read(chosen, answering=True), where)
         return stage
+
+    def _within(self, stage: Any, where: str | None) -> Any:
+        """A pipeline within a filter, and within that of the key."""
+        try:
+            given = None if where is None else Filter.parse(where)
+            if given is not None:
+                given.bind(self.index.columns)  # the message has no part of the filter of the key
+            for chosen in filter(None, (given, self.chosen)):
+                stage = stage.filtered(chosen)
+            if isinstance(stage, Stage) and (given or self.chosen):
+                stage = change_stages(stage, self._bind)
+            elif given or self.chosen:
+                stage = replace(stage, first=change_stages(stage.first, self._bind))
+        except TelerankError as error:
+            raise Unprocessable(f"filter: {self.scrub(str(error))}") from error
+        return stage
+
+    def _bind(self, part: Stage) -> Stage:
+        """A stage with the documents that the key sees; none is like one that it does not see."""
+        bound = part.with_docs(self.index.docs)
+        return replace(bound, visible=self.chosen) if isinstance(bound, Like) else bound
+
+    def check_visible(self, docno: str) -> None:
+        """Raise NotServed for a document that the key does not see."""
+        if self.chosen is not None and docno not in self.index.docs:
+            raise NotServed(f"no document {docno!r} to which the pipeline gives a score")
 
     def warm(self) -> None:
         """Run every named pipeline once, with words of the first document: loads what they need."""
@@ -237,7 +298,7 @@ class ServedIndex:
         return text
 
     def _read(self, text: str, *, answering: bool) -> Any:
-        """The pipeline of a name or a text; a text is read and checked, unless it was just asked for."""
+        """The pipeline of a name or a text; a text is read and checked, unless it was just given for."""
         limits, key = self.settings.limits, (text, answering)
         if text in self.unavailable:
             raise Unprocessable(f"the pipeline {text} cannot be run here: {self.unavailable[text]}")

@@ -19,7 +19,16 @@ from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
 from telerank.sparse.query_words import count_matches
 from telerank.sparse.retriever import SparseRetriever
-from telerank.stage import Chain, Cut, Retriever, Stage, change_stages, inner_stages, walk_stages
+from telerank.stage import (
+    Chain,
+    Cut,
+    Retriever,
+    Stage,
+    Where,
+    change_stages,
+    inner_stages,
+    walk_stages,
+)
 from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:
@@ -66,16 +75,13 @@ class _Cost:
 
     def documents(self, stage: Stage, given: float) -> float:
         """The most documents in a ranking of the stage, if it is given rankings of ``given``."""
-        if isinstance(stage, Retriever | Feedback):
-            return self._retrieved(stage)
-        if isinstance(stage, Chain):
-            for part in stage.stages:
+        within = stage.stage if isinstance(stage, Where) else stage
+        if isinstance(within, Retriever | Feedback):
+            return self._retrieved(within, is_filtered=within is not stage)
+        if isinstance(stage, Chain | FileGroups):
+            for part in stage.stages if isinstance(stage, Chain) else stage.split()[:-1]:
                 given = self.documents(part, given)
-            return given
-        if isinstance(stage, FileGroups):
-            for part in stage.split()[:-1]:
-                given = self.documents(part, given)
-            return min(given, stage.k or given)
+            return given if isinstance(stage, Chain) else min(given, stage.k or given)
         if isinstance(stage, Cut):
             return min(stage.k, self.documents(stage.stage, given))
         if stage.role not in _LIGHT:
@@ -109,7 +115,8 @@ class _Cost:
                 cut += ", and name the most segments of a document (first=…)"
             raise Unprocessable(f"{name} would score {count} texts; a request has at most {most:,}: {cut}")
 
-    def _retrieved(self, stage: Retriever | Feedback) -> float:
+    def _retrieved(self, stage: Retriever | Feedback, *, is_filtered: bool) -> float:
+        """The same of a first stage; one within a filter is cut behind it."""
         if isinstance(stage, Feedback):
             if stage.first is not None:
                 self.documents(stage.first, 0)
@@ -120,7 +127,7 @@ class _Cost:
         if self.retrievers > _RETRIEVERS:
             raise Unprocessable(f"a pipeline of a request has at most {_RETRIEVERS} first stages")
         depth: float = getattr(stage, "candidates", stage.depth or math.inf)  # of an approximate search
-        if depth > self.limits.depth:
+        if depth > self.limits.depth and not is_filtered:
             count = "all documents" if math.isinf(depth) else f"{depth:,} documents"
             raise Unprocessable(
                 f"{stage.text} retrieves {count}; a request has at most {self.limits.depth:,}: "
@@ -258,7 +265,7 @@ def count_results(stage: Stage, query: Query) -> int | None:
     """How many documents a stage ranks for a query, if they can be counted without ranking them."""
     if not isinstance(stage, SparseRetriever):
         return None
-    count = count_matches(stage.index, query.text)
+    count = count_matches(stage.index, query.text, stage.chosen)
     return count if count is None or stage.depth is None else min(count, stage.depth)
 
 

@@ -12,8 +12,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from telerank.columns.filters import Filter
 from telerank.computing import Count
-from telerank.errors import CollectionError, FormatError
+from telerank.errors import CollectionError, FilterError, FormatError
 from telerank.model_names import READER, has_default
 from telerank.parameters import Flags, Help
 from telerank.records import Section, describe_error
@@ -22,6 +23,8 @@ from telerank.yaml_files import read_yaml
 KEYS_VARIABLE = "TELERANK_KEYS"  # the environment variable with API keys, separated by commas or blanks
 # always answered: without a key, for any host, whatever else is open
 HEALTH = frozenset(("/health", "/health/live", "/health/ready"))
+# where a request has the filter that its key is bound to
+ACCESS = "telerank.access"
 # their clients read the message of an error in an object
 OPENAI = frozenset(("/v1/embeddings", "/embeddings", "/v1/models", "/models"))
 
@@ -59,6 +62,13 @@ _Host = Annotated[
     ),
 ]
 _Key = Annotated[str, _matching(r"[!-~]{8,256}", "a key has 8 to 256 visible ASCII characters")]
+
+
+def _check_filter(text: str) -> str:
+    return Filter.parse(text).text
+
+
+_Filter = Annotated[str, AfterValidator(_check_filter)]
 _Network = Annotated[str, AfterValidator(_check_network)]
 
 
@@ -200,6 +210,15 @@ class ServiceSettings(Section):
     keys: Annotated[
         tuple[_Key, ...], Help("API keys, of which each request has one; none: every request is served.")
     ] = Field(default=(), repr=False)
+    access: Annotated[
+        Mapping[_Key, _Filter],
+        Help("Further API keys, each with a filter: its requests see only documents that pass."),
+    ] = Field(default_factory=dict, repr=False)
+    facets: Annotated[
+        tuple[str, ...],
+        Flags("--facet"),
+        Help("Column whose values the page counts beside results: type, date:year. Default: none."),
+    ] = ()
     cors: Annotated[tuple[str, ...], Help("Origin whose pages may call the service. Default: none.")] = ()
     log_queries: Annotated[bool, Help("Log the texts of queries, too.")] = False
     judgments: Annotated[Path | None, Help("File to which the page adds judgments. Default: none.")] = None
@@ -262,29 +281,50 @@ def name_folders(given: Iterable[str]) -> dict[str, str]:
     return named
 
 
-def read_keys(file: str | Path | None) -> tuple[str, ...]:
+def read_keys(file: str | Path | None) -> dict[str, str]:
     """The API keys of a file, one a line (``#`` begins a comment), and of :data:`KEYS_VARIABLE`.
+
+    A filter may stand behind a key: the key's requests see only documents that pass. Without, it is empty.
 
     Raises
     ------
     CollectionError
-        If the file or the variable has no key: a service that should have keys is not served without.
+        If the file or the variable has no key: a service that should have keys is not served without. If a
+        filter cannot be read.
     FormatError
         If the file is not UTF-8.
     """
-    sources: dict[str, list[str]] = {}
+    sources: dict[str, list[tuple[str, str]]] = {}
     if file is not None:
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
             raise FormatError(file, None, "API keys, one a line, in UTF-8") from error
-        sources[str(file)] = [key for line in lines if (key := line.partition("#")[0].strip())]
+        sources[str(file)] = [
+            pair for number, line in enumerate(lines, 1) if (pair := _read_key(file, number, line))
+        ]
     if KEYS_VARIABLE in os.environ:
-        sources[KEYS_VARIABLE] = os.environ[KEYS_VARIABLE].replace(",", " ").split()
+        sources[KEYS_VARIABLE] = [(key, "") for key in os.environ[KEYS_VARIABLE].replace(",", " ").split()]
     for name, keys in sources.items():
         if not keys:
             raise CollectionError(f"serve: {name} has no API key")
-    return tuple(dict.fromkeys(key for keys in sources.values() for key in keys))
+    # a filter stands, wherever else its key stands without
+    return dict(sorted((pair for keys in sources.values() for pair in keys), key=lambda pair: pair[1] != ""))
+
+
+def _read_key(file: str | Path, number: int, line: str) -> tuple[str, str] | None:
+    """The key and the filter of a line; None if it has neither."""
+    key, _, rest = line.strip().partition(" ")
+    rest = "" if "#" in key or rest.lstrip().startswith("#") else rest.strip()
+    key = key.partition("#")[0]
+    if rest:
+        try:
+            rest = Filter.parse(rest).text
+        except FilterError as error:  # without the text of the line: it has a key
+            raise CollectionError(
+                f"serve: {file}:{number}: expected a filter behind the key: {error}"
+            ) from error
+    return (key, rest) if key else None
 
 
 def path_of(scope: MutableMapping[str, Any]) -> str:

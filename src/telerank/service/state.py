@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 from typing import Annotated, TypeVar, TypeVarTuple, cast
 
 from fastapi import Depends, Request
 
-from telerank.errors import IndexFault, TelerankError
+from telerank.columns.filters import Filter
+from telerank.errors import CollectionError, IndexFault, TelerankError
 from telerank.service.batching.batcher import Batchers, BatchMetrics
 from telerank.service.errors import NotServed, Overloaded, Unready
 from telerank.service.indexes import ServedIndex, Signature, given_up, read_signature
@@ -23,7 +24,7 @@ from telerank.service.judgments import JudgmentFile
 from telerank.service.models import ServedModels
 from telerank.service.observe import Metrics, Readiness
 from telerank.service.searching import uses_models
-from telerank.service.settings import ServiceSettings
+from telerank.service.settings import ACCESS, ServiceSettings
 from telerank.stage import Stage
 
 Arguments = TypeVarTuple("Arguments")
@@ -37,6 +38,20 @@ class Snapshot:
     settings: ServiceSettings
     indexes: Mapping[str, ServedIndex]
     models: ServedModels
+    _views: dict[Filter, Snapshot] = field(default_factory=dict, init=False)
+
+    def within(self, chosen: Filter) -> Snapshot:
+        """The same as a key sees it that is bound to a filter.
+
+        An index without the columns of the filter is not there.
+        """
+        view = self._views.get(chosen)
+        if view is None:
+            indexes = {
+                name: index.within(chosen) for name, index in self.indexes.items() if index.admits(chosen)
+            }
+            view = self._views[chosen] = replace(self, indexes=indexes)
+        return view
 
     def served_index(self, name: str | None = None) -> ServedIndex:
         """The index of a name with its pipelines; None: the first. Raises NotServed if there is none."""
@@ -92,6 +107,14 @@ class Served:
             for text in (first.model, first.answer):
                 if text in first.unavailable:
                     raise IndexFault(f"{first.name}: {text}: {first.unavailable[text]}")
+        for text in self.settings.access.values():
+            chosen = Filter.parse(text)
+            if indexes and not any(index.admits(chosen) for index in indexes.values()):
+                columns = ", ".join(
+                    sorted({name for each in indexes.values() for name in each.index.columns})
+                )
+                known = f"the columns are {columns}" if columns else "no index has columns"
+                raise CollectionError(f"access: {text}: no index has the columns of this filter; {known}")
         self.doing = "warming"
         for index in indexes.values():
             index.warm()
@@ -229,7 +252,9 @@ async def snapshot(request: Request) -> Snapshot:
     Unready
         If they are not open yet.
     """
-    return (await served(request)).snapshot()
+    current = (await served(request)).snapshot()
+    chosen: Filter | None = request.scope.get(ACCESS)
+    return current if chosen is None else await asyncio.to_thread(current.within, chosen)
 
 
 CurrentServed = Annotated[Served, Depends(served)]

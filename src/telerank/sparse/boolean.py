@@ -177,7 +177,7 @@ class BooleanRetriever(Retriever):
                 counts[rows] += 1
             else:
                 has_synonym[rows] = True
-        return (counts == len(terms)) | has_synonym
+        return np.asarray((counts == len(terms)) | has_synonym)
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """Whether the document fulfils the expression, and which of its words it holds."""

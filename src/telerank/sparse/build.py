@@ -79,7 +79,7 @@ def open_maker(
 
 
 def build_segment(
-    folder: Path,
+    store: DocstoreWriter,
     docs: Iterable[Doc],
     new_maker: Callable[..., AbstractContextManager[RunMaker | Workers]],
     *,
@@ -87,13 +87,14 @@ def build_segment(
     keys: CopyKeys | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Write all files of a segment into an empty folder; ``keys`` those by which copies are found.
+    """Write all files of a segment into the folder of ``store``; ``keys`` those by which copies are found.
 
     ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
     """
+    folder = store.folder
     scratch = folder / "runs"
     scratch.mkdir()
-    with DocstoreWriter(folder) as store:
+    with store:
         texts = _store(docs, store, partial(progress, "indexing"), None)
         stretches = _cut_stretches(texts if keys is None else _with_keys(texts, keys), stretch)
         first = list(islice(stretches, 2))
@@ -131,7 +132,8 @@ def merge_segments(
     if not total:
         raise DocumentError("every document is deleted: nothing would be left")
     docs = (doc for segment, rows in zip(segments, kept, strict=True) for doc in compress(segment.docs, rows))
-    with DocstoreWriter(folder) as store:
+    kinds = {name: kind for segment in segments for name, kind in segment.docs.columns.kinds.items()}
+    with DocstoreWriter(folder, kinds) as store:
         deque(_store(docs, store, partial(progress, "copying texts"), total), maxlen=0)
     merge_keys(folder, [segment.folder for segment in segments], kept)
     lengths = [segment.lengths[rows] for segment, rows in zip(segments, kept, strict=True)]

@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from telerank import drafts
+from telerank.columns.filters import Filter
+from telerank.columns.kinds import LEFT_OUT
 from telerank.corpus.docnos import with_files
 from telerank.errors import (
     AnalyzerError,
@@ -27,6 +30,7 @@ from telerank.errors import (
     nearest_beside,
 )
 from telerank.sparse.segment import Counts, Impacts, Segment
+from telerank.sparse.selection import RowSelection
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import (
     MANIFEST,
@@ -82,8 +86,9 @@ class IndexManifest(Manifest):
 
     ``fingerprint`` is the analyzer's: another release of a stemmer may make other terms under the same name.
     ``words`` has the lines of the files that the analyzer names. ``copies`` is what is done about copies, of
-    which there are so many exact and near ones; empty: they are not looked for. ``weights`` is the kind of
-    numbers that postings have: "counts", how often the document holds the term.
+    which there are so many exact and near ones; empty: they are not looked for. ``columns`` has the kinds of
+    the documents' columns (:mod:`telerank.columns.kinds`), and those that are not kept. ``weights`` is the
+    kind of numbers that postings have: "counts", how often the document holds the term.
 
     An index of format 1 is opened as it is; its next change writes format 2.
     """
@@ -99,6 +104,7 @@ class IndexManifest(Manifest):
     copies: str = ""
     exact_copies: int = 0
     near_copies: int = 0
+    columns: Mapping[str, str] = field(default_factory=dict)
     weights: str = COUNTS
     format: int = 2
 
@@ -179,6 +185,7 @@ def read_versions() -> dict[str, str]:
     return {name: version for name, version in versions().items() if name in decide}
 
 
+_FILTERS_KEPT, _MOST_MARKS = 64, 1 << 28  # whose marks stay in memory, a byte for each document
 _SIMILARITIES_KEPT = 4  # whose contributions stay in memory
 _TERMS_KEPT = 1 << 17
 
@@ -198,7 +205,8 @@ class SparseIndex(FolderReader):
     the analyzer makes other terms here than where the index was built.
 
     ``term`` finds a :class:`Term`, ``impacts`` the contributions under a similarity, per segment; those of
-    the last few similarities are kept.
+    the last few similarities are kept. ``selections`` has the documents that pass a filter, per
+    segment; those of the last filters are kept, at most 256 MiB.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -213,6 +221,8 @@ class SparseIndex(FolderReader):
         self.statistics = Statistics(*counts)
         self.state = self.manifest.state
         self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
+        most = max(2, min(_FILTERS_KEPT, _MOST_MARKS // max(sum(map(len, self.segments)), 1)))
+        self.selections = lru_cache(most)(partial(_select, self.segments, self.columns))
         self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
 
     @cached_property
@@ -231,6 +241,11 @@ class SparseIndex(FolderReader):
                 f"{self.folder}: was built where {analyzer} made other terms ({built_with}); build it again"
             )
         return analyzer
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return {name: kind for name, kind in self.manifest.columns.items() if kind != LEFT_OUT}
 
     @property
     def docs(self) -> IndexDocs:
@@ -266,6 +281,13 @@ class SparseIndex(FolderReader):
         return len(self.docs)
 
 
+def _select(
+    segments: tuple[Segment, ...], kinds: Mapping[str, str], chosen: Filter
+) -> tuple[RowSelection, ...]:
+    tree = chosen.bind(kinds)
+    return tuple(RowSelection(segment, tree) for segment in segments)
+
+
 def _find_term(segments: tuple[Segment, ...], term: str) -> Term:
     """The numbers and frequencies of a term, which no document needs to hold."""
     numbers = tuple(segment.terms.find(term) for segment in segments)
@@ -299,7 +321,8 @@ def _count_everywhere(segments: tuple[Segment, ...], segment: Segment) -> Counts
 class IndexDocs:
     """The documents of an index by docno, without deleted ones: a mapping that is read from the disk.
 
-    Copies that are left out are among them only ``with_copies``.
+    Copies that are left out are among them only ``with_copies``; with a filter ``chosen``, those that do not
+    pass are not there.
 
     Raises
     ------
@@ -309,6 +332,7 @@ class IndexDocs:
 
     index: SparseIndex
     with_copies: bool = False
+    chosen: Filter | None = None
 
     def locate(self, docno: str) -> tuple[int, int]:
         """The number of a document's segment, and its row there."""
@@ -317,17 +341,26 @@ class IndexDocs:
         for number, segment in enumerate(self.index.segments):
             with suppress(KeyError):
                 row = segment.docnos.row(docno)
-                if not self._lacks(segment, row):
+                if not self._lacks(number, row):
                     return number, row
         raise UnknownDocument(f"{self.index.folder}: no document {docno!r}")
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return self.index.columns
+
+    def hidden(self, chosen: Filter) -> list[npt.NDArray[np.bool_]]:
+        """For each segment, which rows do not pass a filter, or are deleted."""
+        return [selection.hidden for selection in self.index.selections(chosen.both(self.chosen))]
 
     def of_file(self, docno: str) -> list[str]:
         """The docnos of the passages of a file by its docno, and its own, in the order of the documents."""
         return [
             name
-            for segment in self.index.segments
+            for number, segment in enumerate(self.index.segments)
             for name in segment.docnos.of_file(docno)
-            if not self._lacks(segment, segment.docnos.row(name))
+            if not self._lacks(number, segment.docnos.row(name))
         ]
 
     def files_and_docnos(self) -> Iterator[str]:
@@ -344,8 +377,8 @@ class IndexDocs:
         return False
 
     def __iter__(self) -> Iterator[str]:
-        for segment in self.index.segments:
-            yield from (docno for row, docno in enumerate(segment.docnos) if not self._lacks(segment, row))
+        for number, segment in enumerate(self.index.segments):
+            yield from (docno for row, docno in enumerate(segment.docnos) if not self._lacks(number, row))
 
     def keys(self) -> IndexDocs:
         """The docnos, in the order of the documents."""
@@ -366,12 +399,18 @@ class IndexDocs:
         return default
 
     def __len__(self) -> int:
-        segments = self.index.segments
-        marks = (segment.gone if self.with_copies else segment.deleted for segment in segments)
-        return sum(map(len, segments)) - sum(int(own.sum()) for own in marks)
+        return sum(map(len, self.index.segments)) - sum(int(own.sum()) for own in self.marks)
 
-    def _lacks(self, segment: Segment, row: int) -> bool:
-        return segment.is_deleted(row, with_copies=self.with_copies)
+    @property
+    def marks(self) -> list[npt.NDArray[np.bool_]]:
+        """For each segment, which rows are not there; of length 0 if all are."""
+        if self.chosen is not None:
+            return self.hidden(self.chosen)
+        return [s.gone if self.with_copies else s.deleted for s in self.index.segments]
+
+    def _lacks(self, number: int, row: int) -> bool:
+        marks = self.marks[number]
+        return bool(len(marks) and marks[row])
 
     def __repr__(self) -> str:
         return f"{self.index!r}.docs"
@@ -384,12 +423,8 @@ class IndexTexts:
     docs: IndexDocs
 
     def __iter__(self) -> Iterator[Doc]:
-        for segment in self.docs.index.segments:
-            yield from (
-                doc
-                for row, doc in enumerate(segment.docs)
-                if not segment.is_deleted(row, with_copies=self.docs.with_copies)
-            )
+        for segment, marks in zip(self.docs.index.segments, self.docs.marks, strict=True):
+            yield from (doc for row, doc in enumerate(segment.docs) if not (len(marks) and marks[row]))
 
     def __len__(self) -> int:
         return len(self.docs)

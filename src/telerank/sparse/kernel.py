@@ -55,7 +55,7 @@ def prune_all(batch: Array, postings: Array, tables: Array, ranks: Array, best: 
 
 
 @compiled
-def prune(  # noqa: C901 — one loop; as functions its parts cost a third more time
+def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a third more time
     query: Array, postings: Array, tables: Array, ranks: Array, k: int, work: Array
 ) -> Any:
     """Put the keys of the best documents into ``work``'s keys, unordered; return their number.
@@ -64,7 +64,7 @@ def prune(  # noqa: C901 — one loop; as functions its parts cost a third more 
     postings: offsets, rows of terms without a table, one term after the other, values (P,);
     tables: slot of each term, or -1 minus the number of its first row in rows; pointers (F, B + 1), largest
     (F, B), positions in blocks (P,);
-    ranks: rank (N,), deleted (N,) or (0,);
+    ranks: rank (N,), deleted (N,) or (0,), blocks without a document that is searched (B,) or (0,);
     work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B), keys (at least 2 k).
     """
     # unpacked once: numba counts references whenever an array is taken out of a tuple
@@ -73,6 +73,9 @@ def prune(  # noqa: C901 — one loop; as functions its parts cost a third more 
     slots, pointers, _, positions = tables
     sums, flags, bound, first, keys = work
     _bound(terms, weights, postings, tables, bound, first)
+    for block in range(len(ranks[2])):
+        if ranks[2][block]:
+            bound[block] = 0
     words = flags.view(np.uint64)
     slot_of, weight_of = slots[terms], weights.astype(np.int32)
     threshold, count = _least_sum(known), 0

@@ -6,7 +6,9 @@ import unicodedata
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
+from telerank.columns.filters import Filter
 from telerank.sparse.index import SparseIndex
 from telerank.text import Analyzer
 from telerank.text.analyzer import locate_terms
@@ -16,20 +18,31 @@ from telerank.text.steps import fold_accents
 POSTINGS = 2_000_000
 
 
-def count_matches(index: SparseIndex, text: str, most: int = POSTINGS) -> int | None:
-    """The documents that hold a term of a text; None if its terms have ``most`` postings or more."""
-    terms = {index.term(term) for term in index.analyzer(text)}
-    if sum(term.df for term in terms) >= most:
+def count_matches(
+    index: SparseIndex, text: str, chosen: Filter | None = None, *, most: int = POSTINGS
+) -> int | None:
+    """The documents that hold a term of a text, and pass a filter.
+
+    None if its terms have ``most`` postings or more.
+    """
+    if sum(term.df for term in {index.term(term) for term in index.analyzer(text)}) >= most:
         return None
-    count = 0
-    for number, segment in enumerate(index.segments):
+    return sum(int(np.count_nonzero(rows)) for rows in matching_rows(index, text, chosen))
+
+
+def matching_rows(index: SparseIndex, text: str, chosen: Filter | None = None) -> list[npt.NDArray[np.bool_]]:
+    """For each segment, which documents hold a term of a text, and pass a filter."""
+    terms = {index.term(term) for term in index.analyzer.query(text)}
+    hidden = [segment.deleted for segment in index.segments] if chosen is None else index.docs.hidden(chosen)
+    matching = []
+    for number, (segment, marks) in enumerate(zip(index.segments, hidden, strict=True)):
         holding = np.zeros(len(segment), np.bool_)
         known = (term.numbers[number] for term in terms)
         holding[segment.read_rows(*(number for number in known if number >= 0))] = True
-        if len(segment.deleted):
-            holding &= ~segment.deleted
-        count += int(np.count_nonzero(holding))
-    return count
+        if len(marks):
+            holding &= ~marks
+        matching.append(holding)
+    return matching
 
 
 # Spellings of a word, the most frequent ones.

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from telerank.columns.filters import Filter
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.kernel import STEP
 from telerank.sparse.segment import RowScores
@@ -36,7 +37,8 @@ class SparseRetriever(Retriever):
     occurrence. Weights of a model are rounded to whole steps, so that sums are exact. ``batch`` queries are
     read and answered at a time; a larger batch pays off when many similarities are tried, because
     contributions of many terms are then computed together. With several ``threads``, each answers a batch of
-    at least 16 queries. Rankings are the same.
+    at least 16 queries. Rankings are the same. Documents that do not pass the filter ``chosen`` are not
+    there.
     """
 
     index: SparseIndex
@@ -45,11 +47,15 @@ class SparseRetriever(Retriever):
     threads: int = field(default=1, compare=False)
     batch: int = field(default=1, compare=False)
     weigh: QueryWeights = count_terms
+    chosen: Filter | None = None
+    searches_within = True
     role = "words"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_depth(self.threads)
+        if self.chosen is not None:
+            self.chosen.bind(self.index.columns)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         if self.threads == 1:
@@ -87,6 +93,8 @@ class SparseRetriever(Retriever):
     def explanation(self, query: Query, docno: str) -> Explanation:
         """Each term's contribution, then what float32 rounds away; they sum to the score exactly."""
         segment_number, row = self.index.docs.locate(docno)
+        if self.chosen and self.index.selections(self.chosen)[segment_number].hidden[row]:
+            raise KeyError(docno)
         segment = self.index.segments[segment_number]
         impacts = self.index.impacts(self.similarity)[segment_number]
         parts, total = [], 0.0
@@ -124,13 +132,17 @@ class SparseRetriever(Retriever):
             for weights in self.weigh(self.index, [query.text for query in queries])
         ]
         answers = []
+        selections = None if self.chosen is None else self.index.selections(self.chosen)
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
             known = [{t: weight for t, weight in query.items() if t.numbers[number] >= 0} for query in terms]
             impacts.prepare((term.numbers[number], term.df, term.cf) for query in known for term in query)
             weights = [{term.numbers[number]: weight for term, weight in query.items()} for query in known]
             depth = min(self.depth or len(impacts.segment), len(impacts.segment))
             absent = [[(t.df, t.cf, weight) for t, weight in query.items() if t.cf] for query in terms]
-            answers.append(impacts.rank(weights, depth, absent if self.similarity.counts_absent else None))
+            selection = selections[number] if selections else None
+            answers.append(
+                impacts.rank(weights, depth, absent if self.similarity.counts_absent else None, selection)
+            )
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:

@@ -19,7 +19,7 @@ import mmap
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -39,6 +39,7 @@ from telerank.sparse.postings import (
     map_whole_numbers,
     save_narrow,
 )
+from telerank.sparse.selection import RowSelection, SelectedPostings
 from telerank.sparse.similarities.base import Similarity, Statistics
 from telerank.stored import map_npy
 from telerank.text.steps import fold_accents
@@ -204,8 +205,16 @@ Weights: TypeAlias = Mapping[int, int]
 # Terms as df and cf in the whole index, and how often a query holds them.
 AbsentTerms: TypeAlias = Sequence[tuple[int, int, int]]
 _POSTINGS = 1 << 20  # whose contributions are computed at a time
+_SELECTIONS = 8  # whose postings are kept
 _POWERS = 12  # of ten: the numbers of documents for which a term's scores are known
 _SCORE, _HALF, _STEP = np.uint64(2**64 - 2**32), np.uint64(32), np.float32(kernel.STEP)
+
+
+_ALL_BLOCKS: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
+
+
+def _no_terms(_: RowSelection) -> dict[int, list[int]]:
+    return {}
 
 
 class Impacts:
@@ -227,9 +236,11 @@ class Impacts:
         self.values = np.zeros(int(segment.offsets[-1]), np.int32)  # takes memory when it is written to
         self._extremes: dict[int, tuple[int, int]] = {}  # term -> largest and smallest contribution
         self._large: dict[int, npt.NDArray[np.int64]] = {}  # contributions that int32 cannot hold, by term
-        self._known: dict[int, list[int]] = {}  # term -> what 1, 10, 100, … documents reach
+        # term -> what 1, 10, 100, … documents reach; within a selection, of those that pass
+        self._known: dict[int, list[int]] = {}
+        self._selected_known = lru_cache(_SELECTIONS)(_no_terms)
+        self._selected = lru_cache(_SELECTIONS)(partial(SelectedPostings, rank=segment.docnos.rank))
         self._memory = threading.local()
-        self._ranks = (segment.docnos.rank, segment.deleted)
         slots, pointers, positions, rows = segment.tables
         self._postings = (segment.offsets, rows, self.values)
         largest = np.zeros((len(pointers), segment.blocks), np.int32)
@@ -271,16 +282,35 @@ class Impacts:
         if not cold_start.covers(0):
             self._settle(numbers, rows)
 
-    def _settle(self, terms: npt.NDArray[np.int64], rows: npt.NDArray[np.int32]) -> None:
+    def _settle(
+        self,
+        terms: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int32],
+        selection: RowSelection | None = None,
+    ) -> None:
         """Make what the kernel needs to know of prepared terms with these rows."""
         known = np.zeros((len(terms), _POWERS), np.int64)
-        kernel.settle((terms, rows), self._postings, self._block_tables, self.segment.deleted, known)
-        self._known.update(zip(terms.tolist(), known.tolist(), strict=True))
+        hidden = self._hidden(selection)
+        kernel.settle((terms, rows), self._postings, self._block_tables, hidden, known)
+        self._known_within(selection).update(zip(terms.tolist(), known.tolist(), strict=True))
 
-    def _settle_all(self, queries: Iterable[Weights]) -> None:
-        """Settle what was prepared before numba was loaded."""
-        for term in sorted({term for weights in queries for term in weights}.difference(self._known)):
-            self._settle(np.array([term]), self.segment.read_rows(term))
+    def _settle_all(self, queries: Iterable[Weights], selection: RowSelection | None = None) -> None:
+        """Settle what was prepared before numba was loaded, or not yet within a selection."""
+        known = self._known_within(selection)
+        for term in sorted({term for weights in queries for term in weights}.difference(known)):
+            self._settle(np.array([term]), self.segment.read_rows(term), selection)
+
+    def _known_within(self, selection: RowSelection | None) -> dict[int, list[int]]:
+        return self._known if selection is None else self._selected_known(selection)
+
+    def _hidden(self, selection: RowSelection | None) -> npt.NDArray[np.bool_]:
+        """The marks (documents,) of rows that are not searched, or (0,)."""
+        return self.segment.deleted if selection is None else selection.hidden
+
+    def _ranks(self, selection: RowSelection | None) -> tuple[npt.NDArray[Any], ...]:
+        """The ranks of docnos, the marks of rows, and those of blocks, as the kernel reads them."""
+        empty = _ALL_BLOCKS if selection is None else selection.empty_blocks
+        return self.segment.docnos.rank, self._hidden(selection), empty
 
     @cached_property
     def vector_lengths(self) -> npt.NDArray[np.float64]:
@@ -308,9 +338,13 @@ class Impacts:
         return total
 
     def rank(
-        self, queries: Sequence[Weights], k: int, absent: Sequence[AbsentTerms] | None = None
+        self,
+        queries: Sequence[Weights],
+        k: int,
+        absent: Sequence[AbsentTerms] | None = None,
+        selection: RowSelection | None = None,
     ) -> list[RowScores]:
-        """The ``k`` best documents of each query; every term must be prepared.
+        """The ``k`` best documents of each query, within a selection; every term must be prepared.
 
         One call of the kernel handles all queries, and other threads may run meanwhile. As long as queries
         have too few postings to load numba, :meth:`rank_by_numpy` is used. ``absent`` are all terms of each
@@ -318,10 +352,12 @@ class Impacts:
         """
         if absent is not None:
             pairs = zip(queries, absent, strict=True)
-            return [self.rank_by_numpy(weights, k, terms) for weights, terms in pairs]
+            return [self.rank_by_numpy(weights, k, terms, selection) for weights, terms in pairs]
         if cold_start.covers(0) and cold_start.covers(self._work(queries)):
-            return [self.rank_by_numpy(weights, k) for weights in queries]
-        self._settle_all(queries)
+            return [self.rank_by_numpy(weights, k, (), selection) for weights in queries]
+        if selection is not None and selection.is_copied:
+            return [self._rank_copied(weights, k, selection) for weights in queries]
+        self._settle_all(queries, selection)
         answers: dict[int, RowScores] = {}
         prunable = [
             number
@@ -330,12 +366,13 @@ class Impacts:
             and len(weights) <= kernel.MOST_TERMS
             and self._largest_sum(weights) <= kernel.LARGEST_SUM
         ]
-        for number, keys in zip(prunable, self._prune([queries[i] for i in prunable], k), strict=True):
+        best = self._prune([queries[i] for i in prunable], k, selection)
+        for number, keys in zip(prunable, best, strict=True):
             # documents that hold a term, yet score 0, come last: pruning cannot see them
             if len(keys) == k or all(self._extremes[term][1] > 0 for term in queries[number]):
                 answers[number] = self._decode(keys)
         return [
-            answers[number] if number in answers else self.rank_exhaustively(weights, k)
+            answers[number] if number in answers else self.rank_exhaustively(weights, k, selection)
             for number, weights in enumerate(queries)
         ]
 
@@ -344,15 +381,31 @@ class Impacts:
         postings = sum(self.segment.df(term) for weights in queries for term in weights)
         return postings + len(queries) * (len(self.segment) // 16)
 
-    def rank_exhaustively(self, weights: Weights, k: int) -> RowScores:
+    def _rank_copied(self, weights: Weights, k: int, selection: RowSelection) -> RowScores:
+        """The same from the postings of the few rows that pass."""
+        if self._largest_sum(weights) > kernel.LARGEST_SUM or not weights or not selection.count:
+            return self.rank_by_numpy(weights, k, (), selection)
+        selected = self._selected(selection)
+        copies = {}
+        for term, weight in weights.items():
+            if (copy := selected.find(term)) is None:
+                part = slice(self.segment.offsets[term], self.segment.offsets[term + 1])
+                copy = selected.copy(term, self.segment.read_rows(term), self.values[part])
+            copies[term] = copy, weight
+        return self._decode(selected.rank_copies(copies, k))
+
+    def rank_exhaustively(self, weights: Weights, k: int, selection: RowSelection | None = None) -> RowScores:
         """The same from every posting: the slow path, which the fast one equals to the bit."""
         if self._largest_sum(weights) > kernel.LARGEST_SUM:
-            return self.rank_by_numpy(weights, k)
-        self._settle_all([weights])
+            return self.rank_by_numpy(weights, k, (), selection)
+        self._settle_all([weights], selection)
         query = (np.array(list(weights), np.int64), np.array(list(weights.values()), np.int64))
-        return self._decode(kernel.add_all(query, self._postings, self._block_tables, self._ranks, k))
+        ranks = self._ranks(selection)[:2]
+        return self._decode(kernel.add_all(query, self._postings, self._block_tables, ranks, k))
 
-    def rank_by_numpy(self, weights: Weights, k: int, absent: AbsentTerms = ()) -> RowScores:
+    def rank_by_numpy(
+        self, weights: Weights, k: int, absent: AbsentTerms = (), selection: RowSelection | None = None
+    ) -> RowScores:
         """The same without numba, in float64: every posting, term after term.
 
         Also used for sums beyond 2^31 steps, a score of 2,048; those below 2^53 steps are exact.
@@ -360,15 +413,15 @@ class Impacts:
         sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
         for term, weight in weights.items():
             start, end = self.segment.offsets[term], self.segment.offsets[term + 1]
-            rows = self.segment.read_rows(term)
-            sums[rows] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
-            holds[rows] = True
-        if len(self.segment.deleted):
-            holds &= ~self.segment.deleted
-        rows = np.flatnonzero(holds).astype(np.uint32)
-        scores = ((sums[rows] + self.absences(absent, rows)) * kernel.STEP).astype(np.float32)
-        order = np.lexsort((self.segment.docnos.rank[rows], scores))[::-1][:k]
-        return rows[order], scores[order]
+            holding = self.segment.read_rows(term)
+            sums[holding] += self._large.get(term, self.values[start:end]).astype(np.float64) * weight
+            holds[holding] = True
+        if len(hidden := self._hidden(selection)):
+            holds &= ~hidden
+        held = np.flatnonzero(holds).astype(np.uint32)
+        scores = ((sums[held] + self.absences(absent, held)) * kernel.STEP).astype(np.float32)
+        order = np.lexsort((self.segment.docnos.rank[held], scores))[::-1][:k]
+        return held[order], scores[order]
 
     def contribution(self, term: int, posting: int) -> float:
         """The exact amount that a posting of a prepared term adds to the score of its document."""
@@ -378,18 +431,21 @@ class Impacts:
 
     def _decode(self, keys: npt.NDArray[np.uint64]) -> RowScores:
         rows = keys.astype(np.uint32)  # the lower half
-        order = ((keys & _SCORE) | self._ranks[0][rows]).argsort()[::-1]
+        order = ((keys & _SCORE) | self.segment.docnos.rank[rows]).argsort()[::-1]
         return rows[order], (keys[order] >> _HALF).astype(np.float32) * _STEP
 
     def _largest_sum(self, weights: Weights) -> int:
         """An upper bound of any document's sum, in steps."""
         return sum(self._extremes[term][0] * weight for term, weight in weights.items())
 
-    def _prune(self, queries: Sequence[Weights], k: int) -> list[npt.NDArray[np.uint64]]:
+    def _prune(
+        self, queries: Sequence[Weights], k: int, selection: RowSelection | None
+    ) -> list[npt.NDArray[np.uint64]]:
         """The keys of each query's best documents, unordered."""
+        settled = self._known_within(selection)
         power = len(str(k - 1))  # of the least power of ten that is k or more (10 for 1)
         known = [
-            max((self._known[term][power] * weight for term, weight in weights.items()), default=0)
+            max((settled[term][power] * weight for term, weight in weights.items()), default=0)
             for weights in queries
         ]
         batch = (
@@ -400,7 +456,7 @@ class Impacts:
         )
         keys = np.empty((len(queries), k), np.uint64)
         counts = kernel.prune_all(
-            batch, self._postings, self._block_tables, self._ranks, keys, self._buffers(k)
+            batch, self._postings, self._block_tables, self._ranks(selection), keys, self._buffers(k)
         )
         return [row[:count] for row, count in zip(keys, counts, strict=True)]
 

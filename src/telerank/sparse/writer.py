@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
@@ -23,7 +23,9 @@ import filelock
 import numpy as np
 import numpy.typing as npt
 
+from telerank.columns.kinds import check_columns
 from telerank.corpus.docnos import Docnos
+from telerank.corpus.docstore import DocstoreWriter
 from telerank.drafts import sync_folder
 from telerank.errors import DocumentError, IndexFault, MissingExtra
 from telerank.parameters import CopySetting
@@ -128,6 +130,18 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             raise MissingExtra("datasketch", "copies")
         self.manifest = replace(self.manifest, copies=setting)
 
+    def choose_columns(self, columns: Mapping[str, str]) -> None:
+        """The kinds of columns, from the first document on; those of others are inferred.
+
+        Raises
+        ------
+        ArgumentError
+            If a name or a kind is none.
+        """
+        if self.manifest.segments:
+            raise IndexFault(f"{self.folder}: has documents already")
+        self.manifest = replace(self.manifest, columns=check_columns(columns))
+
     def add(
         self,
         docs: Iterable[Doc],
@@ -146,7 +160,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         with self._change():
             new = self._new_segment()
             keys = CopyKeys(new, near=self.manifest.copies.endswith("near")) if self.manifest.copies else None
-            build_segment(new, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
+            store = DocstoreWriter(new, self.manifest.columns)
+            build_segment(store, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
                 more = f" ({len(known):,} of the new ones are)" if len(known) > 1 else ""
@@ -154,7 +169,8 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
                     f"document {known[0]!r} is in the index already{more}: replace it (update=True)"
                 )
             entry = _record_segment(new)
-            self._commit((*self._mark_deleted({*known, *deleted}), entry))
+            columns = {**self.manifest.columns, **store.kinds}
+            self._commit((*self._mark_deleted({*known, *deleted}), entry), columns)
         sizes = [segment.documents for segment in self.manifest.segments]
         if len(sizes) > self._most_segments:
             # from the first that is no larger than all after it: larger segments are rewritten less often
@@ -248,10 +264,17 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         new.mkdir()
         return new
 
-    def _commit(self, segments: tuple[SegmentEntry, ...]) -> None:
+    def _commit(self, segments: tuple[SegmentEntry, ...], columns: Mapping[str, str] | None = None) -> None:
         sync_folder(self.folder / SEGMENTS)
-        changes = {"generation": self.manifest.generation + 1, "format": IndexManifest.format}
-        manifest = replace(self.manifest, segments=segments, **changes)
+        before = self.manifest
+        kinds = before.columns if columns is None else columns
+        manifest = replace(
+            before,
+            segments=segments,
+            generation=before.generation + 1,
+            format=IndexManifest.format,
+            columns=kinds,
+        )
         manifest = self._mark_copies(manifest)
         if self.before_commit is not None:
             self.before_commit(self.manifest, manifest)
@@ -326,8 +349,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         old = getattr(entry, kind)
         files = {key: file for key, file in entry.files.items() if key != old}
         files[name] = StoredFile.record(folder / name)
-        if kind != "deleted":
-            return replace(entry, files=files, **{kind: name})
+        if kind == "copies":
+            return replace(entry, files=files, copies=name)
+        if kind == "kinds":
+            return replace(entry, files=files, kinds=name)
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
 
 

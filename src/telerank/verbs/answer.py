@@ -106,6 +106,7 @@ def answer(
     *,
     reader: str | Path | Reader | SpanReader | None = None,
     split: str | None = None,
+    where: str | None = None,
     k: Count | None = None,
     depth: Count | None = None,
     mu: float | None = None,
@@ -118,8 +119,9 @@ def answer(
     ``queries`` are of any shape that :func:`telerank.search` takes.
     ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth`` (20)
     documents are read by ``reader``, by default the one that comes with telerank (extra ``e5``), with ``mu``
-    and ``settings`` as :func:`read` takes them. ``k`` answers are kept for each question. ``threads`` answer
-    the queries of first stages. The answers are computed when they are read or saved.
+    and ``settings`` as :func:`read` takes them. ``where`` is a filter of documents by their columns
+    (:mod:`telerank.columns.filters`): others are not read. ``k`` answers are kept for each question.
+    ``threads`` answer the queries of first stages. The answers are computed when they are read or saved.
 
     >>> tr.answer("idx", "piaf", reader="my-reader", k=3).save("predictions.json")
 
@@ -137,6 +139,7 @@ def answer(
 
     opened = Index(index) if isinstance(index, str | Path) else index
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    stage = stage if where is None else stage.where(where)
     stage = stage if k is None else stage % k
     first = stage.first
     batched = stage

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from telerank.columns.kinds import check_columns, conform_doc
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
@@ -33,6 +34,7 @@ def index(
     *,
     analyzer: Analyzer | str | Callable[[str], Iterable[str]] = "standard",
     copies: CopySetting = "count",
+    columns: Mapping[str, str] | None = None,
     overwrite: bool = False,
     workers: Count | None = None,
     progress: ProgressSetting = None,
@@ -48,6 +50,9 @@ def index(
     (``leave-out``); with ``count-near`` and ``leave-out-near`` those that are nearly equal, too. The document
     whose docno sorts first stays. Copies that are left out are stored, so that one of them takes the place of
     a document that is deleted.
+
+    ``columns`` are kinds (``string``, ``list``, ``number``, ``date``, ``boolean``; ``none``: not kept) by
+    name of what else documents have, for filters and facets; those of others are inferred.
 
     Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
@@ -70,7 +75,7 @@ def index(
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
     chain = Analyzer.open(analyzer)
     if not overwrite and has_index(Path(folder)):
-        return _require_same(Index(folder), opened, (chain, copies), progress)
+        return _require_same(Index(folder), opened, (chain, copies, columns), progress)
     files: dict[str, FileRecord] = {}
     total, stream = stream_documents(opened, files)
     with (
@@ -79,25 +84,34 @@ def index(
         IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer,
     ):
         writer.choose_copies(copies)
+        writer.choose_columns(columns or {})
         writer.add(stream, progress=shown)
     return Index(folder)
 
 
 def _require_same(
-    index: Index, docs: Documents, settings: tuple[Analyzer, CopySetting], progress: ProgressSetting
+    index: Index,
+    docs: Documents,
+    settings: tuple[Analyzer, CopySetting, Mapping[str, str] | None],
+    progress: ProgressSetting,
 ) -> Index:
-    """The index, if it has these documents in their order, this analyzer and what is done about copies."""
-    chain, copies = settings
+    """The index, if it has these documents in their order, this analyzer, columns and setting of copies."""
+    chain, copies, columns = settings
     if index.analyzer != chain:
         built = f"holds an index already, built with the analyzer {index.analyzer}, not {chain}"
         raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
     if copies != (before := index.sparse.manifest.copies or "count"):
         built = f"holds an index already, built with the copies {before}, not {copies}"
         raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
+    kinds = index.sparse.manifest.columns
+    for name, kind in check_columns(columns or {}).items():
+        if kinds.get(name, kind) != kind:
+            built = f"holds an index already, whose column {name} is {kinds[name]}, not {kind}"
+            raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
         for number, (present, doc) in enumerate(zip_longest(index.sparse.stored_docs.values(), stream)):
-            if present != doc:
+            if doc is None or present != conform_doc(doc, kinds):
                 raise IndexFault(
                     f"{index.folder}: holds an index of other documents already: "
                     "overwrite it (overwrite=True), or add to it"

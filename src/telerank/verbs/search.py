@@ -31,6 +31,7 @@ def search(
     model: Stage | str | None = None,
     *,
     split: str | None = None,
+    where: str | None = None,
     k: Count = 1000,
     threads: Count = 1,
     progress: ProgressSetting = None,
@@ -40,8 +41,10 @@ def search(
     ``queries`` are a collection or its path, one query as a text, or several as
     :func:`telerank.corpus.in_memory.read_queries` reads them: a list, a dict of texts by qid, a data frame.
     ``model`` is a pipeline or its text, by default ``bm25``, or ``dense`` of a folder of vectors;
-    ``pool(NAME)`` in it are candidate lists of the collection. ``k`` documents are kept for each query.
-    ``threads`` answer the queries of first stages. The rankings are computed when they are read or saved.
+    ``pool(NAME)`` in it are candidate lists of the collection. ``where`` is a filter of documents by their
+    columns (:mod:`telerank.columns.filters`), such as ``type == "fiche"``, within which it searches. ``k``
+    documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are
+    computed when they are read or saved.
 
     >>> tr.search("idx", "scifact", "bm25 % 100 >> rerank(my-reranker) % 10", split="test").save("test.run")
 
@@ -49,6 +52,8 @@ def search(
     ------
     ExpressionError
         If the text of the pipeline cannot be read.
+    FilterError
+        If the filter cannot be read, or a column of it is unknown or of another kind.
     CollectionError
         If there is no such collection or split, it has no query, or a qid comes twice.
     """
@@ -57,7 +62,10 @@ def search(
     source, query_list = read_queries(queries, split)
     pool = partial(queries.pool, split=split) if isinstance(queries, Collection) else None
     text = model or opened.default_pipeline
-    stage = require_first(text if isinstance(text, Stage) else pipeline(text, opened, pool=pool)) % k
+    stage = require_first(text if isinstance(text, Stage) else pipeline(text, opened, pool=pool))
+    if where is not None:
+        stage = stage.where(where, opened.docs if opened.has_texts else None)
+    stage %= k
     batched = change_stages(stage, lambda part: part.in_batches(_BATCH, threads))
 
     def compute() -> Iterator[Ranking]:

@@ -22,7 +22,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -85,8 +85,8 @@ class Entries:
         """The entries that start with a folded prefix, those of most documents first, then the shortest."""
         first, last = (bisect_left(self._terms, key) for key in (prefix, f"{prefix}\U0010ffff"))
         counts = self.counts[first:last]
-        best = np.argsort(-counts, kind="stable")[:most] if len(counts) else []
-        return [self._entry(first + int(n)) for n in best if counts[n]]
+        best = np.argsort(-counts, kind="stable")[:most].tolist()
+        return [self._entry(first + n) for n in best if counts[n]]
 
     def _entry(self, number: int) -> Entry:
         return Entry(self._terms[number].partition("\0")[2], int(self.counts[number]))
@@ -110,7 +110,7 @@ class Lexicon:
             for marks in (segment.deleted, *([] if hidden is None else [hidden[number]])):
                 if len(marks):
                     live &= ~marks
-            folder = cached_folder("words", _key(entry), lambda to, each=segment: _write(to, each, progress))
+            folder = cached_folder("words", _key(entry), partial(_write, segment=segment, progress=progress))
             self._words.append(Entries(folder / "words", live))
             self._titles.append(Entries(folder / "titles", live))
 

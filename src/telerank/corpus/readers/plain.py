@@ -8,7 +8,8 @@ JSON documents are an object a line, or in ``.json`` files an array of objects, 
 ``title``, ``url``                                    may be absent or null
 ====================================================  =========================================
 
-Of several names for a field the first present counts; other keys are ignored. A collection is one file
+Of several names for a field the first present counts. Other keys, and those of an object ``metadata``, are
+columns of the document (:mod:`telerank.columns.kinds`). A collection is one file
 (``docs.jsonl``), or a folder of such files, which may also contain queries (``queries.jsonl``,
 ``queries.SPLIT.tsv``), qrels (``qrels.tsv``, ``qrels.SPLIT.txt``), a README and a licence, but nothing
 else. Beside queries or qrels the documents may also be in one folder (``jsonl/docs.json``), as Anserini's
@@ -18,10 +19,10 @@ data set: source and licence are those of the texts.
 CSV and TSV files with a header, one document a line; and ``passages.tsv`` without a header.
 
 The header names the columns like the keys of JSON, in any case and order: ``docno`` (``_id``,
-``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; other columns are ignored. In CSV,
-columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and contain
-these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is one file,
-or a folder of such files only.
+``id``, …), ``text`` (``contents``, ``body``, …), ``title``, ``url``; others are columns of the document. In
+CSV, columns are separated by commas, semicolons or tabs, as the header shows; fields may be quoted and
+contain these signs and line ends. In TSV, quotes have no meaning and fields contain no tab. A collection is
+one file, or a folder of such files only.
 
 ``passages.tsv`` has no header and three columns: number, source, text. The source becomes the document's url,
 which is not searched. These are file formats, not data sets: source and licence are those of the texts.
@@ -42,6 +43,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from telerank.columns.kinds import UntypedText, flatten
 from telerank.corpus.collection import Collection
 from telerank.corpus.readers.judged import JUDGED
 from telerank.corpus.reading import (
@@ -117,10 +119,12 @@ def _json_doc(path: Path, number: int | None, record: dict[str, Any], source: st
         raise FormatError(path, number, f"a docno as {_DOCNO}", source)
     text = first_value(record, TEXT_KEYS)
     title, url = (record.get(key) or "" for key in ("title", "url"))
+    keys = ([key for key in names if record.get(key) is not None][:1] for names in (DOCNO_KEYS, TEXT_KEYS))
+    columns = flatten(record, frozenset(("title", "url", *chain.from_iterable(keys))))
     for name, value in ((_TEXT, text), ("title", title), ("url", url)):
         if not isinstance(value, str):
             raise FormatError(path, number, f"a string as {name}", source)
-    return Doc(str(docno), text, title, url)
+    return Doc(str(docno), text, title, url, columns=columns)
 
 
 def _json_conditions(path: Path) -> Conditions:
@@ -211,11 +215,15 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Doc]:
     columns = _columns(header)
     if not _names_a_document(header):
         raise FormatError(path, number, _HEADER, ", ".join(header))
+    others = _other_columns(path, number, header, columns)
     for number, row in rows:
         if len(row) != len(header):
             raise FormatError(path, number, f"{len(header)} columns as in the header", ", ".join(row))
         fields = {field: row[column] for field, column in columns.items()}
-        yield Doc(fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""))
+        own = {name: UntypedText(row[column]) for name, column in others}
+        yield Doc(
+            fields["docno"], fields["text"], fields.get("title", ""), fields.get("url", ""), columns=own
+        )
 
 
 def _csv_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -238,6 +246,21 @@ def _columns(header: list[str]) -> dict[str, int]:
     columns = {name.strip().lower(): column for column, name in reversed([*enumerate(header)])}
     fields = {field: first_value(columns, names) for field, names in _NAMES.items()}
     return {field: column for field, column in fields.items() if column is not None}
+
+
+def _other_columns(
+    path: Path, number: int, header: list[str], columns: dict[str, int]
+) -> list[tuple[str, int]]:
+    """The names and numbers of the columns that are no field of a document, without those without a name.
+
+    Raises FormatError if two of them have one name.
+    """
+    others = [(name.strip(), column) for column, name in enumerate(header) if column not in columns.values()]
+    others = [(name, column) for name, column in others if name]
+    names = [name for name, _ in others]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise FormatError(path, number, "each column once", twice)
+    return others
 
 
 def _names_a_document(header: list[str]) -> bool:

@@ -13,16 +13,23 @@ from telerank.models.precision import in_float32
 from telerank.models.rerankers.kinds import ModelExplanation
 from telerank.models.rerankers.word_ranker import PairSides, WordKind, make_embedding, split_sides
 
+CASCADE = (0.25, 0.5, 0.75, 1.0)
+"""The parts of a passage, from its beginning, of which the strongest signals are taken."""
+LONGEST = 3
+"""Words of the longest n-grams."""
+WINDOW = 4
+"""Words before and behind a place that are its context."""
+
 
 class CoPacrr(nn.Module):
     """A score without bounds, by two layers over the signals of each query word, one after the other.
 
-    S_ij is the cosine of query word i and passage word j, C^1 = S, and C^n, for n = 2 … ``longest``, the
-    greatest of ``filters`` filters of n × n over S (relu). Of each row of each C^n the ``strongest`` values
-    are taken, from the first quarter of the passage, its half, three quarters and the whole (cascade), each
-    with the cosine of the query's mean vector and the mean of the words from ``window`` before to ``window``
-    behind that place (disambiguation). A query has ``rows`` rows, which come in random order while the model
-    is trained (``shuffle``). An unknown word is similar to no word.
+    S_ij is the cosine of query word i and passage word j, C^1 = S, and C^n, for n = 2 and 3, the greatest of
+    ``filters`` filters of n × n over S (relu). Of each row of each C^n the ``strongest`` values are taken,
+    from the first quarter of the passage, its half, three quarters and the whole (cascade), each with the
+    cosine of the query's mean vector and the mean of the words from four before to four behind that place
+    (disambiguation). A query has ``rows`` rows, which come in random order while the model is trained
+    (shuffling). An unknown word is similar to no word.
 
     A softmax over the query of the idf of its words is one more signal in the paper. A model of two texts
     knows no idf: a weight of each word is learned in its place, from 0. Quarters are those of the passage;
@@ -38,20 +45,17 @@ class CoPacrr(nn.Module):
         *,
         rows: int = 16,
         filters: int = 32,
-        longest: int = 3,
         strongest: int = 3,
-        window: int = 4,
-        shuffle: bool = True,
         frozen: bool = True,
     ) -> None:
         super().__init__()
-        if min(rows, longest, strongest) < 1 or window < 0:
-            raise ModelError("rows, longest and strongest must be at least 1, and window at least 0")
-        self.rows, self.strongest, self.window, self.shuffle = rows, strongest, window, shuffle
+        if min(rows, strongest) < 1:
+            raise ModelError(f"rows and strongest must be at least 1, got {rows} and {strongest}")
+        self.rows, self.strongest = rows, strongest
         self.words = make_embedding(vectors, frozen=frozen)
-        self.importance = nn.Embedding.from_pretrained(torch.zeros(len(vectors), 1), freeze=False)
-        self.convolutions = nn.ModuleList(nn.Conv2d(1, filters, length) for length in range(2, longest + 1))
-        signals = 1 + 2 * strongest * len(CASCADE) * longest
+        self.importance = make_embedding(torch.zeros(len(vectors), 1), frozen=False)
+        self.convolutions = nn.ModuleList(nn.Conv2d(1, filters, length) for length in range(2, LONGEST + 1))
+        signals = 1 + 2 * strongest * len(CASCADE) * LONGEST
         self.layers = nn.Sequential(
             nn.Linear(rows * signals, hidden),
             nn.ReLU(),
@@ -63,8 +67,8 @@ class CoPacrr(nn.Module):
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> scores, (B,)."""
         signals = self.signals(batch)
-        if self.training and self.shuffle:
-            signals = signals[:, torch.randperm(self.rows, device=signals.device)]
+        if self.training:
+            signals = signals[:, torch.randperm(self.rows).to(signals.device)]  # on each device the same
         return self.score(signals)
 
     @in_float32
@@ -88,7 +92,7 @@ class CoPacrr(nn.Module):
         unit = functional.normalize(passage, dim=-1)
         similar = functional.normalize(query, dim=-1) @ unit.transpose(1, 2)  # (B, rows, T)
         around = functional.avg_pool1d(
-            passage.transpose(1, 2), 2 * self.window + 1, 1, self.window
+            passage.transpose(1, 2), 2 * WINDOW + 1, 1, WINDOW
         )  # a cosine does not depend on what a sum is divided by
         context = functional.cosine_similarity(query.sum(1).unsqueeze(-1), around, dim=1)  # (B, T)
         maps = [similar]
@@ -138,8 +142,6 @@ class CoPacrr(nn.Module):
         return ModelExplanation("what single words of the query add, in all", values)
 
 
-CASCADE = (0.25, 0.5, 0.75, 1.0)
-"""The parts of a passage from whose beginning the strongest signals are taken."""
 KIND = WordKind(
     CoPacrr,
     training={

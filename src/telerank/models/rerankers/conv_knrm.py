@@ -43,7 +43,8 @@ class ConvKnrm(nn.Module):
     def lengths(self) -> list[tuple[int, int]]:
         """The lengths of n-grams of query and passage, in the order of the kernels."""
         longest = len(self.convolutions)
-        return list(product(range(1, longest + 1), repeat=2))
+        sizes = range(1, longest + 1)
+        return list(product(sizes, sizes))
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> tanh(w · φ + b), (B,)."""

@@ -17,6 +17,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from telerank.errors import shorten
+from telerank.retrieval.facets import has_column
 from telerank.retrieval.group import MOST_FURTHER, Column
 from telerank.retrieval.index import Index
 from telerank.service.errors import NotServed, Unprocessable
@@ -24,6 +25,7 @@ from telerank.service.indexes import READ_DEPTH, ServedIndex
 from telerank.service.page import highlight
 from telerank.service.page.highlight import Part, find_matches, flow, mark
 from telerank.service.page.messages import Messages
+from telerank.service.page.refine import list_chips, list_facets
 from telerank.service.page.render import SIZE, Inquiry, Links, render
 from telerank.service.page.why import Detail, describe_detail, reasons
 from telerank.service.searching import (
@@ -137,7 +139,7 @@ class Pages:
 
     def stage(self, model: str | None = None, group: Column | None = None) -> Stage:
         """The pipeline of a name or a text, by default the one that is asked for; perhaps grouped."""
-        return self.served.pipeline(model or self.inquiry.model, group)
+        return self.served.pipeline(model or self.inquiry.model, group, self.inquiry.filter)
 
     def why_unusable(self, name: str | None) -> Detail:
         """Why the pipeline of a name cannot be run over this index; empty if it can, or it is no name."""
@@ -165,7 +167,7 @@ class Pages:
         """What answers questions: the pipeline of the settings, or what reads the results."""
         if self.served.default_answer is None:
             raise NotServed("no reader is served")
-        stage = self.served.answers() % ANSWERS
+        stage = self.served.answers(None, self.inquiry.filter) % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
     def results(self, stage: Stage, *, as_typed: bool = False) -> Values:
@@ -215,11 +217,22 @@ class Pages:
             "can_answer": page == 1 and can_answer,
             "has_next": count > first + SIZE and first + 2 * SIZE <= most,
             "none": "" if listed["results"] else self._why_none(),
+            "chips": list_chips(self.inquiry, self.links),
+            "facets": self._facets(stage),
         }
+
+    def _facets(self, stage: Stage) -> list[Values]:
+        """The counts of the columns that the settings name, as far as the index has them."""
+        columns = [name for name in self.snapshot.settings.facets if has_column(self.served.columns, name)]
+        if not columns or not self.index.has_texts:
+            return []
+        facets = self.index.facets(self.query, columns, stage, depth=self.snapshot.settings.limits.documents)
+        return list_facets(facets, self.inquiry, self.links)
 
     def _meant(self, *, is_found: bool) -> str:
         """What was probably meant; empty if that is what was typed. What finds nothing gets other accents."""
-        if not self.index.has_texts:
+        # spellings may be those of documents that a key does not see
+        if not self.index.has_texts or self.served.chosen is not None:
             return ""
         typed, index = self.inquiry.query, self.index.sparse
         spelled = typed if is_found else respell(index, typed)

@@ -63,6 +63,7 @@ class Inquiry:
     model: str | None = None
     page: int = 1
     group: Column | None = None
+    filter: str | None = None
     before: tuple[str, ...] = ()
     is_final: bool = False
 
@@ -99,6 +100,7 @@ class Links:
         """An inquiry as the values of an address."""
         page = inquiry.page if inquiry.page > 1 else None
         chosen = {"index": inquiry.index, "model": inquiry.model, "group": inquiry.group}
+        chosen["filter"] = inquiry.filter
         before = {"before": inquiry.before, "final": 1 if inquiry.before and inquiry.is_final else None}
         return {"query": inquiry.query, **chosen, "page": page, **before}
 

@@ -49,6 +49,21 @@ PipelineText = Annotated[
         examples=["bm25 % 100"],
     ),
 ]
+FilterText = Annotated[
+    CleanText | None,
+    Field(
+        max_length=8192,
+        description="Only documents that pass: a filter of their columns.",
+        examples=['type == "fiche" and date >= 2024-01-01'],
+    ),
+]
+FacetNames = Annotated[
+    list[CleanText] | None,
+    Field(
+        max_length=16,
+        description="Columns whose values are counted in what is found: `type`, `date:year`, `date:month`.",
+    ),
+]
 GroupName = Annotated[
     Column | None,
     Field(
@@ -105,6 +120,7 @@ EXAMPLES: dict[str, JsonValue] = {
         "unavailable": {},
         "vectors": [],
         "lacking": {},
+        "columns": {"type": "string", "date": "date"},
     },
     "IndexesReply": {
         "indexes": [
@@ -120,6 +136,7 @@ EXAMPLES: dict[str, JsonValue] = {
                 "unavailable": {},
                 "vectors": [],
                 "lacking": {},
+                "columns": {"type": "string", "date": "date"},
             }
         ],
         "rerankers": ["my-reranker"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -20,6 +21,7 @@ from telerank.service.routes.fields import (
 )
 from telerank.service.state import CurrentServed, CurrentSnapshot, Snapshot
 from telerank.stored import versions
+from telerank.types import columns_record
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
@@ -33,6 +35,7 @@ class Document(BaseModel, from_attributes=True):
     title: str = ""
     url: str = ""
     text: str = ""
+    columns: dict[str, Any] | None = None
 
 
 class DocumentsReply(ApiRecord):
@@ -46,7 +49,8 @@ class DocumentsReply(ApiRecord):
 class IndexReply(ApiRecord, from_attributes=True):
     """An index; ``pipelines`` and ``answering`` are texts by name, ``unavailable`` why others cannot run.
 
-    ``lacking`` counts the documents that have no vector, and are not found, by the names of vectors.
+    ``lacking`` counts the documents that have no vector, and are not found, by the names of vectors;
+    ``columns`` has the kinds of the documents' columns.
     """
 
     name: str
@@ -60,6 +64,7 @@ class IndexReply(ApiRecord, from_attributes=True):
     unavailable: dict[str, str]
     vectors: list[str]
     lacking: dict[str, int]
+    columns: dict[str, str]
 
 
 class IndexesReply(ApiRecord):
@@ -74,7 +79,7 @@ class IndexesReply(ApiRecord):
 documents_router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
 
 
-@documents_router.get("/documents", summary="Documents by name")
+@documents_router.get("/documents", summary="Documents by name", response_model_exclude_none=True)
 async def documents(
     snapshot: CurrentSnapshot,
     served: CurrentServed,
@@ -91,7 +96,9 @@ async def documents(
     missing = [name for name in docno if name not in docs]
     if missing:
         raise NotServed(f"no document {missing[0]!r} in the index {opened.name}")
-    shown: Any = [docs[name] for name in docno]
+    own = [docs[name] for name in docno]
+    columns: Any = [columns_record(doc.columns) or None for doc in own]
+    shown: Any = [replace(doc, columns=each) for doc, each in zip(own, columns, strict=True)]
     return DocumentsReply(index=opened.name, generation=opened.generation, documents=shown)
 
 

@@ -136,7 +136,9 @@ def _place_of(form: Mapping[str, str], settings: ServiceSettings) -> str:
     links = Links(settings.prefix, lang if lang in LANGUAGES else None)
     number = int(page) if page.isdecimal() and len(page) < 7 else 1
     group: Column | None = "file" if form.get("group") == "file" else None
-    inquiry = Inquiry(form["query"], form.get("index"), form.get("model"), number, group)
+    inquiry = Inquiry(
+        form["query"], form.get("index"), form.get("model"), number, group, form.get("filter") or None
+    )
     judged: dict[str, Any] = {"judged": form["docno"], "grade": form["grade"]}
     if form.get("on") == "document":
         return links.to("document", **{**links.values(inquiry), "page": None}, docno=form["docno"], **judged)

@@ -20,6 +20,7 @@ from telerank.errors import TelerankError, shorten_message
 from telerank.service.errors import NotServed, ServiceError, Unprocessable
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
+from telerank.service.page.refine import LEAST, MOST, read_ranges
 from telerank.service.page.render import (
     HEADERS,
     STATIC,
@@ -84,17 +85,26 @@ async def inquiry_of(
     index: str | None = None,
     model: str | None = None,
     group: Literal["file", ""] = "",
+    filter: str = "",  # noqa: A002
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    before: Annotated[tuple[str, ...], Query(max_length=100)] = (),
-    final: bool = False,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    earlier = tuple(" ".join(each.split()) for each in before[-KEPT:])
-    return Inquiry(query, index or None, model or None, page, group or None, earlier, final)
+    return Inquiry(query, index or None, model or None, page, group or None, filter or None)
+
+
+async def conversation_of(
+    before: Annotated[tuple[str, ...], Query(max_length=100)] = (), *, final: bool = False
+) -> Mapping[str, Any]:
+    """The questions before it, and whether the query is no follow-up of them, or is completed."""
+    questions = tuple(" ".join(each.split()) for each in before[-KEPT:])
+    return {"before": questions, "is_final": final}
 
 
 async def pages_of(
-    request: Request, snapshot: CurrentSnapshot, inquiry: Annotated[Inquiry, Depends(inquiry_of)]
+    request: Request,
+    snapshot: CurrentSnapshot,
+    inquiry: Annotated[Inquiry, Depends(inquiry_of)],
+    conversation: Annotated[Mapping[str, Any], Depends(conversation_of)],
 ) -> Pages:
     """The pages for what the address asks for.
 
@@ -102,12 +112,18 @@ async def pages_of(
     ------
     Unprocessable
         If the query or the pipeline is too long.
+    FilterError
+        If a range is none.
     """
     limits = snapshot.settings.limits
+    inquiry = replace(inquiry, **conversation)
     for query in (inquiry.query, *inquiry.before):
         check_length("the query", query, limits.query_characters)
     check_length("the pipeline", inquiry.model or "", limits.pipeline_characters)
     inquiry = replace(inquiry, query=" ".join(inquiry.query.split()))
+    if any(name.startswith((LEAST, MOST)) for name in request.query_params):
+        kinds = snapshot.served_index(inquiry.index).columns
+        inquiry = replace(inquiry, filter=read_ranges(inquiry.filter, request.query_params, kinds))
     return Pages(request, snapshot, inquiry, links_of(request), messages_of(request))
 
 

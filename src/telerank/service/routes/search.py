@@ -1,10 +1,8 @@
-"""Searching an index, answering questions from its documents, and explaining a score."""
+"""Searching an index, and explaining a score."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,17 +10,17 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from telerank.errors import ExpressionError
-from telerank.expressions import quote
 from telerank.feedback.like import LIKE
 from telerank.retrieval.group import MOST_FURTHER
 from telerank.service.errors import ERRORS, BadRequest, NotServed, Unprocessable
-from telerank.service.indexes import READ_DEPTH, ServedIndex
+from telerank.service.indexes import ServedIndex
 from telerank.service.observe import note
 from telerank.service.page.highlight import Part, find_matches, query_terms, snippet
 from telerank.service.routes.fields import (
     Body,
-    CleanText,
     Docno,
+    FacetNames,
+    FilterText,
     GroupName,
     History,
     IndexName,
@@ -36,7 +34,6 @@ from telerank.service.searching import (
     StageRun,
     find_groups,
     refuse_values,
-    run_reader,
     run_stages,
     uses_models,
 )
@@ -44,13 +41,12 @@ from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
 from telerank.text.follow_up import FollowUp, follow_up
-from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answers, Explanation, Ranking, whole_docno
+from telerank.types import Explanation, columns_record, whole_docno
 from telerank.types import Query as SearchQuery
 from telerank.vocabulary.spelling import correct
 
 if TYPE_CHECKING:
-    from telerank.answers.stage import ReadAnswers
+    from telerank.retrieval.facets import Facet
 
 
 class SearchRequest(Body):
@@ -77,6 +73,8 @@ class SearchRequest(Body):
     )
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
     group: GroupName = None
+    filter: FilterText = None
+    facets: FacetNames = None
     spelling: bool = Field(
         default=False,
         description="Whether misspelt words are corrected: `spelling` of the reply has what was probably "
@@ -124,11 +122,37 @@ class Hit(BaseModel):
     title: str = ""
     url: str = ""
     text: str | None = None
+    columns: dict[str, Any] | None = None
     terms: list[HighlightedTerm] | None = None
     snippet: list[Part] | None = None
     group: HitGroup | None = None
     segment: HitSegment | None = None
     explanation: Explanation | None = None
+
+
+class FacetCount(BaseModel, from_attributes=True):
+    """How many documents have a value; ``filter`` finds them."""
+
+    text: str
+    count: int
+    filter: str
+
+
+class FacetCounts(BaseModel, from_attributes=True):
+    """The values of a column in the ``documents`` that were counted, of which ``missing`` have none.
+
+    ``others`` further values are left out. ``is_exact``: the documents are all that match, else the first of
+    the ranking.
+    """
+
+    column: str
+    kind: str
+    by: str
+    values: list[FacetCount]
+    documents: int
+    missing: int
+    others: int
+    is_exact: bool
 
 
 class Spelling(BaseModel):
@@ -156,6 +180,7 @@ class SearchReply(PipelineReply):
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
+    facets: list[FacetCounts] | None = None
 
 
 class ExplainRequest(Body):
@@ -166,6 +191,7 @@ class ExplainRequest(Body):
     index: IndexName = None
     pipeline: PipelineText = None
     group: GroupName = None
+    filter: FilterText = None
 
 
 class ExplainParameters(ExplainRequest, strict=False):
@@ -193,8 +219,10 @@ async def search_by_url(
 @router.post("/search", summary="Search", response_model_exclude_none=True)
 async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: SearchRequest) -> SearchReply:
     """A page of the ranking of a query, or of what was probably meant by it."""
-    reply, index = await _search(served, snapshot, request), snapshot.served_index(request.index).index
-    if not request.spelling or request.like is not None or not index.has_texts:
+    reply, opened = await _search(served, snapshot, request), snapshot.served_index(request.index)
+    index = opened.index
+    # words may be those of documents that a key does not see
+    if not request.spelling or request.like is not None or not index.has_texts or opened.chosen is not None:
         return reply
     typed = reply.query
     meant = await served.search(correct, index.sparse, typed)
@@ -209,8 +237,8 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
 async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) -> SearchReply:
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
-    query, completed = complete_query(request, served.settings)
-    stage = index.pipeline(request.pipeline, request.group)
+    query, completed = complete_query(request.query or "", request.history, served.settings)
+    stage = index.pipeline(request.pipeline, request.group, request.filter)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
         raise Unprocessable(
@@ -234,9 +262,20 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
     run = record_run(served, index, stage.text, query, ranked.stages)
     more = len(ranked.ranking) > last
     reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
+    if request.facets:
+        reply.facets = await served.run_stage(stage, count_facets, index, stage, query, request.facets)
     if groups := find_groups(stage, ranked):
         reply.total, reply.warnings = groups.total, [groups.remark] if groups.remark else None
     return reply
+
+
+def count_facets(
+    index: ServedIndex, stage: Stage, query: SearchQuery, columns: list[str]
+) -> list[FacetCounts]:
+    """The counts of columns; raises Unprocessable if there is no such column."""
+    most = index.settings.limits.documents
+    facets: list[Facet] = refuse_values(lambda: index.index.facets(query, columns, stage, depth=most))
+    return [FacetCounts.model_validate(facet) for facet in facets]
 
 
 @router.get("/explain", summary="Explain a score")
@@ -252,7 +291,8 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     """Why a document has the score that a pipeline gives it for a query."""
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.pipeline(request.pipeline, request.group)
+    index.check_visible(request.docno)
+    stage = index.pipeline(request.pipeline, request.group, request.filter)
     return ExplainReply(
         query=query.text,
         index=index.name,
@@ -295,17 +335,17 @@ def check_query(query: str, settings: ServiceSettings) -> SearchQuery:
 
 
 def complete_query(
-    request: SearchRequest | AnswerRequest, settings: ServiceSettings
+    typed: str, history: Sequence[str], settings: ServiceSettings
 ) -> tuple[SearchQuery, FollowUp | None]:
-    """The query of a request, completed from those before it, and how; None if it is as typed.
+    """A query that is completed from those before it, and how; None if it is as typed.
 
     Raises as :func:`check_query`, also of those before it.
     """
-    query, most = check_query(request.query or "", settings), settings.limits.query_characters
-    for number, earlier in enumerate(request.history):
+    query, most = check_query(typed, settings), settings.limits.query_characters
+    for number, earlier in enumerate(history):
         if len(earlier) > most:
             raise Unprocessable(f"history.{number}: at most {most:,} characters, got {len(earlier):,}")
-    completed = follow_up(query.text, request.history)
+    completed = follow_up(query.text, history)
     if not completed.earlier or len(completed.text) > most:
         return query, None
     return SearchQuery(QID, completed.text), completed
@@ -347,6 +387,7 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
             title=doc.title,
             url=doc.url,
             text=doc.text if request.text else None,
+            columns=columns_record(doc.columns) or None,
         )
         if request.highlight and opened.has_texts:
             matches = find_matches(opened.analyzer, doc.text, terms)
@@ -375,118 +416,3 @@ def _add_segments(hits: list[Hit], stage: Stage, query: SearchQuery) -> None:
     for hit in hits:
         match = by_segments.match(query, hit.docno)[0]
         hit.segment = HitSegment(**vars(match), start=match.span.start, end=match.span.end)
-
-
-class AnswerRequest(Body):
-    """A question."""
-
-    query: QueryText
-    history: History = Field(default_factory=list)
-    index: IndexName = None
-    pipeline: PipelineText = None
-    reader: CleanText | None = Field(
-        default=None, description="Name of the reader, if the pipeline does not end in read(READER)."
-    )
-    depth: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Documents that are read, with `reader`; default: 20."
-    )
-    k: int = Field(3, ge=1, le=1_000, description="Answers, at most.")
-    explain: bool = Field(default=False, description="Whether answers have an explanation.")
-
-
-class AnswerSource(BaseModel):
-    """A document that gives the same answer, and the character where it begins there."""
-
-    docno: str
-    start: int
-
-
-class AnswerHit(BaseModel):
-    """A span of a document: characters ``start`` to ``end`` (not included) of its text.
-
-    ``before`` and ``after`` are the rest of the sentences that it is in.
-    """
-
-    text: str
-    confidence: float
-    score: float
-    docno: str
-    title: str = ""
-    url: str = ""
-    start: int
-    end: int
-    before: str
-    after: str
-    sources: list[AnswerSource]
-    explanation: Explanation | None = None
-
-
-class AnswerReply(PipelineReply):
-    """The answers, best first; none if the documents that were read have none.
-
-    ``no_answer`` is the score of no answer minus that of the best span, in the first document that has a
-    span; missing if none has. ``warnings`` say that the question is longer than the reader reads, and how
-    many tokens were not read; missing if nothing was cut.
-    """
-
-    follow_up: FollowUp | None = None
-    milliseconds: float
-    stages: list[StageRun]
-    no_answer: float | None = None
-    warnings: list[str] | None = None
-    answers: list[AnswerHit]
-
-
-@router.post("/answer", summary="Answer a question", response_model_exclude_none=True)
-async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: AnswerRequest) -> AnswerReply:
-    """The answers to a question, marked in their documents; none if the documents that are read have none."""
-    query, completed = complete_query(request, served.settings)
-    index = snapshot.served_index(request.index)
-    stage = index.answers(answering_text(index, request))
-    if stage.first is None:
-        raise Unprocessable(f"{stage.text}: expected a first stage before it")
-    read = await served.compute(run_reader, stage % request.k, Ranking(query))
-    run = record_run(served, index, stage.text, query, read.stages)
-    explanations: list[Explanation | None] = [None] * len(read.answers)
-    if request.explain:
-        explanations = [await served.compute(stage.explain, query, each) for each in read.answers]
-    hits = await served.search(_show_answers, index, stage, read.answers, explanations)
-    no_answer = read.answers.no_answer
-    return AnswerReply(
-        **run,
-        follow_up=completed,
-        no_answer=no_answer if math.isfinite(no_answer) else None,
-        warnings=[read.warning] if read.warning else None,
-        answers=hits,
-    )
-
-
-def answering_text(index: ServedIndex, request: AnswerRequest) -> str | None:
-    """The text of the pipeline that a request asks for; None: the default one."""
-    if request.reader is None:
-        if request.depth is not None:
-            raise Unprocessable("depth: it goes with a reader; a pipeline has its own, such as bm25 % 20")
-        return request.pipeline
-    first = request.pipeline or index.default
-    return f"({first}) % {request.depth or READ_DEPTH} >> read({quote(request.reader)})"
-
-
-def _show_answers(
-    index: ServedIndex, stage: ReadAnswers, answers: Answers, explanations: Sequence[Explanation | None]
-) -> list[AnswerHit]:
-    """The answers in their sentences, in a thread: long documents take time to split."""
-    hits, language = [], stage.reader.reader.settings.language
-    for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index[answer.docno]
-        start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
-        more = {
-            "end": answer.end,
-            "title": doc.title,
-            "url": doc.url,
-            "before": doc.text[start : answer.start],
-            "after": doc.text[answer.end : end],
-            "sources": [AnswerSource(docno=docno, start=begin) for docno, begin in answer.sources],
-            "explanation": explanation,
-        }
-        hits.append(AnswerHit(**{**asdict(answer), **more}))
-    return hits

@@ -42,13 +42,18 @@ async def suggest(
     index: Annotated[IndexName, Query()] = None,
     k: Annotated[int, Query(ge=1, le=100, description="Suggestions, at most.")] = MOST,
 ) -> SuggestionsReply:
-    """Titles that begin as what was typed, and frequent words of the documents that end it."""
+    """Titles that begin as what was typed, and frequent words of the documents that end it.
+
+    None for a key that does not see all documents.
+    """
     most = served.settings.limits.query_characters
     if len(query) > most:
         raise Unprocessable(f"query: at most {most:,} characters, got {len(query):,}")
     opened = snapshot.served_index(index)
     if not opened.index.has_texts:
         raise NotServed(f"the index {opened.name} holds vectors alone, without words")
+    if opened.chosen is not None:  # words and titles may be those of documents that the key does not see
+        return SuggestionsReply(index=opened.name, generation=opened.generation, suggestions=[])
     suggestions = await served.search(find_suggestions, opened.index.sparse, query, k)
     items = [SuggestionItem.model_validate(each) for each in suggestions]
     return SuggestionsReply(index=opened.name, generation=opened.generation, suggestions=items)

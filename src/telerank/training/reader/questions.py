@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from telerank.corpus.collection import Collection, split_parts
-from telerank.corpus.derived.articles import ArticleParts, article_name
-from telerank.corpus.derived.questions import digest, shuffle
+from telerank.corpus.derived.questions import ArticleParts, article_name, digest, shuffle
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError
 from telerank.evaluation.answers.measures import GoldAnswers

@@ -14,10 +14,12 @@ import stat
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import tee
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from unicodedata import combining, normalize
 from urllib.parse import quote
@@ -176,7 +178,14 @@ class FolderFiles:
         return FileContents(
             file.name,
             replace(file.record, documents=1),
-            (Doc(file_docno(file.name), read_text(file.path, self.encoding), file=file.name),),
+            (
+                Doc(
+                    file_docno(file.name),
+                    read_text(file.path, self.encoding),
+                    file=file.name,
+                    columns=file_columns(file),
+                ),
+            ),
         )
 
     def _read_files(self, files: Iterable[ScannedFile]) -> Iterator[FileContents]:
@@ -208,6 +217,29 @@ def list_files(folder: Path) -> Iterator[Path]:
 def file_docno(name: str) -> str:
     """The docno of a file by its name in the folder."""
     return _QUOTED.sub(lambda match: quote(match[0]), name)
+
+
+# What a file does not say of itself: its place decides who may see it.
+OF_FILES = frozenset(("docno", "text", "title", "url", "file", "folders", "heading"))
+
+
+def file_columns(file: ScannedFile) -> dict[str, Any]:
+    """The columns of a file that its place and its time give: ``folders`` and ``modified``."""
+    columns: dict[str, Any] = folders_column(file.name)
+    with suppress(OSError, OverflowError, ValueError):  # it may be gone by now
+        columns["modified"] = datetime.fromtimestamp(file.path.stat().st_mtime, UTC).date()
+    return columns
+
+
+def folders_column(name: str) -> dict[str, Any]:
+    """The folders that a file is in, the outermost first: ``rh``, ``rh/congés``; none at the top."""
+    folders = tuple(str(parent) for parent in PurePosixPath(name).parents)[-2::-1]
+    return {"folders": folders} if folders else {}
+
+
+def heading_column(marks: tuple[Mark, ...]) -> dict[str, Any]:
+    """The heading that a passage begins with or stands under."""
+    return {"heading": marks[0].heading} if marks and marks[0].heading else {}
 
 
 def name_passages(passages: Iterable[FilePassage]) -> list[str]:
@@ -267,8 +299,10 @@ def _contents(file: ScannedFile, answer: Mapping[str, Any]) -> FileContents:
     ]
     names = name_passages(passages) if len(passages) > 1 else []
     docnos = [f"{base}{PASSAGE}{name}" for name in names] or [base]
+    stated = {name: value for name, value in answer["properties"].items() if name not in OF_FILES}
+    columns = {**file_columns(file), **stated}
     docs = tuple(
-        Doc(docno, text, title, file=file.name, marks=marks)
+        Doc(docno, text, title, file=file.name, marks=marks, columns=columns | heading_column(marks))
         for docno, (title, text, marks) in zip(docnos, passages, strict=True)
     )
     record = replace(file.record, documents=len(docs), passages=tuple(names), counts=answer["counts"])

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import date
 from pathlib import PurePath
 from statistics import median
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import pypdfium2
 from pypdfium2 import raw
 
+from telerank.columns.kinds import split_list
 from telerank.corpus.readers.files.pdf_layout import Bookmark, Line, lay_out
 from telerank.corpus.readers.files.text import (
     DIVISION,
@@ -36,6 +38,7 @@ _BOLD = re.compile(rb"bold|black|heavy|semib|demi", re.IGNORECASE)
 _NO_TITLE = re.compile(
     r"(?:microsoft \w+ - .*|(?:untitled|sans titre|sans nom|document)[\s\d-]*|.*\.\w{2,4})", re.IGNORECASE
 )
+_DATE = re.compile(r"(?:D:)?([0-9]{4})([0-9]{2})([0-9]{2})")
 _MARKED = 0.85  # of the size of the letters before: a smaller digit is the mark of a note
 _PROTECTED = {raw.FPDF_ERR_PASSWORD: "", raw.FPDF_ERR_SECURITY: "in a way that PDFium does not know"}
 _SAMPLED = 100  # letters of a page that tell how it is turned
@@ -75,7 +78,32 @@ def read_pdf(content: bytes, name: str) -> FileText:
         "pages that cannot be read": unreadable,
         "repeated lines at the head or foot of pages": left_out,
     }
-    return join_paragraphs(paragraphs, title, {what: count for what, count in counts.items() if count})
+    counted = {what: count for what, count in counts.items() if count}
+    return join_paragraphs(paragraphs, title, counted, _read_properties(document))
+
+
+def _read_properties(document: pypdfium2.PdfDocument) -> dict[str, Any]:
+    """What a file says of itself."""
+    author, subject, keywords, created, modified = (
+        clean_line(document.get_metadata_value(key))
+        for key in ("Author", "Subject", "Keywords", "CreationDate", "ModDate")
+    )
+    return {
+        "author": author,
+        "subject": subject,
+        "keywords": list(split_list(keywords)),
+        "created": _read_date(created),
+        "modified": _read_date(modified),
+    }
+
+
+def _read_date(stated: str) -> str:
+    """The day of ``D:20240131080000+01'00'``; empty if it is none."""
+    match = _DATE.match(stated)
+    try:
+        return date(*map(int, match.groups())).isoformat() if match else ""
+    except ValueError:
+        return ""
 
 
 def _title(document: pypdfium2.PdfDocument, name: str) -> str:

@@ -168,7 +168,8 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
             return read_sheet(Path(request["sheet"]), lambda row: is_judged(find_columns(row)))
         file = read_file(Path(request["path"]), request["encoding"], FileLimits(**request["limits"]))
-        return {"counts": dict(file.counts), "passages": cut_passages(file, request["words"])}
+        passages = cut_passages(file, request["words"])
+        return {"counts": dict(file.counts), "passages": passages, "properties": dict(file.properties)}
     except UnreadableFile as error:
         problem, reason = error.problem, error.reason
     except MemoryError:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from telerank.corpus.reading import plain_name
 from telerank.errors import ArgumentError, FormatError, MissingExtra, TelerankError
@@ -101,7 +101,8 @@ class FilePart(NamedTuple):
 class FileText:
     """The text of a file; ``parts`` and ``pages`` (character, page) are in its order.
 
-    ``counts`` has what the reader left out or could not read, by name.
+    ``counts`` has what the reader left out or could not read, by name. ``properties`` are what the file says
+    of itself, such as ``author``, ``created``, ``keywords``: values that JSON has.
     """
 
     text: str
@@ -109,10 +110,14 @@ class FileText:
     pages: tuple[tuple[int, int], ...] = ()
     title: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
 
 
 def join_paragraphs(
-    paragraphs: Iterable[Paragraph], title: str = "", counts: Mapping[str, int] | None = None
+    paragraphs: Iterable[Paragraph],
+    title: str = "",
+    counts: Mapping[str, int] | None = None,
+    properties: Mapping[str, Any] | None = None,
 ) -> FileText:
     """The text of paragraphs, with an empty line between two; those without a letter are left out.
 
@@ -136,7 +141,8 @@ def join_paragraphs(
         start += len(text) + len(_BETWEEN)
     if not texts:
         raise UnreadableFile(Problem.empty)
-    return FileText(_BETWEEN.join(texts), tuple(parts), tuple(pages), title, counts or {})
+    columns = {name: value for name, value in (properties or {}).items() if value not in ("", None, [])}
+    return FileText(_BETWEEN.join(texts), tuple(parts), tuple(pages), title, counts or {}, columns)
 
 
 def clean(text: str) -> str:

@@ -7,14 +7,16 @@ paragraphs are the main text; the headings above them stay, too.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lxml.etree import ParserError, _Element, iterwalk
 from lxml.html import HTMLParser, document_fromstring
 
+from telerank.columns.kinds import is_name, split_list
 from telerank.corpus.readers.files.text import (
     FileText,
     Paragraph,
@@ -26,6 +28,7 @@ from telerank.corpus.readers.files.text import (
     letters,
     top_heading,
 )
+from telerank.yaml_files import parse_yaml
 
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
 _SKIPPED_NAMES = """
@@ -157,6 +160,17 @@ _DECLARATIONS = re.compile(
 _DEEPEST = 100  # lists and quotations within each other
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*([\"']?)(.*)\1[ \t]*$", re.MULTILINE)
+# The columns that a page's metas are, by the first that is there.
+_METAS = {
+    "author": ("author", "dc.creator", "article:author"),
+    "created": ("date", "dc.date", "dcterms.created", "article:published_time"),
+    "modified": ("dcterms.modified", "article:modified_time", "last-modified"),
+    "keywords": ("keywords", "dc.subject"),
+    "subject": ("subject",),
+}
+# Columns that the reader of a folder gives.
+_OF_FILES = frozenset(("docno", "text", "url", "file", "folders", "heading"))
+_MOST_KEYS = 100  # of a front matter
 _AROUND = "//nav | //header | //footer | //aside"
 _MENUS = re.compile(r"\b(?:menu|nav|navbar|navigation|sidebar|footer|cookies?|breadcrumbs?)\b", re.IGNORECASE)
 _COMPARED = 60  # letters of a paragraph that tell whether it is part of the main text
@@ -182,11 +196,27 @@ def read_html(content: bytes, _name: str = "") -> FileText:
         kept,
         top_heading(kept) or clean_line(tree.findtext(".//title") or ""),
         {"paragraphs beside the main text": left_out} if left_out else {},
+        _read_metas(tree),
     )
+
+
+def _read_metas(tree: _Element) -> dict[str, Any]:
+    """What a page says of itself in its head."""
+    metas = {
+        (meta.get("name") or meta.get("property") or "").lower(): clean_line(meta.get("content") or "")
+        for meta in tree.xpath("//head//meta[@content]")
+    }
+    values = {
+        column: next((metas[name] for name in names if metas.get(name)), "")
+        for column, names in _METAS.items()
+    }
+    return {**values, "keywords": list(split_list(values["keywords"]))}
 
 
 def read_markdown(text: str, _name: str = "") -> FileText:
     """The text of a Markdown file; its title is that of its front matter, or its only highest heading.
+
+    The other keys of the front matter are its properties.
 
     Raises
     ------
@@ -204,7 +234,25 @@ def read_markdown(text: str, _name: str = "") -> FileText:
     if any(token.nesting == 1 and token.level >= _DEEPEST - 1 for token in tokens):
         raise UnreadableFile(Problem.broken, "lists or quotations nested too deeply")  # whose text is lost
     paragraphs = list(read_elements(_parse(markdown.renderer.render(tokens, markdown.options, {}))))
-    return join_paragraphs(paragraphs, clean_line(stated[2]) if stated else top_heading(paragraphs))
+    title = clean_line(stated[2]) if stated else top_heading(paragraphs)
+    properties, left_out = _read_front(front[1]) if front else ({}, 0)
+    counts = {"parts of a front matter": left_out} if left_out else {}
+    return join_paragraphs(paragraphs, title, counts, properties)
+
+
+def _read_front(text: str) -> tuple[dict[str, Any], int]:
+    """The properties in a front matter, and how many cannot be read; one that is not YAML counts as one."""
+    try:
+        front = parse_yaml(text)
+    except ValueError:
+        return {}, 1
+    if not isinstance(front, dict):
+        return {}, int(front is not None)
+    front.pop("title", None)
+    named = [(key, value) for key, value in front.items() if is_name(key) and key not in _OF_FILES]
+    kept = named[:_MOST_KEYS]
+    plain: dict[str, Any] = json.loads(json.dumps(dict(kept), default=str))  # dates as texts
+    return plain, len(front) - len(kept)
 
 
 def decode_html(content: bytes) -> str:

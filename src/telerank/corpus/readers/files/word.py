@@ -11,6 +11,8 @@ import re
 import zipfile
 import zlib
 from collections.abc import Container, Iterator
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import docx
@@ -20,6 +22,7 @@ from docx.oxml.ns import qn
 from docx.oxml.parser import parse_xml
 from lxml.etree import XMLSyntaxError, _Element
 
+from telerank.columns.kinds import split_list
 from telerank.corpus.readers.files.text import (
     FileText,
     Paragraph,
@@ -100,7 +103,20 @@ def read_docx(content: bytes, _name: str = "") -> FileText:
     reader = _WordReader(document)
     paragraphs = [*reader.read(document.element.body), *reader.notes()]
     stated = clean_line(document.core_properties.title or "")
-    return join_paragraphs(paragraphs, stated or reader.title or top_heading(paragraphs))
+    title = stated or reader.title or top_heading(paragraphs)
+    return join_paragraphs(paragraphs, title, properties=_read_properties(document))
+
+
+def _read_properties(document: Any) -> dict[str, Any]:
+    """What a document says of itself; a property that cannot be read is left out."""
+    core = document.core_properties
+    properties: dict[str, Any] = {}
+    for name in ("author", "subject", "category", "keywords", "created", "modified"):
+        with suppress(*_BROKEN, TypeError):
+            value = getattr(core, name)
+            properties[name] = value.isoformat() if isinstance(value, datetime) else clean_line(value or "")
+    properties["keywords"] = list(split_list(properties.get("keywords", "")))
+    return properties
 
 
 class _WordReader:

@@ -1,29 +1,19 @@
-"""Stages map a stream of rankings to a stream of rankings; operators combine them to pipelines.
-
-====================  ===============================================================
-``a >> b``            ``b`` works on the rankings of ``a``
-``a % k``             the first ``k`` documents of each ranking of ``a``
-``a + b``             the sum of scores; a document that is missing in a ranking has 0 there
-``w * a``             scores multiplied by ``w``
-====================  ===============================================================
-
-Only operators that bind tighter than ``>>`` are used, so that pipelines need no parentheses. The ``repr`` of
-a pipeline over an index is a text that :func:`telerank.pipelines.functions.pipeline` reads back.
-"""
+"""The algebra of stages: chains, cuts, sums, weights."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce, wraps
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from telerank.columns.filters import Filter
 from telerank.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -31,11 +21,28 @@ from telerank.errors import (
     refuse_item,
     refuse_operand,
     refuse_operator,
-    show_value,
 )
-from telerank.expressions import depth_text, number_text
+from telerank.expressions import number_text
 from telerank.parameters import check_methods
-from telerank.types import Docs, Explanation, Phrase, Query, Ranking, as_query, check_query
+from telerank.stage.parts import (
+    StagePart,
+    change_stages,
+    find_docs,
+    inner_parts,
+    inner_stages,
+    map_inner,
+    walk_stages,
+)
+from telerank.types import (
+    Docs,
+    Explanation,
+    Phrase,
+    Query,
+    Ranking,
+    as_query,
+    check_query,
+    check_stream,
+)
 
 if TYPE_CHECKING:
     from telerank.show.notebook import Box
@@ -45,33 +52,8 @@ _ON_CANDIDATES = ("rerank", "segments", "groups")  # roles of stages that find n
 CHAIN, SUM, PRODUCT, CALL = range(4)
 
 
-def check_stream(call: Callable[..., Iterator[Ranking]]) -> Callable[..., Iterator[Ranking]]:
-    """The ``__call__`` of a stage, which refuses what is no stream of rankings."""
-
-    def ranking_of(value: object) -> Ranking:
-        if not isinstance(value, Ranking):
-            raise ArgumentTypeError(f"a stage maps rankings, got {value!r:.60}: run() takes queries")
-        return value
-
-    @wraps(call)
-    def checked(self: Stage, *streams: Iterable[Ranking]) -> Iterator[Ranking]:
-        stream: Any = streams[0] if len(streams) == 1 else None
-        if isinstance(stream, str | Query | Ranking) or not isinstance(stream, Iterable):
-            got = ", ".join(map(show_value, streams)) or "nothing"
-            raise ArgumentTypeError(
-                f"a stage maps a stream of rankings, got {got}: stage.search(query) ranks one query"
-            )
-        if isinstance(stream, list | tuple):
-            for value in stream:
-                ranking_of(value)
-            return call(self, stream)
-        return call(self, map(ranking_of, stream))
-
-    return checked
-
-
 @check_methods("stage")
-class Stage(ABC):
+class Stage(StagePart):
     """Maps rankings to rankings, one for one, lazily; queries and their order stay.
 
     A retriever ignores the documents of the rankings that it is given; a re-ranker scores them again.
@@ -119,6 +101,32 @@ class Stage(ABC):
         ``minmax(first >> reranker)``.
         """
         return first >> self
+
+    reorders = False
+    """Whether its rankings have no other documents than those that it is given."""
+
+    def where(self, filter: str, docs: Docs | None = None) -> Stage:  # noqa: A002
+        """The stage within the documents that pass a filter, which first stages search alone: before any cut.
+
+        ``docs`` has their columns, for first stages that are not over an index, such as a run.
+
+        >>> (index.bm25() % 100).where('type == "fiche" and date >= 2024-01-01')
+
+        Raises
+        ------
+        FilterError
+            If the filter cannot be read, or a column is unknown or of another kind.
+        """
+        stage, known = self.filtered(Filter.parse(filter)), find_docs(self) if docs is None else docs
+        return stage if known is None else change_stages(stage, lambda part: part.with_docs(known))
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        """What :meth:`where` returns; ``fed`` if the rankings that it is given have no other documents."""
+        if inner_stages(self):
+            return map_inner(self, lambda part: part.filtered(chosen, fed=fed))
+        from telerank.stage.where import Where
+
+        return self if fed and self.reorders else Where(self, chosen)
 
     def with_docs(self, docs: Docs) -> Stage:  # noqa: ARG002
         """The stage reading the texts of ``docs``, if it reads texts and was given none."""
@@ -187,7 +195,7 @@ class Stage(ABC):
         """The stage in a diagram, with the stages that it is made of, whose texts are left out of its own."""
         from telerank.show.notebook import Box
 
-        label, inner = self.text, list(_inner_parts(self))
+        label, inner = self.text, list(inner_parts(self))
         for part in inner:
             label = label.replace(part.text, "…", 1)
         return Box(label, tuple(part.box for part in inner), is_chain=isinstance(self, Chain))
@@ -240,50 +248,6 @@ class Stage(ABC):
     __rmul__ = __mul__
 
 
-class Retriever(Stage):
-    """A first stage, which answers ``batch`` queries at a time; ``depth`` None keeps all their documents."""
-
-    depth: int | None
-    batch: int
-
-    @abstractmethod
-    def rank_batch(self, queries: list[Query]) -> Iterable[Ranking]:
-        """The rankings of queries, in their order."""
-
-    @property
-    @abstractmethod
-    def call(self) -> str:
-        """The text of the retriever without its depth."""
-
-    def __post_init__(self) -> None:
-        if self.depth is not None:
-            check_depth(self.depth)
-        check_depth(self.batch)
-
-    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        return itertools.chain.from_iterable(map(self.rank_batch, batch_queries(stream, self.batch)))
-
-    def in_batches(self, batch: int, threads: int = 1) -> Self:
-        return replace(self, batch=batch, threads=threads)  # type: ignore[type-var]
-
-    def limit(self, k: int) -> Self:
-        return replace(self, depth=k if self.depth is None else min(self.depth, k))  # type: ignore[type-var]
-
-    @property
-    def text(self) -> str:
-        return depth_text(self.call, self.depth)
-
-    @property
-    def binding(self) -> int:
-        return CALL if self.depth is None else PRODUCT
-
-
-def batch_queries(stream: Iterable[Ranking], size: int) -> Iterator[list[Query]]:
-    """The queries of rankings, lazily, ``size`` at a time."""
-    queries = (ranking.query for ranking in stream)
-    return iter(lambda: list(itertools.islice(queries, size)), [])
-
-
 @dataclass(frozen=True, repr=False)
 class Chain(Stage):
     """``a >> b >> c``."""
@@ -298,6 +262,10 @@ class Chain(Stage):
 
     def limit(self, k: int) -> Stage:
         return Chain((*self.stages[:-1], self.stages[-1].limit(k)))
+
+    def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
+        first, *others = self.stages
+        return Chain((first.filtered(chosen, fed=fed), *(each.filtered(chosen, fed=True) for each in others)))
 
     def behind(self, first: Stage) -> Stage:
         return reduce(lambda before, stage: stage.behind(before), self.stages, first)
@@ -407,48 +375,10 @@ class Sum(Stage):
         return " + ".join(operand_text(stage, PRODUCT) for stage in self.stages)
 
 
-def inner_stages(stage: Stage) -> dict[str, Stage | tuple[Stage, ...]]:
-    """The stages that a stage is made of, by the name of the field."""
-    values = ((name, getattr(stage, name)) for name in getattr(stage, "__dataclass_fields__", ()))
-    return {name: value for name, value in values if isinstance(value, Stage) or _are_stages(value)}
-
-
-def walk_stages(stage: Stage) -> Iterator[Stage]:
-    """The stage, and every stage that it is made of."""
-    yield stage
-    for part in _inner_parts(stage):
-        yield from walk_stages(part)
-
-
-def _inner_parts(stage: Stage) -> Iterator[Stage]:
-    """The stages that a stage is made of, in their order."""
-    for inner in inner_stages(stage).values():
-        yield from (inner,) if isinstance(inner, Stage) else inner
-
-
-def change_stages(stage: Stage, change: Callable[[Stage], Stage]) -> Stage:
-    """The stage with ``change`` applied to every stage that it is made of, and then to the result."""
-    changed = {
-        name: change_stages(inner, change)
-        if isinstance(inner, Stage)
-        else tuple(change_stages(part, change) for part in inner)
-        for name, inner in inner_stages(stage).items()
-    }
-    return change(replace(stage, **changed) if changed else stage)  # type: ignore[type-var]
-
-
-def find_docs(stage: Stage) -> Docs | None:
-    """The documents that the last part of a pipeline that knows any looks up, by docno."""
-    docs: Docs | None = None
-    for part in walk_stages(stage):
-        docs = docs if getattr(part, "docs", None) is None else part.docs  # type: ignore[attr-defined]
-    return docs
-
-
 def require_first(stage: Stage) -> Stage:
     """The stage; raises ArgumentError if it only ranks anew what no stage before it finds."""
     first = stage.stages[0] if isinstance(stage, Chain) else stage
-    parts = [require_first(part) for part in _inner_parts(first)]
+    parts = [require_first(part) for part in inner_parts(first)]
     if not parts and first.role in _ON_CANDIDATES:
         raise ArgumentError(f"{first.text} needs a first stage: index.bm25() % 100 >> {first.text}")
     return stage
@@ -464,10 +394,6 @@ def check_depth(k: int) -> int:
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise ArgumentError(f"a cut must be a whole number of at least 1, got {k!r:.80}")
     return int(k)
-
-
-def _are_stages(value: object) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(isinstance(part, Stage) for part in value)
 
 
 def _flatten(stage: Stage, kind: type[Chain | Sum]) -> tuple[Stage, ...]:

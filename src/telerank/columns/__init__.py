@@ -1,0 +1,1 @@
+"""Typed columns of documents, and filters by them."""
