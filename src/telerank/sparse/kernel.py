@@ -61,8 +61,9 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
     """Put the keys of the best documents into ``work``'s keys, unordered; return their number.
 
     query: terms (T,), weights (T,), a score in steps that ``k`` documents are known to reach;
-    postings: offsets, rows (P,) of terms without a table, values (P,);
-    tables: slot of each term or -1, pointers (F, B + 1), largest (F, B), positions in blocks (P,);
+    postings: offsets, rows of terms without a table, one term after the other, values (P,);
+    tables: slot of each term, or -1 minus the number of its first row in rows; pointers (F, B + 1), largest
+    (F, B), positions in blocks (P,);
     ranks: rank (N,), deleted (N,) or (0,), blocks without a document that is searched (B,) or (0,);
     work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B), keys (at least 2 k).
     """
@@ -89,7 +90,8 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
                     start, end = pointers[slot, block], pointers[slot, block + 1]
                 elif first[t, block] >= 0:
                     start = end = first[t, block]
-                    while end < offsets[terms[t] + 1] and rows[end] >> BLOCK_BITS == block:
+                    shift = -1 - np.int64(slot) - offsets[terms[t]]
+                    while end < offsets[terms[t] + 1] and rows[end + shift] >> BLOCK_BITS == block:
                         end += 1
                 else:
                     continue
@@ -117,8 +119,10 @@ def add_all(query: Array, postings: Array, tables: Array, ranks: Array, k: int) 
     for t in range(len(terms)):
         slot = slots[terms[t]]
         if slot < 0:
+            shift = -1 - np.int64(slot) - offsets[terms[t]]
             for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
-                sums[rows[i]] = max(sums[rows[i]], 0) + np.int64(values[i]) * weights[t]
+                row = rows[i + shift]
+                sums[row] = max(sums[row], 0) + np.int64(values[i]) * weights[t]
             continue
         for block in range(pointers.shape[1] - 1):
             for i in range(pointers[slot, block], pointers[slot, block + 1]):
@@ -162,7 +166,7 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
         if slot >= 0:
             _block_table(start, rows, own, pointers[slot], largest[slot])
         else:
-            kept[start : start + size] = rows
+            kept[-1 - slot : size - 1 - slot] = rows
         for power in range(known.shape[1] - 1, -1, -1):
             if count >= 10**power:
                 known[number, power] = select_largest(reached, count, 10**power)
@@ -198,8 +202,9 @@ def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: 
             continue
         first[t, :] = -1
         last, most = -1, np.int32(0)
+        shift = -1 - np.int64(slot) - offsets[terms[t]]
         for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
-            block, value = rows[i] >> BLOCK_BITS, values[i] * weight
+            block, value = rows[i + shift] >> BLOCK_BITS, values[i] * weight
             if block != last:
                 first[t, block] = i
                 bound[block] += value

@@ -55,13 +55,14 @@ class BlockTables(NamedTuple):
     """The first posting of each block, for terms that are frequent enough for a table to pay off.
 
     ``positions`` are rows within their block, ``rows`` those of the other terms. They are read when a query
-    first holds a term; until then they take no memory.
+    first holds a term; until then they take no memory. The slot of a term is the number of its table, or -1
+    and below: -1 minus the number of its first row in ``rows``.
     """
 
-    slots: npt.NDArray[np.int32]  # (terms,), -1 for a term without a table
+    slots: npt.NDArray[Any]  # (terms,)
     pointers: npt.NDArray[Any]  # (F, blocks + 1)
     positions: npt.NDArray[np.uint8]  # (postings,)
-    rows: npt.NDArray[np.int32]  # (postings,)
+    rows: npt.NDArray[np.int32]  # (postings of the other terms,)
 
 
 class Segment:
@@ -99,12 +100,16 @@ class Segment:
 
     @cached_property
     def tables(self) -> BlockTables:
-        frequent = np.diff(self.offsets) >= max(self.blocks // 4, 1)
-        slots = np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
-        shape, postings = (int(frequent.sum()), self.blocks + 1), int(self.offsets[-1])
-        kind = np.int32 if postings < 2**31 else np.int64
+        sizes = np.diff(self.offsets).astype(np.int64)
+        frequent = sizes >= max(self.blocks // 4, 1)
+        kept = np.where(frequent, 0, sizes)  # rows of terms without a table
+        slots = np.where(frequent, np.cumsum(frequent), kept - np.cumsum(kept)) - 1
+        kind = np.int32 if int(self.offsets[-1]) < 2**31 else np.int64
         return BlockTables(
-            slots, np.zeros(shape, kind), np.zeros(postings, np.uint8), np.zeros(postings, np.int32)
+            slots.astype(kind),
+            np.zeros((int(frequent.sum()), self.blocks + 1), kind),
+            np.zeros(int(self.offsets[-1]), np.uint8),
+            np.zeros(int(kept.sum()), np.int32),
         )
 
     def __len__(self) -> int:

@@ -91,13 +91,13 @@ class SelectedPostings:
         rows, values = (np.concatenate(part) for part in zip(*postings, strict=True))
         query = np.arange(len(postings)), np.array([weight for _, weight in copies.values()], np.int64)
         ranks = self.rank, np.empty(0, np.bool_)
-        keys = kernel.add_all(query, (offsets, rows, values), _no_tables(len(postings)), ranks, k)
+        keys = kernel.add_all(query, (offsets, rows, values), _no_tables(offsets[:-1]), ranks, k)
         inside = (keys & np.uint64(2**32 - 1)).astype(np.int64)
         rows_of: npt.NDArray[np.uint64] = self.selection.rows[inside].astype(np.uint64)
         return np.asarray((keys & ~np.uint64(2**32 - 1)) | rows_of)
 
 
-def _no_tables(terms: int) -> tuple[npt.NDArray[Any], ...]:
-    """The block tables of terms that have none."""
+def _no_tables(firsts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
+    """The block tables of terms that have none, given the first row of each."""
     none = np.empty((0, 1), np.int32)
-    return np.full(terms, -1, np.int32), none, none, np.empty(0, np.uint8)
+    return -1 - firsts, none, none, np.empty(0, np.uint8)
