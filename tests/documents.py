@@ -64,6 +64,7 @@ Masks: TypeAlias = Sequence[tuple[re.Pattern[str], str]]
 MASKS = (
     (re.compile(r"\d+(\.\d)? s\b"), "# s"),  # how long it took
     (re.compile(r"[\d,]+ a second"), "# a second"),
+    (re.compile(r"\d{4}-\d\d-\d\d"), "#"),  # when a file was changed
     (re.compile(r"(?<= )\d+\.\d\d$"), "#"),  # the column ms/query
 )
 NUMBERS = ((re.compile(r"\d[\d.,]*†?|─+| +"), " "), (re.compile(r" +"), " "))
