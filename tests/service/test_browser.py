@@ -264,7 +264,7 @@ def test_what_the_script_cannot_load_or_save_is_said(visit: Any, address: str):
 
 def test_everything_works_without_the_script(visit: Any, address: str, folder: Path):
     page = visit(address, java_script_enabled=False)
-    page.locator("input[role=combobox]").fill("contrat apprenti")
+    page.get_by_role("searchbox").fill("contrat apprenti")
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name="Why this rank?").first.click()
     expect(page.get_by_role("heading", name="Why this document has rank 1")).to_be_visible()
