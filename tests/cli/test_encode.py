@@ -113,7 +113,8 @@ def test_what_does_not_fit_is_refused(command, message):
 @pytest.mark.parametrize("device", ["nonsense", "cuda:77"])
 def test_a_device_that_is_not_there_is_named(device):
     said = refusal(f"encode set v --model small-bert --device {device}")
-    assert said.startswith(f"telerank: device '{device}': ")
+    assert said.startswith("telerank: ")
+    assert f"device '{device}': " in said
     assert not Path("v").exists()
 
 

@@ -71,7 +71,7 @@ def test_values_of_no_answer():
 def test_predictions_are_compared():
     shown = ok("compare gold.json bad.json.gz good.json --baseline bad.json.gz --json").stdout
     rows = json.loads(shown)["differences"]
-    assert [(row["system"], row["baseline"]) for row in rows] == [("good", "bad")] * 5
+    assert [(row["system"], row["baseline"]) for row in rows] == [("good", "bad")] * 6
     with pytest.raises(CollectionError, match="nothing to compare"):
         compare_answers(evaluate_answers(["good.json"], "gold.json"))
     with pytest.raises(CollectionError, match="there is no system 'x'; known: good, bad"):

@@ -15,7 +15,7 @@ from telerank.dense.retriever import build_approximate
 from telerank.errors import MissingVectors
 from telerank.types import doc_values
 
-QUERIES = ("bears of a zoo", "xyz", "the quick brown fox", "")
+QUERIES = ("bears of a zoo", "xyz", "the quick brown fox", "e")
 FILTERS = ["n == 3", "n < 5", "n >= 50", "kind == 'a' and n != 7", "n == 1000", "kind is null"]
 
 

@@ -251,7 +251,7 @@ def test_qrels_may_be_given_by_that_name_to_all_that_measures(tmp_path, monkeypa
     other = tr.experiment(systems, "topics.tsv", "judged.csv", measures="RR")
     assert other.evaluations["bm25"].mean == {"RR": 0.5}  # of a file each, and one query finds the other
     with pytest.raises(
-        CollectionError, match=r"no query is judged: judged\.csv judges other qids, such as .*, not 'q9'"
+        CollectionError, match=r"no query is judged by judged\.csv, whose qids are such as .*, not 'q9'"
     ):
         tr.experiment(systems, {"q9": "amiante"}, "judged.csv")
 

@@ -201,7 +201,7 @@ def test_what_stands_there_is_not_overwritten_unless_it_is_a_ranking_set_and_it_
 
 
 def test_a_recipe_that_cannot_be_followed_is_refused():
-    for change in ({"negatives": "hard"}, {"split_by": "article"}, {"depth": 0}):
+    for change in ({"negatives": "hard"}, {"split_by": "title"}, {"depth": 0}):
         with pytest.raises(ValueError, match="must be"):
             RankingSetSettings(**change)
     with pytest.raises(ValueError, match="need a first stage"):

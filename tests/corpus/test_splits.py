@@ -26,9 +26,8 @@ def merged(positives: list[tuple[str, ...]], spare: int = 0) -> MergedSet:
         [docno for ones in positives for docno in ones] + [f"spare{n}" for n in range(spare)]
     )
     questions = tuple(Question(Query(f"q{n}", f"question {n}"), ones) for n, ones in enumerate(positives))
-    return MergedSet(
-        MappingProxyType({docno: Doc(docno, docno) for docno in docnos}), questions, MergeTally()
-    )
+    docs = MappingProxyType({docno: Doc(docno, docno) for docno in docnos})
+    return MergedSet(docs, questions, MergeTally(), MappingProxyType({docno: docno for docno in docnos}))
 
 
 def five_a_paragraph(paragraphs: int) -> MergedSet:
@@ -86,7 +85,7 @@ def test_documents_that_a_question_joins_stay_together():
 
 def test_the_seed_decides_the_part_of_a_question_and_the_order_of_questions_does_not():
     given_set = five_a_paragraph(20)
-    turned = MergedSet(given_set.docs, given_set.questions[::-1], given_set.tally)
+    turned = MergedSet(given_set.docs, given_set.questions[::-1], given_set.tally, given_set.articles)
     there, back = split_by_question(given_set, seed=0).parts, split_by_question(turned, seed=0).parts
     assert [set(there[part]) for part in PARTS] == [set(back[part]) for part in PARTS]
     assert set(there["test"]) != set(split_by_question(given_set, seed=1).parts["test"])

@@ -23,7 +23,7 @@ from telerank.sparse.writer import IndexWriter
 from telerank.types import Doc
 
 TEXTS = [f"{n % 9} bears {'xyz'[n % 3] * (n % 5)} of {n // 10}" for n in range(60)]
-QUERIES = ("bears 4", "xxx of 1", "new", "")
+QUERIES = ("bears 4", "xxx of 1", "new", "e")
 
 
 class Counting(Letters):

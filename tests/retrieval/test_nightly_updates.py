@@ -55,6 +55,7 @@ def test_updates_at_random_and_kills_end_in_the_rankings_of_an_index_made_anew(d
                 doc.full_text for doc in anew.docs.values()
             )
             assert read_rankings(index) == read_rankings(anew)
+            assert index.info()["exact copies"] == anew.info()["exact copies"]
             index.dense("letters").vectors.verify()
             print(f"night {night}: {killed} kills so far")
     assert dying.change("merge", folder).said.startswith("done")

@@ -48,7 +48,7 @@ def settings_of(place: Path, **made) -> dict:
             "split": "dev",
             "pool": "negatives",
             "depth": 4,
-            "measure": "loss",
+            "measures": "loss",
             "every": 3,
             "patience": 3,
         },

@@ -106,7 +106,7 @@ CALLS = {
     'tr.evaluate(runs).save("means.xlsx")': "means.xlsx: tables are saved as .md, .tex, .htm, .html, .csv, .json or .txt, not as .xlsx",
     'tr.experiment({"a": bm25}, {}, qrels)': "there is no query",
     'tr.experiment({"a": bm25}, {"1": "bear"}, {})': "there is no judgment",
-    'tr.experiment({"a": bm25}, {"9": "bear"}, qrels)': "no query is judged: the first is '9', the qrels begin with '1'",
+    'tr.experiment({"a": bm25}, {"9": "bear"}, qrels)': "no query is judged by the qrels, whose qids are such as '1', not '9'",
     'tr.experiment({"": bm25}, {"1": "bear"}, qrels)': "the name of a system must be a text, got ''",
     'tr.experiment({"a": bm25}, {"1": "bear"}, qrels, folder="a.run")': "a.run: File exists",
     'tr.experiment({"a": bm25}, {"1": "bear"}, qrels).run(7)': "no system 7; known: a",

@@ -124,7 +124,7 @@ def _read_judged(data: Any, qrels: JudgmentSource | None, split: str | None) -> 
         raise CollectionError("there is no judgment" if given else "there is no query")
     if not queries:
         own = f"{next(iter(grades))!r}, not {given[0].qid!r}"
-        raise CollectionError(f"no query is judged: {source} judges other qids, such as {own}")
+        raise CollectionError(f"no query is judged by {source}, whose qids are such as {own}")
     return JudgedQueries(queries, {query.qid: grades[query.qid] for query in queries})
 
 
