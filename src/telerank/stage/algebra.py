@@ -378,7 +378,8 @@ class Sum(Stage):
 def require_first(stage: Stage) -> Stage:
     """The stage; raises ArgumentError if it only ranks anew what no stage before it finds."""
     first = stage.stages[0] if isinstance(stage, Chain) else stage
-    parts = [require_first(part) for part in inner_parts(first)]
+    own = inner_stages(first).get("first")  # what the stage's other ones are behind
+    parts = [require_first(part) for part in ([own] if isinstance(own, Stage) else inner_parts(first))]
     if not parts and first.role in _ON_CANDIDATES:
         raise ArgumentError(f"{first.text} needs a first stage: index.bm25() % 100 >> {first.text}")
     return stage
