@@ -87,7 +87,7 @@ def dev_of(folder: Path, **more) -> dict:
     return {
         "split": "dev",
         "run": str(folder / "dev.run"),
-        "measure": "RR",
+        "measures": "RR",
         "every": 2,
         "patience": 4,
         **more,

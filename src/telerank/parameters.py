@@ -138,6 +138,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
             except NameError:  # a type that is imported for checks alone: no text can be read as it
                 annotation = object
         facts = tuple(records[name].metadata) if name in records else ()
+        if name in records and records[name].description and not any(isinstance(x, Help) for x in facts):
+            facts = (*facts, Help(" ".join(records[name].description.split())))
         parameter = _parameter(name, annotation, each.default, facts)
         if each.kind is each.VAR_KEYWORD:
             marked = parameter.fact(FieldsOf)

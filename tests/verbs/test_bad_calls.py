@@ -40,7 +40,6 @@ CALLS = {
     "bm25[:10]": "a stage has no items: stage % 10 keeps ten documents of each ranking",
     "list(bm25)": "a stage has no items",
     "bm25.transform({})": "stage has no 'transform'; write tr.search(index, queries, stage)",
-    'bm25.search(" ")': "stage.search: the query is empty",
     'bm25.search("bear", 10)': "stage.search: too many positional arguments; it takes query",
     'bm25.run({"1": "bear"})': "expected a list of tr.Query, got {'1': 'bear'}: tr.search(index, queries, stage) ",
     'tr.scorer(lambda query, text: 1).search("bear")': "<scorer(lambda)> needs a first stage: index.bm25() % 100 >> ",

@@ -134,8 +134,6 @@ class Stage(StagePart):
 
     def search(self, query: Query | str) -> Ranking:
         """The ranking of one query."""
-        if isinstance(query, str) and not query.strip():
-            raise ArgumentError("stage.search: the query is empty")
         return next(require_first(self)([Ranking(as_query(query))]))
 
     def run(self, queries: Iterable[Query]) -> Iterator[Ranking]:

@@ -45,6 +45,9 @@ class Where(Stage):
     def with_docs(self, docs: Docs) -> Stage:
         return replace(self, docs=docs) if self.docs is None else self
 
+    def after(self, first: Stage) -> Stage:
+        return replace(self, stage=self.stage.after(Where(first, self.chosen, self.docs)))
+
     def explanation(self, query: Query, docno: str) -> Explanation:
         if not self._passes(docno):
             raise KeyError(docno)
