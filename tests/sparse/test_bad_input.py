@@ -90,7 +90,7 @@ def test_documents_without_terms_count_for_nothing_and_queries_without_them_find
         assert set(retriever(index, model).search("cat the ...").docnos) == {"d4"}
         assert retriever(index, model).explain(Query("q", "cat"), "d0").value == 0
         for query in ("", " ", "\n\t\0", "?!...", "the of and", "\ud800", "\ufeff"):
-            assert len(retriever(index, model).search(query)) == 0
+            assert len(retriever(index, model).search(Query("query", query))) == 0
             assert retriever(index, model).explain(Query("q", query), "d4").value == 0
         assert retriever(nothing, model).search("a b").docnos == ()
     with IndexWriter(tmp_path / "nothing", workers=1) as writer:
@@ -122,7 +122,7 @@ def test_queries_of_a_million_characters_are_answered(tmp_path):
     assert len(query) > 1_000_000
     for model in MODELS[:19:9]:
         expected, _ = reference(terms_of(index), query.split(), model)
-        assert list(retriever(index, model).search(query)) == expected
+        assert list(retriever(index, model).search(Query("query", query))) == expected
 
 
 @pytest.mark.parametrize(("analyzer", "workers"), [("none", 1), ("french", 2)])
@@ -157,4 +157,7 @@ def test_any_text_is_kept_as_it_is_and_found_by_its_terms(tmp_path_factory, text
     assert [doc.text for doc in index.docs.values()] == texts
     documents = terms_of(index)
     for text in (query, texts[0]):
-        assert list(retriever(index).search(text)) == reference(documents, index.analyzer(text), BM25())[0]
+        assert (
+            list(retriever(index).search(Query("query", text)))
+            == reference(documents, index.analyzer(text), BM25())[0]
+        )

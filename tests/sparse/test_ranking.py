@@ -67,7 +67,7 @@ def test_every_model_ranks_as_plain_python_does_compiled_or_not(name, indexes):
         stage = retriever(index, model)
         expected, exact = reference(documents, query.split(), model)
         for k in CUTS:
-            ranking = list((stage if k is None else stage % k).search(query))
+            ranking = list((stage if k is None else stage % k).search(Query("query", query)))
             assert ranking == expected[:k], (model, query, k)
         for docno, score in expected:
             # a step's half for each term, and float32's
@@ -93,7 +93,7 @@ def test_the_explanation_of_every_score_sums_to_it_exactly(name, indexes):
     index = indexes[name]
     for model, query in product(MODELS, QUERIES):
         stage = retriever(index, model)
-        for docno, score in (stage % 10).search(query):
+        for docno, score in (stage % 10).search(Query("query", query)):
             explanation = stage.explain(Query("q", query), docno)
             parts = [part.value for part in explanation.parts]
             assert sum(parts) == fsum(parts) == explanation.value == score, (model, query, docno)
@@ -109,7 +109,10 @@ def test_queries_may_hold_more_terms_than_are_pruned(folder):
         query = words[:terms] + words[:3] * 4
         expected, _ = reference(terms_of(index), query, BM25())
         for k in (1, 10, 75, None):
-            assert list(retriever(index).limit(k or 1000).search(" ".join(query))) == expected[:k]
+            assert (
+                list(retriever(index).limit(k or 1000).search(Query("query", " ".join(query))))
+                == expected[:k]
+            )
 
 
 def test_sums_beyond_the_range_of_the_fast_path_are_ranked_alike(folder):
@@ -120,8 +123,8 @@ def test_sums_beyond_the_range_of_the_fast_path_are_ranked_alike(folder):
     for query in ("i", "i h", "g", "h " * 400, "h a " * 3000):
         expected, _ = reference(documents, query.split(), model)
         for k in (1, 10, None):
-            assert list(stage.limit(k or 1000).search(query)) == expected[:k]
-        for docno, score in (stage % 20).search(query):
+            assert list(stage.limit(k or 1000).search(Query("query", query))) == expected[:k]
+        for docno, score in (stage % 20).search(Query("query", query)):
             said = stage.explain(Query("q", query), docno)
             assert said.value == score == sum(part.value for part in said.parts)
     assert (stage % 1).search("h a " * 3000).scores[0] > 2048
@@ -192,11 +195,14 @@ drawn = st.builds(
 def test_whatever_a_model_adds_the_fast_path_ranks_as_the_slow_one(plain, with_gaps, model, query, k):
     text = " ".join(query)
     for index in (plain, with_gaps):
-        whole = retriever(index, model).search(text)
-        assert retriever(index, model).limit(k).search(text) == whole.cut(k)
+        whole = retriever(index, model).search(Query("query", text))
+        assert retriever(index, model).limit(k).search(Query("query", text)) == whole.cut(k)
     documents = terms_of(plain)
     gone = [f"d{number}" for number in range(0, 1300, 3)]
-    assert list(retriever(index, model).search(text)) == reference(documents, query, model, gone)[0]
+    assert (
+        list(retriever(index, model).search(Query("query", text)))
+        == reference(documents, query, model, gone)[0]
+    )
 
 
 def test_a_score_that_float32_rounds_up_to_a_tie_is_not_pruned(folder):
@@ -237,4 +243,7 @@ def test_any_small_collection_is_ranked_as_plain_python_does(tmp_path_factory, t
     index = build(tmp_path_factory.mktemp("any"), [" ".join(text) for text in texts])
     expected, _ = reference(terms_of(index), query, model)
     for k in (1, 2, 5, None):
-        assert list(retriever(index, model).limit(k or 1000).search(" ".join(query))) == expected[:k]
+        assert (
+            list(retriever(index, model).limit(k or 1000).search(Query("query", " ".join(query))))
+            == expected[:k]
+        )

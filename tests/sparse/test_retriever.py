@@ -55,7 +55,7 @@ def test_retrievers_obey_the_laws_of_stages_and_matches_are_counted_without_rank
     check_stage(SparseRetriever(in_parts, model, depth=30, threads=2), QUERIES)
     for each in (index, in_parts):
         for query in ("a b", "h", "", "nowhere", "a a nowhere", "a b c d e f g h"):
-            assert count_matches(each, query) == len(retriever(each, model).search(query))
+            assert count_matches(each, query) == len(retriever(each, model).search(Query("query", query)))
         assert count_matches(each, "a b", most=10) is None
 
 
