@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from contextlib import suppress
 
 import httpx
 import psutil
@@ -20,8 +21,13 @@ def search(url, query="q1"):
 
 
 def children(process) -> set[int]:
-    workers = psutil.Process(process.pid).children()
-    return {worker.pid for worker in workers if "resource_tracker" not in " ".join(worker.cmdline())}
+    """The processes that serve, without one that is dead and not yet buried."""
+    serving = set()
+    for child in psutil.Process(process.pid).children():
+        with suppress(psutil.NoSuchProcess):  # a zombie is one, too
+            if "resource_tracker" not in " ".join(child.cmdline()):
+                serving.add(child.pid)
+    return serving
 
 
 @pytest.fixture(scope="module")
