@@ -37,6 +37,7 @@ from telerank.sparse.similarities.families import (
     parse_similarity,
 )
 from telerank.stored import FolderReader
+from telerank.syntax.stage import SimpleSyntax
 from telerank.text import Analyzer
 from telerank.types import Doc, Location, ProgressSetting, Query, Ranking, as_query
 
@@ -212,6 +213,15 @@ class IndexReader(FolderReader):
         ``join`` is the operator of words that stand side by side. ``within(index.boolean(), …)`` ranks them.
         """
         return BooleanRetriever(self.sparse, join)
+
+    def simple(self, stage: Stage | None = None) -> SimpleSyntax:
+        """The stage (None: BM25) for queries as people type them (:mod:`telerank.syntax.parser`).
+
+        >>> index.simple(index.bm25()).search('"carte vitale" -perte title:assurance')
+
+        The stage ``simple(STAGE)`` of a pipeline does the same. Its ``read`` tells how a query is read.
+        """
+        return SimpleSyntax(self.bm25() if stage is None else stage, self.sparse, within=self._chosen)
 
     def like(
         self,
