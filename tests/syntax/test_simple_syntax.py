@@ -183,6 +183,12 @@ def test_explanations_say_what_each_part_did(index):
         ("type:fiche", "requires", 3),
         ('"le"', "nothing", None),
     ]
+    for query, effects in (
+        ("passeport AND (perdu OR visa)", ["requires", "alternative", "alternative"]),
+        ("NOT (perdu OR visa)", ["excludes", "excludes"]),
+        ("NOT (perdu AND NOT visa)", ["alternative", "alternative"]),
+    ):
+        assert [part.effect for part in index.simple().read(Query("1", query)).parts] == effects
     assert parts[0].terms == ("passeport",)
 
 

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from telerank.columns.filters import FIELDS, Filter, quote_column, value_text
 from telerank.errors import ExpressionError, FilterError, nearest_name, shorten
@@ -32,8 +32,8 @@ Syntax: TypeAlias = Literal["none", "simple"]
 
 OPERATORS = ("JOIN", "OR", "AND")
 """Those that stand between two parts, from the one that binds least tightly on; parts side by side JOIN."""
-_WRITTEN = {"AND": "AND", "ET": "AND", "OR": "OR", "OU": "OR", "NOT": "NOT", "SAUF": "NOT"}
-_TITLES = ("title", "titre")
+OPERATOR_WORDS = {"AND": "AND", "ET": "AND", "OR": "OR", "OU": "OR", "NOT": "NOT", "SAUF": "NOT"}
+TITLES = ("title", "titre")
 _CLOSING = {'"': '"', "“": "”", "«": "»"}
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -67,6 +67,14 @@ class Part:
         return self.kind in ("word", "prefix") and not self.in_title
 
 
+class PartUse(NamedTuple):
+    """A part in a query: whether it should be there, and whether it is one possibility of several."""
+
+    part: Part
+    is_wanted: bool
+    is_alternative: bool
+
+
 Step: TypeAlias = Part | str
 
 
@@ -83,16 +91,18 @@ class TypedQuery:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def uses(self) -> tuple[tuple[Part, bool], ...]:
-        """The parts in their order; False for those that are excluded."""
-        uses: list[tuple[Part, bool]] = []
-        wanted = [True]
+    def uses(self) -> tuple[PartUse, ...]:
+        """The parts in their order, and how each is used."""
+        uses: list[PartUse] = []
+        waiting = [(True, False)]
         for step in reversed(self.steps):
-            is_wanted = wanted.pop()
+            is_wanted, is_alternative = waiting.pop()
             if isinstance(step, Part):
-                uses.append((step, is_wanted))
-            else:
-                wanted += [not is_wanted] if step == "NOT" else [is_wanted, is_wanted]
+                uses.append(PartUse(step, is_wanted, is_alternative))
+            elif step == "NOT":
+                waiting.append((not is_wanted, is_alternative))
+            else:  # what must not be there together may be there alone
+                waiting += [(is_wanted, is_alternative or (step == "OR") == is_wanted)] * 2
         return tuple(reversed(uses))
 
 
@@ -131,9 +141,9 @@ class _Reader:
             at, end = token.start(token.lastgroup or 0), token.end()
             if token["sign"]:
                 yield token["sign"], at
-            elif token["minus"] or (token["word"] in _WRITTEN and not token["field"]):
+            elif token["minus"] or (token["word"] in OPERATOR_WORDS and not token["field"]):
                 self.has_syntax = True
-                yield _WRITTEN.get(token["word"], "NOT"), at
+                yield OPERATOR_WORDS.get(token["word"], "NOT"), at
             elif token["quote"]:
                 inside, end = self._quoted(end, token["quote"])
                 yield self._part(token["field"], inside, is_quoted=True), at
@@ -155,7 +165,7 @@ class _Reader:
         return self.text[start:end], end + 1
 
     def _part(self, field: str | None, value: str, *, is_quoted: bool) -> Part:
-        in_title = field is not None and field.casefold() in _TITLES
+        in_title = field is not None and field.casefold() in TITLES
         if field is not None and not in_title and field not in self.kinds:
             near = nearest_name(self.kinds, field)
             self._note(f"{shorten(field, 40)}: is no column of the documents{near}")

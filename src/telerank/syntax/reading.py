@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,23 +18,25 @@ from telerank.expressions import quote
 from telerank.sparse.boolean import Documents
 from telerank.sparse.index import SparseIndex
 from telerank.stage import Stage, change_stages
+from telerank.syntax.listing import Listing
 from telerank.syntax.matching import PartMatcher
-from telerank.syntax.parser import Part, TypedQuery, parse_typed
+from telerank.syntax.parser import OPERATOR_WORDS, TITLES, Part, PartUse, TypedQuery, parse_typed
 from telerank.types import Explanation, Phrase
+from telerank.vocabulary.lexicon import WORD
 
 MOST_RANKING = 30
 """Words of a beginning (``word*``) that rank."""
-Effect: TypeAlias = Literal["ranks", "requires", "excludes", "nothing"]
+Effect: TypeAlias = Literal["ranks", "requires", "excludes", "alternative", "nothing"]
 
 
 @dataclass(frozen=True)
 class ReadPart:
     """A part of a query, and what it does.
 
-    It ranks, it is part of what documents must have, or of what they must not have, or it does nothing, since
-    the analyzer leaves its words out. ``documents`` have it, None if that was not needed; ``terms`` are those
-    of so ``many`` that a beginning stands for. ``unread`` might have it, but were too many to be read, and
-    count as documents that do not.
+    It ranks, documents must have it, or must not, or it is one possibility of several, or it does nothing,
+    since the analyzer leaves its words out. ``documents`` have it, None if that was not needed; ``terms`` are
+    those of so ``many`` that a beginning stands for. ``unread`` might have it, but were too many to be read,
+    and count as documents that do not.
     """
 
     text: str
@@ -83,23 +85,34 @@ class ReadQuery:
 
     text: str
     words: str
-    index: SparseIndex = field(compare=False, repr=False)
+    index: SparseIndex | None = field(default=None, compare=False, repr=False)
     chosen: Filter | None = None
     parts: tuple[ReadPart, ...] = ()
     problem: str = ""
     notes: tuple[str, ...] = ()
     has_words: bool = True
+    within: Filter | None = None
 
-    def restrict(self, stage: Stage) -> Stage:
-        """The stage among the documents that fulfil the conditions, before any cut."""
-        if self.chosen is None:
+    @classmethod
+    def of_words(cls, text: str) -> ReadQuery:
+        """A query that is words, without syntax."""
+        return cls(text, text)
+
+    def place(self, stage: Stage) -> Stage:
+        """The stage among the documents that fulfil the conditions, before any cut.
+
+        A query without words has their :class:`~telerank.syntax.listing.Listing` instead.
+        """
+        if self.chosen is None or self.index is None:
             return stage
+        if not self.has_words:
+            return Listing(self.index, self.chosen.both(self.within))
         docs = self.index.docs
         return change_stages(stage.filtered(self.chosen), lambda part: part.with_docs(docs))
 
     def explain(self, explanation: Explanation, docno: str) -> Explanation:
         """The explanation of a document's score, with the conditions that it fulfils."""
-        if self.chosen is None:
+        if self.chosen is None or self.index is None:
             return explanation
         number, row = self.index.docs.locate(docno)
         parts = [explanation]
@@ -122,6 +135,23 @@ class ReadQuery:
             parts.append(Explanation(float(is_held), Phrase(what, word=part.text)))
         whole = Phrase("fulfils the expression {query}", query=self.text)
         return Explanation(explanation.value, whole, tuple(parts))
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """What is no word that may be misspelt: operators, columns and their values, beginnings."""
+        if not self.parts:
+            return frozenset()
+        others = (part.text for part in self.parts if part.kind in ("filter", "prefix"))
+        return frozenset([*OPERATOR_WORDS, *TITLES, *chain.from_iterable(map(WORD.findall, others))])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """How it was read, for JSON."""
+        parts = [
+            {each.name: getattr(part, each.name) for each in fields(ReadPart) if each.name != "selected"}
+            for part in self.parts
+        ]
+        return {"words": self.words, "parts": parts, "problem": self.problem, "notes": list(self.notes)}
 
     @property
     def remarks(self) -> list[str]:
@@ -177,10 +207,9 @@ class _Evaluation:
     def read(self) -> ReadQuery:
         typed, within = self.typed, self.matcher.within
         fulfilled = tuple(self._fulfilled(number) for number in range(len(self.index.segments)))
-        parts = [self._describe(part, is_wanted=is_wanted) for part, is_wanted in dict.fromkeys(typed.uses)]
-        words = " ".join(
-            chain.from_iterable(self._words(part) for part, is_wanted in typed.uses if is_wanted)
-        )
+        parts = [self._describe(use) for use in dict.fromkeys(typed.uses)]
+        wanted = (use.part for use in typed.uses if use.is_wanted)
+        words = " ".join(chain.from_iterable(map(self._words, wanted)))
         chosen = None
         if any(each is not None for each in fulfilled):
             view = (
@@ -194,7 +223,14 @@ class _Evaluation:
             )
         has_words = chosen is None or bool(self.index.analyzer(words))
         return ReadQuery(
-            typed.text, words, self.index, chosen, tuple(parts), notes=typed.notes, has_words=has_words
+            typed.text,
+            words,
+            self.index,
+            chosen,
+            tuple(parts),
+            notes=typed.notes,
+            has_words=has_words,
+            within=within,
         )
 
     def _words(self, part: Part) -> tuple[str, ...]:
@@ -242,9 +278,11 @@ class _Evaluation:
         tree = Filter.parse(part.filter).bind(self.index.columns)
         return select_rows(self.index.segments[number].docs, tree)
 
-    def _describe(self, part: Part, *, is_wanted: bool) -> ReadPart:
-        effect: Effect = "excludes" if not is_wanted else "requires"
-        if is_wanted and part.is_bare and part not in self.required:
+    def _describe(self, use: PartUse) -> ReadPart:
+        part = use.part
+        effect: Effect = "requires" if use.is_wanted else "excludes"
+        effect = "alternative" if use.is_alternative else effect
+        if use.is_wanted and part.is_bare and part not in self.required:
             effect = "ranks"
         terms, many = (), 0
         if part.kind == "prefix":

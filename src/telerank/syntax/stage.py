@@ -3,49 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from telerank.columns.filters import Filter
 from telerank.errors import CollectionError
 from telerank.expressions import call_text, depth_text
-from telerank.sparse.boolean import rank_alike
 from telerank.sparse.index import IndexDocs, SparseIndex
-from telerank.stage import CALL, PRODUCT, Retriever, Stage, check_depth
+from telerank.stage import CALL, PRODUCT, Stage, check_depth
 from telerank.syntax.reading import ReadQuery, read_typed
 from telerank.types import Docs, Explanation, Query, Ranking
 
 FUNCTION = "simple"
 """The name of the stage in pipelines."""
-
-
-@dataclass(frozen=True, repr=False)
-class Listing(Retriever):
-    """The documents that pass a filter, all with the score 1, whatever the query is."""
-
-    index: SparseIndex
-    chosen: Filter
-    depth: int | None = None
-    batch: int = field(default=1, compare=False)
-    threads: int = field(default=1, compare=False)
-    searches_within = True
-    role = "words"
-    call = "listing()"
-
-    def rank_batch(self, queries: list[Query]) -> Iterator[Ranking]:
-        for query in queries:
-            selections = self.index.selections(self.chosen)
-            yield rank_alike(self.index, query, (~each.hidden for each in selections), self.depth)
-
-    def explanation(self, query: Query, docno: str) -> Explanation:  # noqa: ARG002
-        number, row = self.index.docs.locate(docno)
-        if self.index.selections(self.chosen)[number].hidden[row]:
-            raise KeyError(docno)
-        return Explanation(1.0, "listed: the query has no words that rank")
-
-    @property
-    def docs(self) -> IndexDocs:
-        """The documents of the index."""
-        return self.index.docs
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +44,7 @@ class SimpleSyntax(Stage):
         for ranking in stream:
             read = self.read(ranking.query)
             given = replace(ranking, query=replace(ranking.query, text=read.words))
-            [ranked] = self.place(read)([given])
+            [ranked] = self._place(read)([given])
             yield Ranking.presorted(ranking.query, ranked.docnos, ranked.scores)
 
     def read(self, query: Query) -> ReadQuery:
@@ -84,16 +53,13 @@ class SimpleSyntax(Stage):
             raise CollectionError(f"{self.text} needs the words of an index, and there is none here")
         return read_typed(self.index, query.text, self.within)
 
-    def place(self, read: ReadQuery) -> Stage:
-        """The stage that ranks the words of a query that was read."""
-        if not read.has_words and read.chosen is not None and self.index is not None:
-            return Listing(self.index, read.chosen.both(self.within), self.depth)
-        stage = read.restrict(self.stage)
+    def _place(self, read: ReadQuery) -> Stage:
+        stage = read.place(self.stage)
         return stage if self.depth is None else stage % self.depth
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         read = self.read(query)
-        inner = self.place(read).explanation(replace(query, text=read.words), docno)
+        inner = self._place(read).explanation(replace(query, text=read.words), docno)
         return read.explain(inner, docno)
 
     def limit(self, k: int) -> SimpleSyntax:
