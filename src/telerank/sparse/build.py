@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain, compress, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from telerank.corpus.docstore import DocstoreWriter
 from telerank.errors import DocumentError
-from telerank.sparse.copies import CopyKeys, merge_keys
+from telerank.sparse.copies import merge_keys
 from telerank.sparse.postings import PostingsWriter
 from telerank.sparse.runs import Run, RunMaker
 from telerank.sparse.segment import Segment, write_terms
@@ -84,19 +85,20 @@ def build_segment(
     new_maker: Callable[..., AbstractContextManager[RunMaker | Workers]],
     *,
     stretch: int = STRETCH,
-    keys: CopyKeys | None = None,
+    read_text: Callable[[Doc], str] = attrgetter("full_text"),
     progress: Progress = silent,
 ) -> None:
-    """Write all files of a segment into the folder of ``store``; ``keys`` those by which copies are found.
+    """Write all files of a segment into the folder of ``store``, but for the keys of copies.
 
-    ``new_maker`` opens what inverts ``stretch`` characters at a time, ``alone`` if there are no more.
+    ``read_text`` gives the text of a document that is analysed. ``new_maker`` opens what inverts ``stretch``
+    characters at a time, ``alone`` if there are no more.
     """
     folder = store.folder
     scratch = folder / "runs"
     scratch.mkdir()
     with store:
-        texts = _store(docs, store, partial(progress, "indexing"), None)
-        stretches = _cut_stretches(texts if keys is None else _with_keys(texts, keys), stretch)
+        texts = _store(docs, store, partial(progress, "indexing"), None, read_text)
+        stretches = _cut_stretches(texts, stretch)
         first = list(islice(stretches, 2))
         if not first:
             raise DocumentError("there is no document to index")
@@ -115,8 +117,6 @@ def build_segment(
     def runs() -> Iterator[tuple[int, Run]]:
         return ((owner, Run.load(path)[0]) for owner, path in zip(owners, paths, strict=True))
 
-    if keys is not None:
-        keys.close()
     fold(folder, len(lengths), vocabularies, runs, progress)
     for path in paths:
         path.unlink()
@@ -150,20 +150,18 @@ def merge_segments(
 
 
 def _store(
-    docs: Iterable[Doc], store: DocstoreWriter, report: Callable[[int, int | None], None], total: int | None
+    docs: Iterable[Doc],
+    store: DocstoreWriter,
+    report: Callable[[int, int | None], None],
+    total: int | None,
+    read_text: Callable[[Doc], str] = attrgetter("full_text"),
 ) -> Iterator[str]:
     """Store documents and yield their texts."""
     for number, doc in enumerate(docs, 1):
         store.add(doc)
-        yield doc.full_text
+        yield read_text(doc)
         if number % _REPORTED == 0:
             report(number, total)
-
-
-def _with_keys(texts: Iterable[str], keys: CopyKeys) -> Iterator[str]:
-    for text in texts:
-        keys.add(text)
-        yield text
 
 
 def _cut_stretches(texts: Iterable[str], characters: int) -> Iterator[list[str]]:

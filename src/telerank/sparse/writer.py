@@ -156,12 +156,16 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
         Raises DocumentError if one cannot be stored or, without ``update``, is in the index already.
         """
-        maker = partial(open_maker, self.manifest.open_analyzer(), self._workers)
+        analyzer = self.manifest.open_analyzer()
+        maker = partial(open_maker, analyzer, self._workers)
         with self._change():
             new = self._new_segment()
             keys = CopyKeys(new, near=self.manifest.copies.endswith("near")) if self.manifest.copies else None
             store = DocstoreWriter(new, self.manifest.columns)
-            build_segment(store, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
+            read_text = partial(_read_text, analyzer=analyzer, keys=keys)
+            build_segment(store, docs, maker, stretch=self._stretch, read_text=read_text, progress=progress)
+            if keys is not None:
+                keys.close()
             known = self._known_docnos(new)
             if known and not update:
                 more = f" ({len(known):,} of the new ones are)" if len(known) > 1 else ""
@@ -354,6 +358,13 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         if kind == "kinds":
             return replace(entry, files=files, kinds=name)
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
+
+
+def _read_text(doc: Doc, analyzer: Analyzer, keys: CopyKeys | None) -> str:
+    """The text of a document as it is analysed; its keys are kept."""
+    if keys is not None:
+        keys.add(doc.full_text)
+    return analyzer.mark(doc.full_text, doc.columns)
 
 
 def _record_segment(folder: Path) -> SegmentEntry:
