@@ -152,17 +152,22 @@ _TAG = re.compile("<[^>]*>")
 class ArticleParts:
     """``test`` and ``dev`` are the shares of articles in these parts, drawn by ``seed``; the rest is train.
 
+    ``only`` one of the parts is written.
+
     Raises
     ------
     ValueError
-        If a share is negative, or train has none.
+        If a share is negative, train has none, or there is no part of the name.
     """
 
     test: float = 0.2
     dev: float = 0.1
     seed: int = 0
+    only: ArticlePart | None = None
 
     def __post_init__(self) -> None:
+        if self.only not in (None, *ARTICLE_PARTS):
+            raise ArgumentError(f"only: expected one of {', '.join(ARTICLE_PARTS)}, got {self.only!r}")
         if min(self.test, self.dev) < 0 or self.test + self.dev >= 1:
             raise ArgumentError(
                 f"shares of articles leave none for training: test {self.test}, dev {self.dev}"
