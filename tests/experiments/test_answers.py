@@ -158,7 +158,7 @@ def test_answers_end_to_end_have_both_denominators(outcome):
 def test_what_a_system_finds_and_what_a_reader_answers_from_it_stand_in_one_table(outcome):
     _, system, both = outcome.results
     table, examples = both.tables
-    assert [[cell.text for cell in row][0] for row in table.rows] == ["BM25", "LM"]
+    assert [row[0].text for row in table.rows] == ["BM25", "LM"]
     assert list(both.record["means"]["BM25"]) == ["R@1", "EM", "F1"]
     assert examples.caption == "The first 2 questions, with LM"
     assert "Answers: reader reads the first 3 documents; none counts 0." in both.notes
