@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from telerank.verbs.experiment import ExperimentOutcome, PooledOutcome
 
 
-_QUESTION = "Qui a inventé l'imprimerie ?"
+_QUESTION = "Combien pèse un rhinocéros ?"
 
 _Data = Annotated[
     list[str] | None,

@@ -181,12 +181,17 @@ class ArticleParts:
         return "dev" if position < self.test + self.dev else "train"
 
 
+def plain_title(doc: Doc) -> str:
+    """The title of a document without markup, as that of PIAF's ``<i>GoldenEye</i>``."""
+    return _TAG.sub("", doc.title)
+
+
 def article_name(doc: Doc, collection: str) -> str:
     """The title of a document's article without markup, case and punctuation.
 
     Without a title it is the number of the article in the collection, which the docno ``3-7`` begins with.
     """
-    plain = unicodedata.normalize("NFKC", _TAG.sub("", doc.title)).casefold()
+    plain = unicodedata.normalize("NFKC", plain_title(doc)).casefold()
     words = "".join(c if c.isalnum() else " " for c in plain).split()
     return " ".join(words) or f"{collection}/{doc.docno.rpartition('-')[0] or doc.docno}"
 

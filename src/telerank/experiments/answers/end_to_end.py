@@ -13,6 +13,7 @@ from telerank.answers.calibration import DevQuestion, MuTuning, tune_mu
 from telerank.answers.combine import MU, AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.collection import split_parts
+from telerank.corpus.derived.questions import plain_title
 from telerank.errors import count_noun
 from telerank.evaluation.answers.measures import (
     GoldAnswers,
@@ -266,7 +267,7 @@ def _example_tables(
             continue
         best = answers.answers[0]
         text = best.text if len(best.text) <= _SHOWN else best.text[: _SHOWN - 1] + "…"
-        title = docs[best.docno].title or best.docno
+        title = plain_title(docs[best.docno]) or best.docno
         rows.append([answers.query.text, text, title, f"{100 * best.confidence:.0f} %"])
     columns = ("question", "answer", "document", "confidence")
     caption = f"The first {count_noun(len(rows), 'question')}, {of_whom}"
