@@ -82,7 +82,7 @@ class TrainedModel(Section):
         Seeds of the trainings, instead of the experiment's.
     """
 
-    train: Literal["reranker", "bi-encoder", "reader"]
+    train: Literal["reranker", "bi-encoder", "reader", "mlm"]
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
     settings: dict[str, Any] = Field(default_factory=dict)
 
