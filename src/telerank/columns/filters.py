@@ -22,11 +22,13 @@ from __future__ import annotations
 
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from telerank.errors import FilterError, known_names, shorten
@@ -146,7 +148,19 @@ class AnyOf:
         return " or ".join(map(str, self.parts))
 
 
-Tree: TypeAlias = ValueTest | OneOf | Holds | IsNull | Not | AllOf | AnyOf
+class RowTest(ABC):
+    """A test that an index makes of its documents themselves; none stands in the text of a filter."""
+
+    @abstractmethod
+    def select(self, folder: Path) -> Any:
+        """Which documents (rows,) of the segment in a folder pass."""
+
+    @abstractmethod
+    def passes(self, docno: str) -> bool:
+        """Whether a document passes."""
+
+
+Tree: TypeAlias = ValueTest | OneOf | Holds | IsNull | RowTest | Not | AllOf | AnyOf
 Test: TypeAlias = ValueTest | OneOf | Holds | IsNull
 
 
@@ -383,10 +397,10 @@ def _bind(  # noqa: PLR0911 — a case for each kind of part
     match tree:
         case Not(part):
             return Not(_bind(part, kinds, text))
-        case AllOf(parts):
-            return AllOf(tuple(_bind(part, kinds, text) for part in parts))
-        case AnyOf(parts):
-            return AnyOf(tuple(_bind(part, kinds, text) for part in parts))
+        case AllOf(parts) | AnyOf(parts):
+            return type(tree)(tuple(_bind(part, kinds, text) for part in parts))
+        case RowTest():
+            return tree
     if tree.column not in kinds:
         raise _mistake(tree, text, f"unknown column {tree.column!r}; {known_names(kinds, tree.column)}")
     kind = kinds[tree.column]
@@ -436,6 +450,8 @@ def passes(tree: Tree, values: Mapping[str, Any]) -> bool:  # noqa: PLR0911 — 
             return all(passes(part, values) for part in parts)
         case AnyOf(parts):
             return any(passes(part, values) for part in parts)
+        case RowTest():
+            return tree.passes(values["docno"])
     value = values.get(tree.column)
     if value is None or value in ("", ()):
         return isinstance(tree, IsNull)
