@@ -103,7 +103,7 @@ def _parse(index: SparseIndex, text: str) -> tuple[str, str, str]:
 def _find_rows(index: SparseIndex, stage: Stage, query: Query, depth: int) -> tuple[list[Mask], bool]:
     """For each segment the rows that are counted, and whether these are all matches."""
     if isinstance(stage, SparseRetriever) and stage.weigh is count_terms:
-        return matching_rows(index, query.text, stage.chosen), True
+        return matching_rows(index, query.text, stage.chosen, stage.similarity), True
     rows = [np.zeros(len(segment), np.bool_) for segment in index.segments]
     docs = index.docs
     for docno in (stage % depth).search(query).docnos:
