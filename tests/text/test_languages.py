@@ -105,10 +105,7 @@ def test_a_column_sets_the_language_of_a_document(tmp_path):
     assert french != english
     for term in english - french:
         assert index.sparse.term(term).df == 1
-    counts = {
-        docno: index.analyzer(index.analyzer.mark(index[docno].full_text, index[docno].columns))
-        for docno in "12"
-    }
+    counts = {docno: index.analyzer(index.analyzer.mark(index[docno])) for docno in "12"}
     assert (set(counts["1"]), set(counts["2"])) == (english, french)
 
 

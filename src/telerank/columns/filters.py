@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from telerank.errors import FilterError, known_names, shorten
-from telerank.expressions import number_text, wrong
+from telerank.expressions import TokenReader, number_text, wrong
 
 Value: TypeAlias = str | int | float | bool | date
 
@@ -237,14 +237,12 @@ def value_text(value: Value) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-class _FilterParser:
+class _FilterParser(TokenReader):
     def __init__(self, text: str) -> None:
-        self.text, self.depth, self.tests = text, 0, 0
         if len(text) > _LONGEST:
             raise FilterError(f"a filter has at most {_LONGEST:,} characters, got {len(text):,}")
-        self._tokens = _TOKEN.finditer(text)
-        self.begin = self.end = 0  # of the current token
-        self._next()
+        self.tests = 0
+        super().__init__(text, _TOKEN)
 
     def parse(self) -> Tree:
         tree = self._any()
@@ -362,13 +360,6 @@ class _FilterParser:
     def _expect(self, piece: str, expected: str) -> None:
         if not self._takes(piece):
             raise self._error(expected)
-
-    def _next(self) -> int:
-        at, self.before = self.begin, self.end
-        token = next(self._tokens)
-        self.kind = str(token.lastgroup)
-        self.piece, (self.begin, self.end) = token[self.kind], token.span(self.kind)
-        return at
 
     def _error(self, expected: str, hint: str = "") -> FilterError:
         got = "the end" if self.kind == "end" else shorten(self.piece, 40)

@@ -110,7 +110,7 @@ def _find_rows(index: SparseIndex, stage: Stage, query: Query, depth: int) -> tu
     if isinstance(stage, Listing):
         return [~hidden for hidden in index.docs.hidden(stage.chosen)], True
     if isinstance(stage, SparseRetriever) and stage.weigh is count_terms:
-        return matching_rows(index, query.text, stage.chosen), True
+        return matching_rows(index, query.text, stage.chosen, stage.similarity), True
     rows = [np.zeros(len(segment), np.bool_) for segment in index.segments]
     docs = index.docs
     for docno in (stage % depth).search(query).docnos:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from annotated_types import Ge
 
@@ -36,6 +36,7 @@ from telerank.sparse.similarities.families import (
     LMJelinekMercer,
     parse_similarity,
 )
+from telerank.sparse.similarities.fields import BM25F, InField, list_fields
 from telerank.stored import FolderReader
 from telerank.syntax.parser import Syntax
 from telerank.syntax.reading import read_typed
@@ -176,6 +177,11 @@ class IndexReader(FolderReader):
         return self._sparse.columns if self._sparse is not None else {}
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that are indexed by themselves, too, which models may read."""
+        return self._sparse.fields if self._sparse is not None else ()
+
+    @property
     def analyzer(self) -> Analyzer:
         return self.sparse.analyzer
 
@@ -201,20 +207,48 @@ class IndexReader(FolderReader):
         similarity = parse_similarity(model) if isinstance(model, str) else model
         return SparseRetriever(self.sparse, similarity, chosen=self._chosen)
 
-    def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
-        return self.retriever(BM25(k1, b))
+    def bm25(self, k1: float = BM25.k1, b: float = BM25.b, *, field: str | None = None) -> SparseRetriever:
+        """BM25 of the whole texts, or of one ``field``, as the other models have it, too."""
+        return self._reading(BM25(k1, b), field)
 
-    def lm_dirichlet(self, mu: float = LMDirichlet.mu) -> SparseRetriever:
-        return self.retriever(LMDirichlet(mu))
+    def bm25f(
+        self,
+        weights: Mapping[str, float] | None = None,
+        k1: float = BM25F.k1,
+        b: float = BM25F.b,
+        *,
+        own_b: Mapping[str, float] | None = None,
+        lengths: Literal["fields", "combined"] = "fields",
+    ) -> SparseRetriever:
+        """BM25F of fields with ``weights``; None: of all fields of the index, each with 1.
 
-    def lm_jelinek_mercer(self, lambda_: float = LMJelinekMercer.lambda_) -> SparseRetriever:
-        return self.retriever(LMJelinekMercer(lambda_))
+        ``own_b`` is the b of fields that have another one.
 
-    def dfr(self, model: DFR | None = None) -> SparseRetriever:
-        return self.retriever(model or DFR())
+        >>> index.bm25f({"title": 3, "text": 1}, own_b={"title": 0.3})
 
-    def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
-        return self.retriever(DFI(independence))
+        Raises
+        ------
+        ModelError
+            If the index was built without a field, or a number is out of range.
+        """
+        return self.retriever(BM25F(list_fields(weights), k1, b, list_fields(own_b), lengths))
+
+    def lm_dirichlet(self, mu: float = LMDirichlet.mu, *, field: str | None = None) -> SparseRetriever:
+        return self._reading(LMDirichlet(mu), field)
+
+    def lm_jelinek_mercer(
+        self, lambda_: float = LMJelinekMercer.lambda_, *, field: str | None = None
+    ) -> SparseRetriever:
+        return self._reading(LMJelinekMercer(lambda_), field)
+
+    def dfr(self, model: DFR | None = None, *, field: str | None = None) -> SparseRetriever:
+        return self._reading(model or DFR(), field)
+
+    def dfi(self, independence: str = DFI.independence, *, field: str | None = None) -> SparseRetriever:
+        return self._reading(DFI(independence), field)
+
+    def _reading(self, model: Similarity, field: str | None) -> SparseRetriever:
+        return self.retriever(model if field is None else InField(model, field))
 
     def boolean(self, join: Join = "and") -> BooleanRetriever:
         """The documents that fulfil a query such as ``passport AND (lost OR stolen) NOT visa``.

@@ -268,7 +268,7 @@ def count_results(stage: Stage, query: Query) -> int | None:
         return stage.count()
     if not isinstance(stage, SparseRetriever):
         return None
-    count = count_matches(stage.index, query.text, stage.chosen)
+    count = count_matches(stage.index, query.text, stage.chosen, stage.similarity)
     return count if count is None or stage.depth is None else min(count, stage.depth)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from telerank.errors import AnalyzerError, check_function
 from telerank.text.languages import TAG, LanguageTokenizer
@@ -33,6 +33,17 @@ from telerank.text.steps import (
     stop_words,
 )
 from telerank.text.words import Synonyms
+
+
+class TextDoc(Protocol):
+    """What analyzers know of a document."""
+
+    @property
+    def full_text(self) -> str: ...
+
+    @property
+    def columns(self) -> Mapping[str, Any]: ...
+
 
 AnyTokenizer: TypeAlias = Tokenizer | PythonTokenizer | LanguageTokenizer
 
@@ -169,9 +180,16 @@ class Analyzer:
             return {}
         return self._tokenizer.detect(self.normalize(text))
 
-    def mark(self, text: str, columns: Mapping[str, Any]) -> str:
-        """The text of a document as it is analysed: with its language, if a column says that."""
-        return self._tokenizer.mark(text, columns) if isinstance(self._tokenizer, LanguageTokenizer) else text
+    def mark(self, doc: TextDoc, field: str | None = None) -> str:
+        """The text of a document, or of a field of it, as it is analysed: with its language if there are several.
+
+        The language is what a column says; a field is in that of its document.
+        """
+        text = doc.full_text if field is None else field
+        if not isinstance(self._tokenizer, LanguageTokenizer):
+            return text
+        whole = "" if field is None else self.normalize(doc.full_text)
+        return self._tokenizer.mark(text, doc.columns, whole)
 
     def matches(self, normalized: str) -> Iterator[Match]:
         """The surface tokens of a text that :meth:`normalize` returned, with their places."""

@@ -163,9 +163,10 @@ class LanguageTokenizer:
         tag = " ".join(codes)
         return [f"{tag}{TAG}{token}" for token in self.surfaces(text)]
 
-    def mark(self, text: str, columns: Mapping[str, Any]) -> str:
-        """The text of a document, with the language that its column says before it: ``fr``, ``fr-CA``."""
+    def mark(self, text: str, columns: Mapping[str, Any], whole: str = "") -> str:
+        """A text with the language before it that a column says, such as ``fr-CA``, or that of the ``whole``."""
         code = str(columns.get(self.column, "")).casefold().partition("-")[0]
+        code = code if code in self.analyzers or not whole else next(iter(self.detect(whole)))
         return f"{_MARK}{code}{_MARK}{text}" if code in self.analyzers else text
 
     @property

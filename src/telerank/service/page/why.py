@@ -33,6 +33,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "“{term}”, {times} × in the query: {tf} × in this document; {df} documents have it",
         "«~{term}~», {times} fois dans la question~: {tf} fois dans ce document~; documents qui l’ont~: {df}",
     ),
+    "{field}: tf {tf} of {terms} terms, weight {weight:g}; counts {counted:.4f}": (
+        "{field}: {tf} × in {terms} words, weight {weight}; counts {counted}",
+        "{field}~: {tf} fois dans {terms} mots, poids {weight}~; compte pour {counted}",
+    ),
     _FED_BACK + "; tf {tf}, df {df}, cf {cf}": (
         f"{_WEIGHT[0]}: {{tf}} × in this document; {{df}} documents have it",
         f"{_WEIGHT[1]}~: {{tf}} fois dans ce document~; documents qui l’ont~: {{df}}",
