@@ -16,12 +16,14 @@ from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
 from telerank.errors import CollectionError, FormatError, count_noun
+from telerank.expressions import quote
 from telerank.feedback.like import LIKE
 from telerank.parameters import Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
 from telerank.show.tables import plain
 from telerank.syntax.stage import FUNCTION as SIMPLE
+from telerank.syntax.synonyms import SYNONYMS
 from telerank.text.languages import describe_languages
 from telerank.types import whole_docno
 
@@ -60,6 +62,7 @@ def search(
     model: options.Pipeline = None,
     filter: options.FilterText = None,  # noqa: A002
     syntax: options.SyntaxName = "none",
+    synonyms: options.SynonymFile = None,
     facet: Annotated[
         list[str] | None,
         Flags("--facet"),
@@ -118,6 +121,9 @@ def search(
             raise CollectionError("search: --like searches with the words of a document: leave out --model")
         opened.docs.locate(like)
         model, query, syntax = LIKE, like, "none"
+    is_shown = query is not None or is_typed
+    if synonyms is not None and like is None and (group is not None or is_shown):
+        model, synonyms = f"{SYNONYMS}({model or opened.default_pipeline}, {quote(synonyms)})", None
     if syntax == "simple" and (group is not None or query is not None or is_typed):
         model = f"{SIMPLE}({model or opened.default_pipeline})"
     if group is not None:
@@ -138,7 +144,15 @@ def search(
         return
     source = open_queries(collection, queries, format, encoding)
     run = tr.search(
-        opened, source, model, split=split, where=filter, syntax=syntax, k=keep or _ALL, threads=threads
+        opened,
+        source,
+        model,
+        split=split,
+        where=filter,
+        syntax=syntax,
+        synonyms=synonyms,
+        k=keep or _ALL,
+        threads=threads,
     )
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)

@@ -26,6 +26,7 @@ from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import is_similarity
 from telerank.stage import Stage, change_stages, walk_stages
 from telerank.syntax.stage import FUNCTION as SIMPLE
+from telerank.syntax.synonyms import SYNONYMS, SynonymTerms, WithSynonyms
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -153,6 +154,11 @@ def simple(names: Names, stage: Stage) -> Stage:
     return names.index.simple(stage)
 
 
+def synonyms(names: Names, stage: Stage, file: str) -> Stage:  # noqa: ARG001
+    """A stage whose searches of words have the synonyms of a file (:mod:`telerank.syntax.synonyms`)."""
+    return WithSynonyms(stage, SynonymTerms.read(file))
+
+
 READ = "read"
 Reading = Annotated[Any, FieldsOf(SpanComputing)]
 
@@ -212,6 +218,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "rocchio": rocchio,
     LIKE: like,
     SIMPLE: simple,
+    SYNONYMS: synonyms,
     **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }

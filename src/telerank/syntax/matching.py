@@ -1,8 +1,9 @@
 """Which documents of an index have a part of a query that was typed: a word, a phrase, a beginning, a title.
 
-The index knows which documents hold the terms of a phrase, not where: those that hold all of them are read,
-and the phrase is looked for among the tokens that the index's own analyzer finds. An index that knows the
-positions of terms has a faster way to :meth:`PartMatcher.select_phrase`, the only place that needs it.
+An index without positions knows which documents hold the terms of a phrase, not where: those that hold all of
+them are read, and the phrase is looked for among the tokens that the index's own analyzer finds. One with
+positions finds the documents that hold the terms one behind the other; only a phrase with words that have no
+term, such as stop words, or one of a title, is then looked for in these.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from telerank.columns.filters import Filter
 from telerank.errors import ExpressionError
 from telerank.sparse.boolean import Documents, find_holding, hold_all
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.inverted.phrases import phrase_rows
 from telerank.syntax.parser import TypedPart
 from telerank.text import Analyzer
 from telerank.text.steps import fold_accents
@@ -103,14 +105,18 @@ class PartMatcher:
     def select_phrase(self, part: TypedPart, number: int) -> Documents | None:
         """Which documents of a segment have a phrase, in their title or in their text."""
         analyzer, phrases = self.index.analyzer, list[list[Key]]()
-        holding = np.zeros(len(self.visible[number]), np.bool_)
+        segment, holding = self.index.segments[number], np.zeros(len(self.visible[number]), np.bool_)
         for tokens in analyzer.variants(part.words):
             if terms := [*chain.from_iterable(map(analyzer.terms, tokens))]:
                 phrases.append(_keys(analyzer, tokens))
-                holding |= hold_all(self.index, terms, number)
+                if segment.positions is None:
+                    holding |= hold_all(self.index, terms, number)
+                else:
+                    holding[phrase_rows(segment, terms)] = True
         if not phrases:
             return None
-        if max(map(len, phrases)) == 1 and not part.in_title:
+        is_placed = segment.positions is not None and all(key[0] for keys in phrases for key in keys)
+        if (is_placed or max(map(len, phrases)) == 1) and not part.in_title:
             return holding
 
         def has_phrase(text: str) -> bool:

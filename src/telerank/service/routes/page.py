@@ -31,6 +31,7 @@ from telerank.service.page.render import (
     static_file,
     static_version,
 )
+from telerank.service.page.similar import list_similar
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
@@ -208,7 +209,8 @@ async def document(
     match = _SPAN.fullmatch(at)
     span = (int(match[1]), int(match[2])) if match else None
     view = await served.search(pages.document, docno, span, part, kind)
-    return pages.render("document.html", view=view, thanks=thanks)
+    similar = await served.search(list_similar, pages, docno)
+    return pages.render("document.html", view=view, thanks=thanks, similar=similar)
 
 
 @router.api_route("/static/{name}", methods=_METHODS)
