@@ -73,7 +73,7 @@ def test_a_change_of_the_file_counts_at_once_and_its_checksum_is_in_the_record(i
         file.write_text(lines, encoding="utf-8")
         run = tr.search(index, queries, synonyms=file, progress=False)
         run.save(str(tmp_path / "a.run"))
-        runs.append((len(list(run)[0]), json.loads((tmp_path / "a.run.json").read_text())["sources"]))
+        runs.append((len(next(iter(run))), json.loads((tmp_path / "a.run.json").read_text())["sources"]))
     assert [hits for hits, _ in runs] == [0, 1]
     assert len({json.dumps(sources) for _, sources in runs}) == 2
     plain = tr.search(index, queries, progress=False)
@@ -98,7 +98,7 @@ def test_acronyms_are_found_where_initials_agree_and_are_a_file_of_synonyms(inde
         ("CDC", "Cour de cassation", 1),
         ("CDI", "contrat à durée indéterminée", 1),
         ("SMIC", "salaire minimum interprofessionnel de croissance", 1),
-    ] or [each.short for each in acronyms] == ["CNI", "CDI", "SMIC"]
+    ]
     printed = ok(f"index acronyms {index.folder} --least 2").stdout
     assert printed.splitlines() == [*acronym_lines(find_acronyms(index.docs.values(), 2))]
     assert "CNI, carte nationale d’identité" in printed
@@ -121,5 +121,5 @@ def test_hostile_texts_take_time_in_proportion():
 
 def test_an_entry_without_words_is_named(index, tmp_path):
     (tmp_path / "bad.txt").write_text("cni, carte\nle, la\n", encoding="utf-8")
-    with pytest.raises(AnalyzerError, match="bad.txt, line 2"):
+    with pytest.raises(AnalyzerError, match=r"bad\.txt, line 2"):
         WithSynonyms(index.bm25(), SynonymTerms.read(tmp_path / "bad.txt"))

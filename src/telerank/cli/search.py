@@ -120,44 +120,31 @@ def search(
         if model is not None:
             raise CollectionError("search: --like searches with the words of a document: leave out --model")
         opened.docs.locate(like)
-        model, query, syntax = LIKE, like, "none"
-    is_shown = query is not None or is_typed
-    if synonyms is not None and like is None and (group is not None or is_shown):
-        model, synonyms = f"{SYNONYMS}({model or opened.default_pipeline}, {quote(synonyms)})", None
-    if syntax == "simple" and (group is not None or query is not None or is_typed):
-        model = f"{SIMPLE}({model or opened.default_pipeline})"
-    if group is not None:
-        model = f"{model or opened.default_pipeline} >> group({group})"
+        model, query, syntax, synonyms = LIKE, like, "none", None
+    model = _compose(model or opened.default_pipeline, synonyms, syntax, group)
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None or is_typed:
         spelling = opened.has_texts and like is None and query != "-" and not no_spelling
-        shown: dict[str, Any] = {
-            "explain": explain,
-            "show_segment": show_segment,
-            "as_json": as_json,
-            "spelling": spelling,
-            "facets": facet or (),
-            "syntax": syntax,
-        }
+        shown: dict[str, Any] = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
+        shown |= {"spelling": spelling, "facets": facet or (), "syntax": syntax}
         _answer(opened, _open_stage(opened, model, filter), query, keep or _FIRST, **shown)
         return
     source = open_queries(collection, queries, format, encoding)
-    run = tr.search(
-        opened,
-        source,
-        model,
-        split=split,
-        where=filter,
-        syntax=syntax,
-        synonyms=synonyms,
-        k=keep or _ALL,
-        threads=threads,
-    )
+    run = tr.search(opened, source, model, split=split, where=filter, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
         console.say(remark)
+
+
+def _compose(model: str, synonyms: str | None, syntax: Syntax, group: GroupColumn | None) -> str:
+    """The text of a pipeline with what the options say of it."""
+    if synonyms is not None:
+        model = f"{SYNONYMS}({model}, {quote(synonyms)})"
+    if syntax == "simple":
+        model = f"{SIMPLE}({model})"
+    return model if group is None else f"{model} >> group({group})"
 
 
 def check_queries(

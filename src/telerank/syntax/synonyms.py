@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -90,10 +91,14 @@ class WithSynonyms(Stage):
 
     stage: Stage
     synonyms: SynonymTerms
-    expanded: Stage = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "expanded", self.synonyms.expand(self.stage))
+        self.expanded  # noqa: B018 — what is wrong is told when a pipeline is made
+
+    @cached_property
+    def expanded(self) -> Stage:
+        """The pipeline with the synonyms."""
+        return self.synonyms.expand(self.stage)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         return self.expanded(stream)
