@@ -101,14 +101,15 @@ def _build(model: Any, tokenizer: Any, max_length: int, window: int, *, is_class
     settings = {name: getattr(config, name) for name in _KEPT}
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "sep")}
     settings |= {name: number for name, number in special.items() if number is not None}
-    long_config = LongformerConfig(
-        **settings,
-        pad_token_id=pad,
-        max_position_embeddings=max_length + pad + 1,  # counted from behind the padding's number
-        attention_window=[window] * config.num_hidden_layers,
-        num_labels=config.num_labels if is_classifier else 2,
-    )
+    settings |= {
+        "pad_token_id": pad,
+        "max_position_embeddings": max_length + pad + 1,  # counted from behind the padding's number
+        "attention_window": [window] * config.num_hidden_layers,
+        "num_labels": config.num_labels if is_classifier else 2,
+    }
+    long_config: Any = LongformerConfig(**settings)
     weights = _lengthen_weights(base.state_dict(), base.embeddings.position_embeddings, max_length, pad)
+    long: Any
     if not is_classifier:
         has_pooler = base.pooler is not None
         long = LongformerModel(long_config, add_pooling_layer=has_pooler)

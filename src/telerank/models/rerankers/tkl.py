@@ -103,7 +103,8 @@ class Saturation(nn.Module):
         weight = self.salience(query).expand(-1, -1, sums.shape[2])  # (B, N, W)
         length = lengths.to(weight.dtype).unsqueeze(1).expand_as(weight)
         factor, root, shift = self.numbers(self.norm(torch.stack([weight, length], -1))).split(1, -1)
-        return factor * sums.clamp(min=_LEAST) ** (1 / root) - shift
+        saturated: Tensor = factor * sums.clamp(min=_LEAST) ** (1 / root) - shift
+        return saturated
 
 
 class Tkl(nn.Module):
@@ -111,18 +112,19 @@ class Tkl(nn.Module):
 
     A window's score is w · Σ_i sat(K_k(i)), over the query's words i: K_k(i) is the sum over the window's
     words j of exp(-(M_ij - μ_k)² / 2 σ_k²), and M_ij the cosine of both words in context. ``regions`` windows
-    are chosen, the best first, none within a window's length of another; each counts with its two neighbours on
-    each side, by weights that are learned. An unknown word is similar to no word.
+    are chosen, the best first, none within a window's length of another; each counts with its two neighbours
+    on each side, by weights that are learned. An unknown word is similar to no word.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
-    unless ``frozen``. A query of more than ``chunk`` words is read in chunks as well.
+    unless ``frozen``. By default there are as many ``heads``, ten at most, as divide the vectors (10 of
+    GloVe's 50 or 300). A query of more than ``chunk`` words is read in chunks as well.
     """
 
     def __init__(
         self,
         vectors: Tensor,
         *,
-        heads: int = 10,
+        heads: int | None = None,
         layers: int = 2,
         inner: int = 100,
         chunk: int = 40,
@@ -131,14 +133,13 @@ class Tkl(nn.Module):
         frozen: bool = False,
     ) -> None:
         super().__init__()
-        if min(chunk, regions, layers) < 1 or overlap < 0 or vectors.shape[1] % max(1, heads):
-            sizes = (
-                f"{heads} heads on vectors of {vectors.shape[1]}, {layers} layers, chunks of {chunk} words"
-            )
+        width = vectors.shape[1]
+        heads = next(n for n in range(10, 0, -1) if width % n == 0) if heads is None else heads
+        if min(chunk, regions, layers, heads) < 1 or overlap < 0 or width % heads:
+            sizes = f"{heads} heads on vectors of {width}, {layers} layers, chunks of {chunk} words"
             raise ArgumentError(f"{sizes}, {overlap} on each side, {regions} regions")
         self.regions = regions
         self.words = make_embedding(vectors, frozen=frozen)
-        width = vectors.shape[1]
         self.context = Contextualiser(
             width, heads=heads, layers=layers, inner=inner, chunk=chunk, overlap=overlap
         )
