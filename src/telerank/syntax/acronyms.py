@@ -51,9 +51,9 @@ def acronym_lines(acronyms: Iterable[Acronym]) -> Iterator[str]:
     for each in acronyms:
         meanings[each.short].append(each)
     yield "# Acronyms that the texts explain: delete what is wrong, and give the file to --synonyms."
-    for short, each in meanings.items():
-        for meaning in each:
-            several = f"; {short} stands for {len(each)} things" if len(each) > 1 else ""
+    for short, known in meanings.items():
+        for meaning in known:
+            several = f"; {short} stands for {len(known)} things" if len(known) > 1 else ""
             yield f"# {count_noun(meaning.documents, 'document')}{several}"
             yield f"{short}, {meaning.long}"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -95,7 +95,9 @@ class PartMatcher:
         if not part.in_title:
             return find_holding(self.index, part.words, number)
         variants = [terms for terms in _variant_terms(analyzer, part.words) if terms]
-        holding = reduce(np.logical_or, (hold_all(self.index, terms, number) for terms in variants), False)
+        holding = np.zeros(len(segment), np.bool_)
+        for terms in variants:
+            holding |= hold_all(self.index, terms, number)
 
         def has_word(title: str) -> bool:
             return any(own <= other for own in variants for other in _variant_terms(analyzer, title))
