@@ -279,8 +279,8 @@ def acronyms(
 ) -> None:
     """Print the acronyms that the texts explain, as a file of synonyms to edit.
 
-    "carte nationale d'identité (CNI)" becomes the line `CNI, carte nationale d'identité`. The file is for
-    `telerank search --synonyms` and `telerank serve --synonyms`.
+    "carte nationale d'identité (CNI)" becomes the line `CNI, carte nationale d'identité`. The option
+    `--synonyms` of searches and of the service takes the file.
 
     Example: `telerank index acronyms idx --least 2`
     """
