@@ -122,6 +122,13 @@ def test_the_page_says_what_it_could_not_read_and_that_nothing_fulfils_the_condi
         shown = french.get("/search", params={"query": "prime SAUF apprenti"})
         check_page(shown, "fr")
         assert "Comment cette recherche a été lue." in shown.text
+        for query, told in (
+            ('prime "activité', "un guillemet &#34; n’est pas fermé"),
+            ("prime ET", "il manque un mot après AND"),
+            ("(prime OU -x", "une parenthèse n’est pas fermée"),
+            ("prime typ:x -y", "n’est pas une colonne des documents"),
+        ):
+            assert told in french.get("/search", params={"query": query}).text
         for address in ("/compare?a=bm25&b=bm25", "/document?docno=F1"):
             check_page(french.get(address, params={"query": "prime SAUF apprenti"}), "fr")
 

@@ -229,6 +229,8 @@ class Pages:
             **listed,
             "pipeline": stage.text,
             "read": self.read,
+            "problem": describe_detail(self.read.problem, self.say),
+            "read_notes": [describe_detail(note, self.say) for note in self.read.notes],
             "languages": self._languages(),
             "inquiry": self.inquiry,
             "meant": meant,
