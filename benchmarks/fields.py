@@ -1,7 +1,7 @@
 """Fields, measured: ``python benchmarks/fields.py`` prints Markdown.
 
-The quality of BM25, of BM25 over the title, of sums of both, and of BM25F, each tuned by folds, on collections
-with titles, and what BM25F adds beside vectors; then what fields and positions cost in size and time, on the
+The quality of BM25, of BM25 over the title, of sums, and of BM25F, each tuned by folds, on collections with
+titles, and what BM25F adds beside vectors; then what fields and positions cost in size and time, on the
 first ``--passages`` of ``msdocs``, whose title is made of their first words. ``--write`` puts the tables into
 ``docs/results/fields.md``. The collections are in the folder that ``TELERANK_DATA`` names.
 """
@@ -197,13 +197,8 @@ def measure_cost(folder: Path, passages: int) -> Table:
         taken = time.process_time() - begun
         size = int(str(index.info()["bytes of the rest"]))
         plain = plain or size
-        rows.append(
-            [
-                label,
-                f"{size / 1e6:.1f} MB, {size / plain:.2f}",
-                f"{len(docs) / taken:,.0f} documents a second",
-            ]
-        )
+        speed = f"{len(docs) / taken:,.0f} documents a second"
+        rows.append([label, f"{size / 1e6:.1f} MB, {size / plain:.2f}", speed])
     index = tr.open(folder / "with fields")
     draw = Random(SEED)
     words = (draw.choice(docs).text.split() for _ in range(400))
@@ -215,12 +210,13 @@ def measure_cost(folder: Path, passages: int) -> Table:
         "bm25f": index.bm25f({"title": 3, "text": 1}),
     }
     for k in (10, 1000):
-        times = {label: search_time(stage % k, queries) for label, stage in stages.items()}
+        times = search_times({label: stage % k for label, stage in stages.items()}, queries)
         for label, (first, later) in times.items():
-            ratios = f"{first / times['bm25'][0]:.2f}", f"{later / times['bm25'][1]:.2f}"
-            rows.append(
-                [f"{label} % {k}", f"{later * 1e3:.2f} ms, {ratios[1]}", f"{first * 1e3:.2f} ms, {ratios[0]}"]
+            begun, after = (
+                f"{own / base:.2f}" for own, base in zip(times[label], times["bm25"], strict=True)
             )
+            cells = f"{later * 1e3:.2f} ms, {after}", f"{first * 1e3:.2f} ms, {begun}"
+            rows.append([f"{label} % {k}", *cells])
     heads = (
         "index; search",
         "size without texts; a query, and the ratio",
@@ -230,16 +226,18 @@ def measure_cost(folder: Path, passages: int) -> Table:
     return Table.of(heads, rows, caption=f"{passages:,} passages of msdocs", notes=[note])
 
 
-def search_time(stage: tr.Stage, queries: list[str]) -> tuple[float, float]:
-    """Seconds for a query in the first pass, which computes contributions, and later."""
-    stage.search("warm up")
-    passes = []
+def search_times(stages: dict[str, tr.Stage], queries: list[str]) -> dict[str, tuple[float, float]]:
+    """Seconds for a query in the first pass, which computes contributions, and later; the stages in turn."""
+    passes: dict[str, list[float]] = {label: [] for label in stages}
+    for stage in stages.values():
+        stage.search("warm up")
     for _ in range(8):
-        begun = time.process_time()
-        for query in queries:
-            stage.search(query)
-        passes.append((time.process_time() - begun) / len(queries))
-    return passes[0], statistics.median(passes[1:])
+        for label, stage in stages.items():
+            begun = time.process_time()
+            for query in queries:
+                stage.search(query)
+            passes[label].append((time.process_time() - begun) / len(queries))
+    return {label: (first, statistics.median(later)) for label, (first, *later) in passes.items()}
 
 
 if __name__ == "__main__":

@@ -64,6 +64,11 @@ model: {start: minilm, max_length: 64}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
 test: {split: dev.small, pool: top20, queries: 5, depth: 5, measures: [RR@10]}
 """,
+    "mlm": """data: {sets: [{collection: fquad, documents: 8}]}
+model: {start: minilm, max_length: 64}
+optimisation: {steps: 2, warm_up: 1, batch: 2}
+dev: {documents: 2, every: 1, patience: 2}
+""",
     "reader": """data: {sets: [{collection: fquad, questions: 6}]}
 model: {start: minilm, max_length: 64, stride: 16, max_question: 24}
 optimisation: {steps: 2, warm_up: 1, batch: 2}

@@ -80,7 +80,7 @@ Expression: TypeAlias = Word | Call | Operation
 
 def parse_expression(text: str) -> Expression:
     """The tree of a text."""
-    return _Parser(text).parse()
+    return _Parser(text, _TOKEN).parse()
 
 
 def walk(tree: Expression) -> Iterator[Expression]:
@@ -187,13 +187,25 @@ def whole_number(tree: Expression, text: str, *, least: int = 1) -> int:
     return int(number)
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
+class TokenReader:
+    """Reads the tokens of a text one after another; their kinds are the groups of a pattern."""
+
+    def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
         self.text, self.depth = text, 0
-        self._tokens = _TOKEN.finditer(text)
+        self._tokens = pattern.finditer(text)
         self.begin = self.end = 0  # of the current token
         self._next()
 
+    def _next(self) -> int:
+        """Move behind the current token; the position where it begins."""
+        at, self.before = self.begin, self.end
+        token = next(self._tokens)
+        self.kind = str(token.lastgroup)
+        self.piece, (self.begin, self.end) = token[self.kind], token.span(self.kind)
+        return at
+
+
+class _Parser(TokenReader):
     def parse(self) -> Expression:
         tree = self._chain()
         if self.kind != "end":
@@ -260,14 +272,6 @@ class _Parser:
         self._expect(")", expected)
         self.depth -= 1
         return inside
-
-    def _next(self) -> int:
-        """Move behind the current token; the position where it begins."""
-        at, self.before = self.begin, self.end
-        token = next(self._tokens)
-        self.kind = str(token.lastgroup)
-        self.piece, (self.begin, self.end) = token[self.kind], token.span(self.kind)
-        return at
 
     def _expect(self, sign: str, expected: str) -> None:
         if self.piece != sign:

@@ -10,6 +10,7 @@ from telerank.experiments.packaged import TRAININGS, packaged_names
 from telerank.experiments.schema import merge
 from telerank.model_names import READER
 from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.mlm.config import MaskedTraining
 from telerank.training.reader.config import ReaderTraining
 from telerank.training.reranker.config import RerankerTraining
 from telerank.training.reranker.plan import TrainingPlan
@@ -180,6 +181,11 @@ def test_packaged_trainings_are_settings():
     assert (ranker.model.start, ranker.model.frozen_embeddings) == (READER, True)
     assert (ranker.data.made_of.split_by, ranker.data.made_of.seed) == ("article", shipped.articles.seed)
     assert set(ranker.data.made_of.sets) <= {own.collection for own in shipped.data.sets}
+    sheets = MaskedTraining.model_validate(read_training("piaf/mlm-sheets"))
+    experiment = read_paper("piaf/mlm").models["sheets"].settings
+    assert sheets.optimisation == MaskedTraining.model_validate(experiment | {"model": {}}).optimisation
+    half = MaskedTraining.model_validate(read_training("monobert/wikipedia-half"))
+    assert (half.model.fresh, half.masks.share, half.optimisation.learning_rate) == (True, 0.15, 1e-4)
     triples = {"file": "msmarco/qidpidtriples.train.full.2.tsv.gz"}
     record = {"data": {"collection": "msmarco", "triples": triples}, "model": {"document_segment": 1}}
     names = [name for name in packaged_names(TRAININGS) if name.startswith("repbert/")]

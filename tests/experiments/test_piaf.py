@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from small_bench import cells, run_record
 
 pytest.importorskip("torch")
@@ -51,6 +52,14 @@ def folder(tmp_path_factory) -> Path:
         (folder / "data" / name).mkdir(parents=True)
         file = folder / "data" / name / "train.json"
         file.write_text(json.dumps(squad(name, number), ensure_ascii=False), encoding="utf-8")
+    sheets = folder / "data" / "dila"
+    (sheets / "qrels").mkdir(parents=True)
+    docs = [{"_id": f"F{n}", "title": "", "text": f"d{n} " + " x1 x2 x3" * 20} for n in range(30)]
+    asked = [{"_id": f"qF{n}", "text": f"Quel q{n} x1 ?"} for n in range(12)]
+    for name, records in (("corpus", docs), ("queries", asked)):
+        (sheets / f"{name}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    judged = "".join(f"qF{n}\tF{n}\t1\n" for n in range(12))
+    (sheets / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
     small_encoder(folder / "starts" / "camembert-base")
     return folder
 
@@ -60,7 +69,7 @@ def run(folder: Path, name: str, *changes, **options):
     record = reduce(merge, changes, merge(read_paper(f"piaf/{name}", small=True).record(), {"queries": None}))
     sources = {"data": [str(folder / "data")], "models": [str(folder / "starts")]}
     (outcome,) = run_record(record, folder / "out", name, **sources | options)
-    assert outcome.data.name == NAME
+    assert outcome.data.name in (NAME, "dila")
     return outcome
 
 
@@ -222,3 +231,37 @@ def test_sentence_bert_and_dpr_are_trained_and_fused_with_bm25(folder):
     assert outcome.lacking == {}
     means = outcome.results[0].record["means"]
     assert list(means) == ["BM25", "Sentence-BERT", "DPR", "BM25 + Sentence-BERT", "BM25 + DPR"]
+
+
+def test_a_re_ranker_starts_from_the_encoder_and_from_one_that_has_read_the_sheets(folder):
+    ranker = {
+        "data": {"queries": 20},
+        "model": {"max_length": 64, "head": {"hidden": [8]}},
+        "optimisation": {"steps": 2, "batch": 2},
+    }
+    models = {
+        "sheets": {
+            "data": {"sets": [{"collection": "dila", "documents": 20}]},
+            "model": {"max_length": 32},
+            "optimisation": {"steps": 4, "batch": 4},
+            "dev": {"documents": 4, "every": 2, "patience": 4},
+        },
+        "without": ranker,
+        "with": ranker,
+    }
+    by_question = {
+        "piaf-fquad": {"made_as": "ranking-set", "recipe": None}
+    }  # made sets have one article each
+    systems = {f"{name} MLM": f"BM25 >> rerank({name})" for name in ("without", "with")}  # texts are short
+    outcome = run(folder, "mlm", {"models": models, "sets": by_question, "systems": systems})
+    (result,) = outcome.results
+    assert set(result.record["means"]) == {"BM25", "without MLM", "with MLM"}
+    (log,) = folder.glob("out/**/sheets-0-*/log.jsonl")
+    assert [record.step for record in read_log(log) if record.dev is not None] == [0, 2, 4]
+    starts = {
+        name: yaml.safe_load(path.read_text())["model"]["start"]
+        for name in ("with", "without")
+        for path in folder.glob(f"out/**/trained/{name}-0-*/config.yaml")
+    }
+    assert "sheets-0-" in starts["with"]
+    assert starts["without"].endswith("camembert-base")

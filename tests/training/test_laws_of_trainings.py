@@ -38,7 +38,7 @@ train, config = noisy_trainings(Path(toys))[name]
 train(config, Path(output), resume=bool(resume), report=report)
 """
 KILLS = {
-    **{name: (name, 7) for name in ("run", "ids", "texts", "monobert", "frozen", "reader")},
+    **{name: (name, 7) for name in ("run", "ids", "texts", "monobert", "frozen", "reader", "mlm")},
     "frozen on triples": ("frozen on triples", 6),
     **{name: (name, 4) for name in ("monobert by dev loss", "frozen by dev loss")},
     "first iteration of best": ("best", 3),  # with two models
@@ -111,9 +111,9 @@ def test_two_processes_that_were_killed_go_on_to_the_same_losses(forks, toys, tm
 
 NAMES = (
     *("margin", "cached", "towers", "cached towers", "classification"),
-    *("parts", "recomputed", "one group", "stored", "best", "reader"),
+    *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm"),
 )
-SCORING = {"parts", "one group", "best", "reader"}
+SCORING = {"parts", "one group", "best", "reader", "mlm"}
 """Those that score dev, test or segments, of which each process scores about half."""
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import torch
 from reader_place import reader_place, reader_training
 from safetensors.torch import load_file
+from small_texts import mlm_training, text_place
 from small_training import hard_run, losses, small_place, training, triples
 
 from small_ranking import dev_lists, ranking_training, small_ranking
 from small_segments import segment_training, small_segments
 from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.mlm.train import train_mlm
 from telerank.training.reader.train import FIT, train_reader
 from telerank.training.reranker.train import train_reranker
 from telerank.trec import read_run
@@ -33,6 +35,7 @@ def toy_folder(folder: Path) -> Path:
         ("lists", small_ranking),
         ("segments", small_segments),
         ("questions", reader_place),
+        ("texts", text_place),
     ):
         (folder / name).mkdir(parents=True)
         make(folder / name)
@@ -75,6 +78,7 @@ def noisy_trainings(toys: Path) -> dict:
             segment_training(toys / "segments", "best", {"iterations": 2}, dev={"queries": 5}),
         ),
         "reader": (train_reader, reader_training(toys / "questions")),
+        "mlm": (train_mlm, mlm_training(toys / "texts")),
     }
 
 
@@ -145,6 +149,7 @@ def still_trainings(toys: Path) -> dict:
         **{name: (train_reranker, config) for name, config in lists.items()},
         "best": (train_reranker, best),
         "reader": (train_reader, reader_training(toys / "questions", dev=questions, **frozen)),
+        "mlm": (train_mlm, mlm_training(toys / "texts", dev={"documents": 24, "every": 4}, **frozen)),
     }
 
 

@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Lt
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
-from telerank.errors import count_noun
+from telerank.errors import IndexFault, count_noun
 from telerank.parameters import AnalyzerName, CopySetting, Flags, Help
 
 if TYPE_CHECKING:
@@ -141,7 +141,12 @@ def update(
     Example: `telerank index update documents idx`
     """
     import telerank as tr
+    from telerank.sparse.index import has_index
 
+    if has_index(Path(folder)) and not has_index(Path(index)):
+        raise IndexFault(
+            f"{folder} is an index: the folder comes first, `telerank index update {index} {folder}`"
+        )
     changes = tr.open(index).update(folder, vectors=vectors, workers=workers)
     if as_json:
         console.print_json(_record_changes(changes))

@@ -108,6 +108,29 @@ def reader(
 
 
 @derive
+def mlm(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`piaf/mlm-sheets`). Required: "
+            "`data: {sets: [{collection: …}]}`."
+        ),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Let an encoder go on learning its language from texts alone: to name pieces behind masks.
+
+    Other trainings start from the model. With `dev` documents a table shows their perplexity by update.
+
+    Example: `telerank train mlm mlm.yaml --output mlm`
+    """
+    _train("mlm", config, output, resume=resume)
+
+
+@derive
 def pack(
     model: Annotated[str, Flags("MODEL"), Help("The folder of a training, or its `model`.")],
     output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
@@ -162,7 +185,7 @@ def fine_tune(
 
 
 def _train(
-    kind: Literal["bi-encoder", "reranker", "reader"],
+    kind: Literal["bi-encoder", "reranker", "reader", "mlm"],
     config: str,
     output: str,
     *,
@@ -213,9 +236,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, reranker, reader, pack)
+@group(fine_tune, bi_encoder, reranker, reader, mlm, pack)
 def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`; `fine-tune` an encoder; `pack` a model.
+    """Train models: `bi-encoder`, `reranker`, `reader`, `mlm`; `fine-tune` an encoder; `pack` a model.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

@@ -53,7 +53,7 @@ class DataSpec(Section):
         Folds of one collection have the same; an experiment runs on all of them, and pools their
         values.
     bundled
-        Whether it is installed with telerank (PIAF).
+        Whether it is installed with telerank (PIAF), or made of that, if it has a `recipe`.
     differs
         What differs in the experiment on this data, merged over it; see :meth:`Experiment.on`.
     """
@@ -82,7 +82,7 @@ class TrainedModel(Section):
         Seeds of the trainings, instead of the experiment's.
     """
 
-    train: Literal["reranker", "bi-encoder", "reader"]
+    train: Literal["reranker", "bi-encoder", "reader", "mlm"]
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
     settings: dict[str, Any] = Field(default_factory=dict)
 

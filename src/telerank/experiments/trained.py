@@ -179,10 +179,11 @@ class ModelTrainer:
             return find_encoder(self._starts(name), self.sources)
         seeds = self.seeds(start)
         position = position if position < len(seeds) else 0
-        if self.spec.trained[start].train == "reader":
+        kind = self.spec.trained[start].train
+        if kind in ("reader", "mlm"):
             from telerank.experiments.answers.trainer import ReaderTrainer
 
-            return str(ReaderTrainer(self.spec, self.data, self.sources).folders(start)[position])
+            return str(ReaderTrainer(self.spec, self.data, self.sources, kind).folders(start)[position])
         return str(self.train(start, seeds[position]))
 
     def describe(self, name: str) -> str:

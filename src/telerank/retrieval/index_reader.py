@@ -38,6 +38,9 @@ from telerank.sparse.similarities.families import (
 )
 from telerank.sparse.similarities.fields import BM25F, InField, list_fields
 from telerank.stored import FolderReader
+from telerank.syntax.parser import Syntax
+from telerank.syntax.reading import read_typed
+from telerank.syntax.stage import SimpleSyntax
 from telerank.text import Analyzer
 from telerank.types import Doc, Location, ProgressSetting, Query, Ranking, as_query
 
@@ -247,6 +250,15 @@ class IndexReader(FolderReader):
         """
         return BooleanRetriever(self.sparse, join)
 
+    def simple(self, stage: Stage | None = None) -> SimpleSyntax:
+        """The stage (None: BM25) for queries as people type them (:mod:`telerank.syntax.parser`).
+
+        >>> index.simple(index.bm25()).search('"carte vitale" -perte title:assurance')
+
+        The stage ``simple(STAGE)`` of a pipeline does the same. Its ``read`` tells how a query is read.
+        """
+        return SimpleSyntax(self.bm25() if stage is None else stage, self.sparse, within=self._chosen)
+
     def like(
         self,
         docno: str,
@@ -271,11 +283,12 @@ class IndexReader(FolderReader):
         similarity = parse_similarity(model) if isinstance(model, str) else model
         return Like(self.sparse, fb_terms, similarity, depth=k).search(Query(LIKE, docno))
 
-    def correct(self, query: str, *, progress: ProgressSetting = None) -> str:
+    def correct(self, query: str, *, syntax: Syntax = "none", progress: ProgressSetting = None) -> str:
         """The query with words that no document has replaced by what was probably meant; itself if there is
         none.
 
-        The words are those of the documents that are searched; they are read when they are first needed, in
+        In the ``simple`` syntax operators, columns and beginnings of words are no words. The words are those
+        of the documents that are searched; they are read when they are first needed, in
         some seconds, and kept in the user's cache (:mod:`telerank.vocabulary.lexicon`).
 
         >>> index.correct("imprimmerie")
@@ -283,8 +296,9 @@ class IndexReader(FolderReader):
         """
         from telerank.vocabulary.spelling import correct
 
+        kept = read_typed(self.sparse, query, self._chosen).kept if syntax == "simple" else ()
         with show_progress(progress) as shown:
-            return correct(self.sparse, query, shown)
+            return correct(self.sparse, query, shown, kept=kept)
 
     def suggest(
         self, typed: str, k: Annotated[int, Ge(1)] = 8, *, progress: ProgressSetting = None

@@ -6,13 +6,14 @@ torch, and are loaded when they are first used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from telerank.errors import ModelError, known_names
+from telerank.show.tables import Table
 from telerank.training.settings import SettingsSource, Training, read_settings
 from telerank.training.trained import TrainedModels
 
@@ -20,6 +21,7 @@ KINDS = {
     "bi-encoder": "telerank.training.bi_encoder.train",
     "reranker": "telerank.training.reranker.train",
     "reader": "telerank.training.reader.train",
+    "mlm": "telerank.training.mlm.train",
 }
 """The module of each kind."""
 
@@ -29,13 +31,15 @@ class TrainingKind:
     """The ``settings`` of one training and the function that trains it; those of ``several``, if it has such.
 
     ``train`` takes settings, an output, ``shared`` and the options of a training, and returns the model's
-    folder; ``train_several`` takes the settings of several, an output and the options.
+    folder; ``train_several`` takes the settings of several, an output and the options. ``results`` makes the
+    tables of what was measured, from the folder of the training.
     """
 
     settings: type[Training]
     train: Callable[..., Path]
     several: type[Training] | None = None
     train_several: Callable[..., TrainedModels] | None = None
+    results: Callable[[Path], Sequence[Table]] = lambda _: ()
 
     def read(self, source: SettingsSource, changes: Mapping[str, object]) -> Training:
         """The settings of a file or a mapping, of one training or several, with other values of ``changes``.
@@ -52,7 +56,8 @@ class TrainingKind:
         """Train what :meth:`read` has read."""
         if self.train_several is not None:
             return self.train_several(settings, output, **options)
-        return TrainedModels({".": self.train(settings, output, **options)})
+        model = self.train(settings, output, **options)
+        return TrainedModels({".": model}, self.results(model.parent))
 
 
 def find_training_kind(name: str) -> TrainingKind:

@@ -323,7 +323,7 @@ class Loop:
             lacks = "dev loss" if schedule.by_loss else "dev set"
             raise ModelError(f"the settings have a section dev, but the task has no {lacks}")
         best = position.best
-        if best is None or (value < best if schedule.by_loss else value > best):
+        if best is None or (value < best if schedule.lower else value > best):
             position.best, position.best_step = value, position.step
             self._save_model()
         return measure, loss

@@ -16,12 +16,13 @@ from telerank.training.settings import OptimisationSettings, Training
 class DevSchedule(NamedTuple):
     """Updates between two dev values, and those without a better value that end a training.
 
-    The value is the dev measure, or the dev loss.
+    The value is the dev measure, or the dev loss; ``lower`` says that the lower of two is better.
     """
 
     every: int
     patience: int
     by_loss: bool
+    lower: bool
 
 
 def count_updates(config: Training, examples: Callable[[], int]) -> int:
@@ -41,7 +42,7 @@ def schedule_dev(config: Training, examples: Callable[[], int]) -> DevSchedule |
         every, patience = config.dev.intervals(lambda epochs: _of_epochs(epochs, config, examples))
     except ValueError as error:
         raise ModelError(f"dev: {error}") from error
-    return DevSchedule(int(every), int(patience), config.dev.by_loss)
+    return DevSchedule(int(every), int(patience), config.dev.by_loss, config.dev.lower_is_better)
 
 
 def _of_epochs(epochs: float, config: Training, examples: Callable[[], int]) -> int:

@@ -238,6 +238,11 @@ class DevSettings(CheckedSection):
         """Whether the dev loss decides."""
         return self.measures == LOSS
 
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether the lower of two dev values is the better one."""
+        return self.by_loss
+
     @classmethod
     def parse(cls, measures: str) -> tuple[str, ...]:
         """The names of measures in a text. Raises MeasureError if one is unknown, or there is none."""

@@ -133,7 +133,7 @@ class Task(Protocol):
         """
 
     def dev(self, progress: Progress) -> float | None:
-        """The dev measure, higher is better; None without a dev set.
+        """The dev measure, which the settings of dev say how to compare; None without a dev set.
 
         Called in every process; all return the same value.
         """

@@ -1,4 +1,4 @@
-"""Training bi-encoders, re-rankers and readers on collections."""
+"""Training bi-encoders, re-rankers, readers and masked language models on collections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ is_first_process = launched.is_first
 
 
 def train(
-    kind: Literal["bi-encoder", "reranker", "reader"],
+    kind: Literal["bi-encoder", "reranker", "reader", "mlm"],
     config: str | Path | Mapping[str, Any],
     output: str | Path = "trained",
     *,
@@ -33,8 +33,9 @@ def train(
     report: LogReport | None = None,
     progress: ProgressSetting = None,
 ) -> TrainedModels:
-    """Train a bi-encoder, a re-ranker or a reader as settings say: a YAML file, a packaged one by name, or a
-    mapping.
+    """Train a bi-encoder, a re-ranker, a reader or a masked language model (``mlm``) as settings say.
+
+    ``config`` is a YAML file, a packaged one by name, or a mapping.
 
     ``output`` is the folder for the model, its checkpoints and its log. With ``resume`` an interrupted
     training continues from its last checkpoint. A re-ranker is trained with each of ``seeds`` and on each of

@@ -1,11 +1,11 @@
-"""The trainings of the readers of an experiment."""
+"""The trainings on whole sets in an experiment: of readers, and of masked language models."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -24,11 +24,15 @@ from telerank.training.trained import MODEL
 
 @dataclass(frozen=True)
 class ReaderTrainer:
-    """Trains the readers of an experiment; sets that are not on this machine are left out of a training."""
+    """Trains the readers of an experiment; sets that are not on this machine are left out of a training.
+
+    With ``kind`` ``mlm`` its masked language models.
+    """
 
     spec: Experiment
     data: ExperimentData
     sources: Sources
+    kind: Literal["reader", "mlm"] = "reader"
 
     def folders(self, name: str, questions: int | None = None) -> tuple[Path, ...]:
         """The folders of a reader, one for each seed; ``questions``: learned from that many of its one set.
@@ -69,7 +73,7 @@ class ReaderTrainer:
         start = record.setdefault("model", {}).get("start", "e5-small")
         record["model"]["start"] = find_encoder(start, self.sources)
         for section in ("data", "dev"):
-            if isinstance(record.get(section), dict):
+            if isinstance(record.get(section), dict) and (self.kind == "reader" or section == "data"):
                 sets = [self._resolve(own) for own in record[section].get("sets", ())]
                 record[section]["sets"] = [own for own in sets if own is not None]
                 if not record[section]["sets"]:
@@ -81,7 +85,7 @@ class ReaderTrainer:
                     f"{name} learns from {len(sets)} sets: expected one, to take parts of it"
                 )
             sets[0]["questions"] = min(questions, sets[0].get("questions") or questions)
-        config: ReaderTraining = read_training(name, "reader", record)
+        config: ReaderTraining = read_training(name, self.kind, record)
         return config
 
     def require_shares(self, name: str, shares: ArticleShares) -> None:
@@ -103,8 +107,8 @@ class ReaderTrainer:
 
     def _training(self, name: str) -> TrainedModel:
         model = self.spec.models.get(name)
-        if not isinstance(model, TrainedModel) or model.train != "reader":
-            raise CollectionError(f"{name!r} is no reader of the experiment: train it, or give its name")
+        if not isinstance(model, TrainedModel) or model.train != self.kind:
+            raise CollectionError(f"{name!r} is no {self.kind} of the experiment: train it, or give its name")
         return model
 
     def _find(self, collection: str) -> str | None:
@@ -126,6 +130,7 @@ class ReaderTrainer:
             for source in (record.get(section) or {}).get("sets", ()):
                 path = Path(source["collection"])
                 source["collection"] = file_checksum(path) if path.is_file() else folder_checksum(path)
-        shared = self.data.folder.parent / "readers"  # of all data
-        folder = training_folder(shared, name, config, record)
-        return train_once("reader", config, folder, shared, self.data.progress) / MODEL
+        home = self.data.folder.parent / "readers"  # of all data
+        folder = training_folder(home, name, config, record)
+        shared = home if self.kind == "reader" else folder  # whose name depends on what the sets hold
+        return train_once(self.kind, config, folder, shared, self.data.progress) / MODEL

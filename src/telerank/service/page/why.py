@@ -72,6 +72,15 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "“{word}” is too common a word to count",
         "«~{word}~» est un mot trop courant pour compter",
     ),
+    "{word!r}: so is the document": ("“{word}”: so is this document", "«~{word}~»~: ce document est ainsi"),
+    "{word!r}: the document is not": (
+        "“{word}”: this document is not so",
+        "«~{word}~»~: ce document n’est pas ainsi",
+    ),
+    "listed, since the query has no words that rank": (
+        "listed, since the search has no words that rank",
+        "listé, car la recherche n’a pas de mots qui comptent pour le classement",
+    ),
     "fulfils the expression {query}": ("fulfils the expression {query}", "remplit l’expression {query}"),
     "does not fulfil the expression {query}": (
         "does not fulfil the expression {query}",

@@ -34,6 +34,7 @@ from telerank.service.page.render import (
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
+from telerank.syntax.parser import Syntax
 from telerank.text.follow_up import KEPT
 
 _METHODS = ["GET", "HEAD"]
@@ -86,10 +87,11 @@ async def inquiry_of(
     model: str | None = None,
     group: Literal["file", ""] = "",
     filter: str = "",  # noqa: A002
+    syntax: Syntax = "simple",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    return Inquiry(query, index or None, model or None, page, group or None, filter or None)
+    return Inquiry(query, index or None, model or None, page, group or None, filter or None, syntax)
 
 
 async def conversation_of(

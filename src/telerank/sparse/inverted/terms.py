@@ -37,6 +37,12 @@ class Terms:
         number = bisect_left(range(len(self)), encoded, key=self._bytes)
         return number if number < len(self) and self._bytes(number) == encoded else -1
 
+    def starting(self, prefix: str) -> range:
+        """The numbers of the terms that begin so."""
+        encoded = _encode(prefix)
+        ends = (bisect_left(range(len(self)), key, key=self._bytes) for key in (encoded, encoded + b"\xff"))
+        return range(*ends)
+
     def find_accented(self, bare: str) -> list[str]:
         """The terms that are ``bare`` without their accents, and differ from it."""
         order = self._accented
