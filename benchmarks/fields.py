@@ -181,7 +181,7 @@ def title_passages(count: int) -> Iterator[Doc]:
 
 
 def measure_cost(folder: Path, passages: int) -> Table:
-    """Sizes without texts, times of building, and of searching with BM25 and BM25F in turn, in one process."""
+    """Sizes without texts, times of building, and of searching in turn, in one process."""
     docs = list(title_passages(passages))
     fields = ["title", "text"]
     kinds = {
