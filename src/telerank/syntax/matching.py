@@ -1,8 +1,8 @@
 """Which documents of an index have a part of a query that was typed: a word, a phrase, a beginning, a title.
 
-The index knows which documents hold the terms of a phrase, not where: those that hold all of them are read,
-and the phrase is looked for among the tokens that the index's own analyzer finds. An index that knows the
-positions of terms has a faster way to :meth:`PartMatcher.select_phrase`, the only place that needs it.
+The index knows which documents hold the terms of a phrase and, with positions, in which they follow each
+other: these are read, and the phrase is looked for among the tokens that the index's own analyzer finds, for
+stop words have no position.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class PartMatcher:
     left: int = MOST_READ
     unread: dict[str, int] = field(default_factory=dict)
     _beginnings: dict[str, Beginning] = field(default_factory=dict)
+    _followed: dict[tuple[str, ...], list[Documents]] = field(default_factory=dict)
     _selected: dict[tuple[TypedPart, int], Documents | None] = field(default_factory=dict)
 
     @cached_property
@@ -107,7 +108,10 @@ class PartMatcher:
         for tokens in analyzer.variants(part.words):
             if terms := [*chain.from_iterable(map(analyzer.terms, tokens))]:
                 phrases.append(_keys(analyzer, tokens))
-                holding |= hold_all(self.index, terms, number)
+                with_words = hold_all(self.index, terms, number)
+                if self.index.manifest.positions and len(phrases[-1]) > 1:
+                    with_words &= self._adjacent(tuple(terms))[number]
+                holding |= with_words
         if not phrases:
             return None
         if max(map(len, phrases)) == 1 and not part.in_title:
@@ -118,6 +122,15 @@ class PartMatcher:
             return any(_has_phrase(keys, phrase) for phrase in phrases)
 
         return self._keep(part, number, holding, has_phrase)
+
+    def _adjacent(self, terms: tuple[str, ...]) -> list[Documents]:
+        """For each segment, which documents hold terms one behind the other, title and text run together."""
+        if terms not in self._followed:
+            follow = [np.zeros(len(segment), np.bool_) for segment in self.index.segments]
+            for marks, rows in zip(follow, self.index.find_phrase(terms, [""]), strict=True):
+                marks[rows[""]] = True
+            self._followed[terms] = follow
+        return self._followed[terms]
 
     def _keep(
         self, part: TypedPart, number: int, holding: Documents, has_part: Callable[[str], bool]
