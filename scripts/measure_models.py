@@ -1,17 +1,19 @@
 """Measure the models that come with telerank on articles that no training saw, and write their cards.
 
-``python scripts/measure_models.py [reader-fr-en] [reranker-fr-en] [--model NAME=FOLDER] [--questions N]``
+``python scripts/measure_models.py [reader-fr-en] [reranker-fr-en] [--model NAME=FOLDER] [--questions N]
+[--keep FOLDER]``
 
 The collections are those of ``TELERANK_DATA``; one that is not there has no row. ``--model`` measures another
 folder under a name, such as the weights before they were packed, and ``--questions`` only as many of each
-set; with either the cards stay as they are.
+set; with either the cards stay as they are. ``--keep`` is a folder for indexes and vectors, which a second
+run takes from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from telerank.evaluation.answers.measures import measure_answers
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation, measure
 from telerank.evaluation.statistics import bootstrap_intervals
-from telerank.model_names import READER, RERANKER, SHIPPED
+from telerank.model_names import READER, SHIPPED
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.training.reader.questions import QuestionSet, TextQuestion, read_questions
 from telerank.training.reader.train import ReadQuestions, read_sets
@@ -36,7 +38,8 @@ SETS = (("piaf", "test"), ("fquad", None), ("squad2-dev-half", "test"))
 """Each set with the part that is measured; of FQuAD no article was learned from."""
 BEGIN, END = "<!-- measures -->\n", "<!-- end of measures -->"
 AP = "AP@15"
-DEEP = 30  # documents that are re-ranked
+DEEP = 20  # documents that are re-ranked
+MOST = 300  # questions of each set that a re-ranker is measured on: it reads each with DEEP documents
 WEIGHTS = [step / 10 for step in range(11)]
 
 
@@ -85,7 +88,7 @@ def read_part(reader: SpanReader, questions: QuestionSet, part: Sequence[TextQue
     return read_sets(reader, [replace(questions, questions=tuple(part))])
 
 
-def measure_reranker(name: str, most: int | None) -> str:
+def measure_reranker(name: str, most: int, keep: Path) -> str:
     """The table of a re-ranker; the weight is chosen on PIAF's dev."""
     rows: list[tuple[str, ...]] = []
     weight: float | None = None
@@ -96,11 +99,10 @@ def measure_reranker(name: str, most: int | None) -> str:
             print(f"{collection}: {error}")
             continue
         queries, qrels = held_out(data, part, most)
-        with tempfile.TemporaryDirectory() as folder:
-            french = collection in ("piaf", "fquad")
-            index = tr.index(data, f"{folder}/index", analyzer="french" if french else "english")
-            tr.encode(index, model="e5-small")
-            found = evaluate(index, name, queries, qrels, [weight] if weight is not None else WEIGHTS)
+        french = collection in ("piaf", "fquad")
+        index = tr.index(data, keep / collection, analyzer="french" if french else "english")
+        tr.encode(index, model="e5-small")
+        found = evaluate(index, name, queries, qrels, [weight] if weight is not None else WEIGHTS)
         if weight is None:
             weight = max(WEIGHTS, key=lambda own: found[f"fused {own}"].mean[AP])
             continue
@@ -186,9 +188,6 @@ def write_card(card: Path, text: str) -> None:
     card.write_text(f"{before}{BEGIN}{text}\n{END}{after}", encoding="utf-8")
 
 
-KINDS: dict[str, Callable[[str, int | None], str]] = {READER: measure_reader, RERANKER: measure_reranker}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -196,15 +195,21 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="by default both")
     parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--questions", type=int, metavar="N")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     folders = dict(pair.split("=", 1) for pair in options.model)
-    if unknown := {*options.names, *folders} - KINDS.keys():
-        parser.error(f"expected {' or '.join(KINDS)}, got {min(unknown)}")
-    for name in options.names or KINDS:
-        text = KINDS[name](folders.get(name, name), options.questions)
-        print(f"{name}\n\n{text}\n")
-        if not folders and options.questions is None:
-            write_card(SHIPPED[name].folder / "README.md", text)
+    if unknown := {*options.names, *folders} - SHIPPED.keys():
+        parser.error(f"expected {' or '.join(SHIPPED)}, got {min(unknown)}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.names or SHIPPED:
+            model = folders.get(name, name)
+            if name == READER:
+                text = measure_reader(model, options.questions)
+            else:
+                text = measure_reranker(model, options.questions or MOST, options.keep or Path(folder))
+            print(f"{name}\n\n{text}\n")
+            if not folders and options.questions is None:
+                write_card(SHIPPED[name].folder / "README.md", text)
 
 
 if __name__ == "__main__":

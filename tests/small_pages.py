@@ -88,7 +88,7 @@ class Outline(HTMLParser):
         return [value for element, attribute, value in self.attributes if (element, attribute) == (tag, name)]
 
 
-ROLES = {("form", "search"), ("div", "group"), ("ol", "list")}
+ROLES = {("form", "search"), ("div", "group"), ("ol", "list"), ("ul", "list")}
 ROLES |= {(tag, "status") for tag in ("div", "span", "p")}
 """Roles by their elements, which ARIA in HTML allows there."""
 

@@ -6,7 +6,7 @@
     sum      = product ("+" product)*
     product  = operand (("*" | "%") operand)*
     operand  = number | word | 'quoted' | word "(" arguments ")" | "(" chain ")"
-    argument = [word "="] chain
+    argument = [(word | 'quoted' [.word]) "="] chain
 
 That is Python's precedence. There is no subtraction and no division, so a word may hold ``- . / : @ ~``
 (``my-reranker``, ``BAAI/bge-small-en-v1.5``, ``nDCG@10``). No word is reserved, and case counts.
@@ -55,7 +55,10 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``name(value, key=value)``; a positional argument has the key ``""``."""
+    """``name(value, key=value)``; a positional argument has the key ``""``.
+
+    A key that is quoted in the text stands as :func:`quoted_key` has it, with what follows the quotes.
+    """
 
     name: str
     arguments: tuple[tuple[str, Expression], ...]
@@ -77,7 +80,7 @@ Expression: TypeAlias = Word | Call | Operation
 
 def parse_expression(text: str) -> Expression:
     """The tree of a text."""
-    return _Parser(text).parse()
+    return _Parser(text, _TOKEN).parse()
 
 
 def walk(tree: Expression) -> Iterator[Expression]:
@@ -96,7 +99,17 @@ def quote(name: str) -> str:
     """The name as it can stand in a text: quoted unless it is a word."""
     if re.fullmatch(_WORD, name):
         return name
+    return quoted_key(name)
+
+
+def quoted_key(name: str) -> str:
+    """The name in quotation marks."""
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def read_key(key: str) -> str:
+    """The name that a key is, without its quotation marks if it has some."""
+    return re.sub(r"\\(.)", r"\1", key[1:-1]) if key.startswith("'") else key
 
 
 def depth_text(call: str, depth: int | None) -> str:
@@ -174,13 +187,25 @@ def whole_number(tree: Expression, text: str, *, least: int = 1) -> int:
     return int(number)
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
+class TokenReader:
+    """Reads the tokens of a text one after another; their kinds are the groups of a pattern."""
+
+    def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
         self.text, self.depth = text, 0
-        self._tokens = _TOKEN.finditer(text)
+        self._tokens = pattern.finditer(text)
         self.begin = self.end = 0  # of the current token
         self._next()
 
+    def _next(self) -> int:
+        """Move behind the current token; the position where it begins."""
+        at, self.before = self.begin, self.end
+        token = next(self._tokens)
+        self.kind = str(token.lastgroup)
+        self.piece, (self.begin, self.end) = token[self.kind], token.span(self.kind)
+        return at
+
+
+class _Parser(TokenReader):
     def parse(self) -> Expression:
         tree = self._chain()
         if self.kind != "end":
@@ -218,14 +243,24 @@ class _Parser:
             if arguments:
                 self._expect(",", "',' or ')'")
             value = self._chain()
-            if self.piece == "=" and isinstance(value, Word) and not value.quoted:
+            key = self._key(value) if isinstance(value, Word) else ""
+            if self.piece == "=" and key:
                 self._next()
-                arguments.append((value.text, self._chain()))
+                arguments.append((key, self._chain()))
             elif arguments and arguments[-1][0]:
                 raise wrong(self.text, value.at, "an argument without a name stands behind one with a name")
             else:
                 arguments.append(("", value))
         return tuple(arguments)
+
+    def _key(self, word: Word) -> str:
+        """What a word is as the key of an argument; behind a quoted one ``.b`` may follow."""
+        if not word.quoted:
+            return word.text
+        ending = self.piece if self.kind == "word" and self.piece.startswith(".") else ""
+        if ending:
+            self._next()
+        return f"{quoted_key(word.text)}{ending}"
 
     def _bracketed(self, parse: Callable[[], T], expected: str) -> T:
         """What ``parse`` makes of the text between brackets."""
@@ -237,14 +272,6 @@ class _Parser:
         self._expect(")", expected)
         self.depth -= 1
         return inside
-
-    def _next(self) -> int:
-        """Move behind the current token; the position where it begins."""
-        at, self.before = self.begin, self.end
-        token = next(self._tokens)
-        self.kind = str(token.lastgroup)
-        self.piece, (self.begin, self.end) = token[self.kind], token.span(self.kind)
-        return at
 
     def _expect(self, sign: str, expected: str) -> None:
         if self.piece != sign:

@@ -29,6 +29,8 @@ LEAST_GRADE, HIGHEST_GRADE = -(2**15), 2**15 - 1
 PASSAGE = "#"
 # The names of passages: of :func:`telerank.corpus.readers.files.folder.name_passages`, or a number.
 _PASSAGE_NAME = re.compile(r"[\w-]+-[0-9a-f]{8}(?:-[0-9]+)?|[0-9]+")
+# What documents of every collection have, and models may read by itself.
+TEXT_FIELDS = ("title", "text")
 ColumnValue: TypeAlias = str | int | float | bool | date | tuple[str, ...]
 """A value of a column of documents: a text, a number, a date, a truth value, or several texts."""
 # Progress callback: ``(label, done, total or None)``.
@@ -117,6 +119,16 @@ class Doc:
     def full_text(self) -> str:
         """The text that is indexed and re-ranked: the title, a blank, the text."""
         return f"{self.title} {self.text}" if self.title else self.text
+
+    def field(self, name: str) -> str:
+        """The text of a field: ``title``, ``text``, or a column of texts, each of which has lines of its own.
+
+        Empty if the document has none.
+        """
+        if name in TEXT_FIELDS:
+            return self.title if name == "title" else self.text
+        value = self.columns.get(name, "")
+        return "\n".join(value) if isinstance(value, tuple) else str(value)
 
     @property
     def record(self) -> dict[str, object]:

@@ -80,6 +80,8 @@ def test_an_update_prints_its_counts_and_info_names_what_is_not_read():
     files = "1 added, 1 changed, 1 moved, 1 gone, 5 unchanged"
     assert errors[-1] == f"idx: files of documents: {files}; 3 documents written"
     assert errors[0] == "1 not read, encrypted: chiffre.pdf"
+    swapped = "idx is an index: the folder comes first, `telerank index update documents idx`"
+    assert swapped in refusal("index update idx documents")
     facts = json.loads(ok("index update documents idx --json").stdout)
     assert (facts["unchanged"], {*facts["files"]} & {"notes.md"}) == (8, set())
     shown = ok("index info idx").stdout

@@ -81,6 +81,16 @@ def record(place, **changes):
                 "folds": 2,
                 "examples": 2,
             },
+            {
+                "kind": "quality",
+                "measures": ["R@1"],
+                "baseline": "BM25",
+                "reader": "reader",
+                "answers": ["EM", "F1"],
+                "documents": 3,
+                "examples": 2,
+                "latency_queries": 0,
+            },
         ],
         "depth": 4,
         "seeds": [0, 1],
@@ -103,7 +113,7 @@ def captions(result):
 
 
 def test_answers_are_measured_on_each_set_that_is_here(outcome):
-    answers, _ = outcome.results
+    answers, *_ = outcome.results
     assert captions(answers)[0] == "Answers in given texts, held-out articles"
     rows = [[cell.text for cell in row] for row in answers.tables[0].rows]
     assert [row[:3] for row in rows] == [
@@ -129,7 +139,7 @@ def test_answers_are_measured_on_each_set_that_is_here(outcome):
 
 
 def test_answers_end_to_end_have_both_denominators(outcome):
-    _, system = outcome.results
+    _, system, _ = outcome.results
     assert captions(system) == [
         "Answers end to end",
         "Recall of answers",
@@ -143,6 +153,18 @@ def test_answers_end_to_end_have_both_denominators(outcome):
     assert record["all questions"]["EM"] <= record["where retrieved"]["EM"] or record["retrieved"] == 1
     # of two articles in each set, which are held out
     assert system.record["sources"]["LM"]["questions"] == len(outcome.data.judged.queries) == 24
+
+
+def test_what_a_system_finds_and_what_a_reader_answers_from_it_stand_in_one_table(outcome):
+    _, system, both = outcome.results
+    table, examples = both.tables
+    assert [row[0].text for row in table.rows] == ["BM25", "LM"]
+    assert list(both.record["means"]["BM25"]) == ["R@1", "EM", "F1"]
+    assert examples.caption == "The first 2 questions, with LM"
+    assert "Answers: reader reads the first 3 documents; none counts 0." in both.notes
+    for name, values in both.record["means"].items():  # that it may decline costs, and gains nothing
+        assert values["F1"] <= system.record[name]["all questions"]["F1"] + 1e-9
+    assert {row["measure"] for row in both.record["differences"]} == {"R@1", "EM", "F1"}
 
 
 def test_readers_are_kept_and_trained_once(place, outcome):
@@ -197,6 +219,7 @@ def test_a_reader_is_measured_by_the_number_of_questions_that_it_learns_from(pla
             lambda place: alone(place, 1, folds=4) | {"queries": 3},
             "3 questions with an answer, fewer than 4 folds",
         ),
+        (lambda place: alone(place, 2, answers=["AP"]), "expected measures of answers: 'AP' is not"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(place, tmp_path, spec, says):
@@ -217,7 +240,7 @@ def test_a_collection_without_answers_says_where_answers_come_from(place, tmp_pa
     qrels = {"test": [(f"s{n}", f"d{n}", 1) for n in range(6)]}
     write_beir(tmp_path / "data" / "sheets", docs, queries, qrels)
     spec = record(place, seeds=[0], data={"sheets": {"split": "test", "analyzer": "casefold|words"}})
-    spec["analyses"] = spec["analyses"][1:]
+    spec["analyses"] = spec["analyses"][1:2]
     (result,) = run(place, tmp_path / "out", spec, tmp_path / "data").results
     assert captions(result) == ["Where answers come from", "The first 2 questions, with the first system"]
     assert set(result.record) == {"sources"}

@@ -17,9 +17,9 @@ from small import build, contents, docs, retriever, write_format_1
 
 from commands import ok
 from telerank.errors import IndexDamaged, IndexFault
-from telerank.sparse import packed
 from telerank.sparse.index import IndexManifest, SparseIndex
-from telerank.sparse.postings import PackedPostings, PostingsWriter
+from telerank.sparse.inverted import packed
+from telerank.sparse.inverted.postings import PackedPostings, PostingsWriter
 from telerank.sparse.writer import IndexWriter
 from telerank.stored import compute_checksum
 

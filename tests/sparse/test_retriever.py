@@ -13,9 +13,9 @@ from small import MODELS, build, docs, retriever
 import telerank as tr
 from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.inverted.terms import Terms, write_terms
 from telerank.sparse.query_words import count_matches, find_spellings, respell
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.segment import Terms, write_terms
 from telerank.sparse.similarities.families import BM25, DFI, DFR, LMDirichlet, LMJelinekMercer
 from telerank.sparse.writer import IndexWriter
 from telerank.testing import check_stage

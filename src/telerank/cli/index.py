@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Lt
 
 from telerank.cli import console, options
 from telerank.cli.commands import derive, group
-from telerank.errors import count_noun
+from telerank.errors import IndexFault, count_noun
 from telerank.parameters import AnalyzerName, CopySetting, Flags, Help
 
 if TYPE_CHECKING:
@@ -45,6 +45,14 @@ def build(
             "others are inferred."
         ),
     ] = None,
+    fields: Annotated[
+        str | None,
+        Help(
+            "Fields that are indexed by themselves, too: title, text, columns of texts; such as title,text. "
+            "Models such as bm25f(title=3, text=1) and bm25(field=title) read them."
+        ),
+    ] = None,
+    positions: Annotated[bool, Help("Keep where terms stand, which searches of phrases need.")] = False,
     overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
@@ -53,6 +61,8 @@ def build(
     An existing index of the same documents and analyzer is kept; one of others is refused.
 
     Example: `telerank index build dila idx-fr --analyzer french`
+
+    Example: `telerank index build scifact idx --fields title,text`
     """
     import telerank as tr
     from telerank.columns.kinds import parse_columns
@@ -63,7 +73,15 @@ def build(
     is_new = overwrite or not has_index(Path(index))
     began = time.perf_counter()
     built = tr.index(
-        opened, index, analyzer=analyzer, copies=copies, columns=kinds, overwrite=overwrite, workers=workers
+        opened,
+        index,
+        analyzer=analyzer,
+        copies=copies,
+        columns=kinds,
+        fields=() if fields is None else [name.strip() for name in fields.split(",")],
+        positions=positions,
+        overwrite=overwrite,
+        workers=workers,
     )
     documents = len(built)
     if not is_new:
@@ -123,7 +141,12 @@ def update(
     Example: `telerank index update documents idx`
     """
     import telerank as tr
+    from telerank.sparse.index import has_index
 
+    if has_index(Path(folder)) and not has_index(Path(index)):
+        raise IndexFault(
+            f"{folder} is an index: the folder comes first, `telerank index update {index} {folder}`"
+        )
     changes = tr.open(index).update(folder, vectors=vectors, workers=workers)
     if as_json:
         console.print_json(_record_changes(changes))

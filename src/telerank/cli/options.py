@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from errno import ENOENT
 from os import strerror
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 
@@ -144,6 +144,13 @@ FilterText = Annotated[
     str | None,
     Flags("--filter"),
     Help("Only documents that pass: `type == 'fiche' and date >= 2024-01-01 and 'emploi' in topics`."),
+]
+SyntaxName = Annotated[
+    Literal["none", "simple"],
+    Help(
+        'Syntax of queries. simple: `"exact phrase"`, `-word`, `word*`, `title:word`, `type:fiche`, AND, OR, '
+        "NOT (ET, OU, SAUF), parentheses; single words rank, the rest are conditions."
+    ),
 ]
 RunFile = Annotated[
     str,

@@ -21,13 +21,16 @@ from telerank.parameters import Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
 from telerank.show.tables import plain
+from telerank.syntax.stage import FUNCTION as SIMPLE
+from telerank.text.languages import describe_languages
 from telerank.types import whole_docno
 
 if TYPE_CHECKING:
-    from telerank import Index, Ranking, Stage
+    from telerank import Index, Query, Ranking, Stage
     from telerank.retrieval.facets import Facet
     from telerank.retrieval.group import Passages
     from telerank.segments.stage import SegmentReranker
+    from telerank.syntax.parser import Syntax
 
 _FIRST, _ALL = 10, 1000  # documents kept by default: to be shown, in a run
 _SNIPPET = 200  # characters of a document that are shown
@@ -56,6 +59,7 @@ def search(
     split: Split = None,
     model: options.Pipeline = None,
     filter: options.FilterText = None,  # noqa: A002
+    syntax: options.SyntaxName = "none",
     facet: Annotated[
         list[str] | None,
         Flags("--facet"),
@@ -98,6 +102,8 @@ def search(
 
     Example: `telerank search idx --like 42 -k 5`
 
+    Example: `telerank search idx --syntax simple -q '"exact phrase" AND (lost OR stolen) -visa title:card'`
+
     Example: `telerank search vectors xquad-en -o dense.run`
     """
     import telerank as tr
@@ -111,7 +117,9 @@ def search(
         if model is not None:
             raise CollectionError("search: --like searches with the words of a document: leave out --model")
         opened.docs.locate(like)
-        model, query = LIKE, like
+        model, query, syntax = LIKE, like, "none"
+    if syntax == "simple" and (group is not None or query is not None or is_typed):
+        model = f"{SIMPLE}({model or opened.default_pipeline})"
     if group is not None:
         model = f"{model or opened.default_pipeline} >> group({group})"
     if analyzer is not None:
@@ -124,11 +132,14 @@ def search(
             "as_json": as_json,
             "spelling": spelling,
             "facets": facet or (),
+            "syntax": syntax,
         }
         _answer(opened, _open_stage(opened, model, filter), query, keep or _FIRST, **shown)
         return
     source = open_queries(collection, queries, format, encoding)
-    run = tr.search(opened, source, model, split=split, where=filter, k=keep or _ALL, threads=threads)
+    run = tr.search(
+        opened, source, model, split=split, where=filter, syntax=syntax, k=keep or _ALL, threads=threads
+    )
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
@@ -172,6 +183,7 @@ def _answer(
     show_segment: bool,
     as_json: bool,
     spelling: bool,
+    syntax: Syntax,
 ) -> None:
     """Show the first documents for a query, for the lines of standard input (``-``), or for typed ones."""
     stage = whole % k
@@ -186,17 +198,20 @@ def _answer(
 
     def show(line: str) -> None:
         typed = line.strip()
-        ranking, passages, meant = _find_meant(index, find, typed) if spelling else (*find(typed), typed)
+        ranking, passages, meant = (
+            _find_meant(index, find, typed, syntax) if spelling else (*find(typed), typed)
+        )
+        facts, said = _describe_query(index, ranking.query, syntax)
         if as_json:
             record = _record(index, stage if explain else None, by_segments, ranking, passages)
             record |= {} if meant == typed else {"typed": typed, "meant": meant}
+            record |= facts
             counts = index.facets(ranking.query, facets, whole) if facets else []
             console.print_json(record | ({"facets": [*map(asdict, counts)]} if counts else {}))
             return
-        if meant != typed:
-            searched = ranking.query.text == meant
-            nothing = f"nothing found for {typed!r}; searched for {meant!r}"
-            console.say(plain(nothing if searched else f"did you mean {meant!r}?"))
+        _say_meant(typed, meant, ranking.query.text)
+        for remark in said:
+            console.say(plain(remark))
         _show(index, ranking, passages)
         _show_facets(index.facets(ranking.query, facets, whole) if facets else ())
         for docno in ranking.docnos if explain else ():
@@ -210,6 +225,15 @@ def _answer(
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _describe_query(index: Index, query: Query, syntax: Syntax) -> tuple[dict[str, Any], list[str]]:
+    """How a query was read, and its languages: for JSON, and in lines."""
+    read = index.simple().read(query) if syntax == "simple" else None
+    languages = index.languages(query.text if read is None else read.words) if index.has_texts else {}
+    facts = {"syntax": None if read is None else read.record, "languages": languages}
+    lines = [*([] if read is None else read.remarks), describe_languages(languages)]
+    return {name: fact for name, fact in facts.items() if fact}, [line for line in lines if line]
 
 
 def _show_facets(facets: Iterable[Facet]) -> None:
@@ -252,14 +276,20 @@ def _find(stage: Stage, remarks: dict[str, None], text: str) -> tuple[Ranking, P
 
 
 def _find_meant(
-    index: Index, find: Callable[[str], tuple[Ranking, Passages]], typed: str
+    index: Index, find: Callable[[str], tuple[Ranking, Passages]], typed: str, syntax: Syntax
 ) -> tuple[Ranking, Passages, str]:
     """What is found for a query, or for what was probably meant if that is nothing; and what was meant."""
     ranking, passages = find(typed)
-    meant = index.correct(typed)
+    meant = index.correct(typed, syntax=syntax)
     if meant != typed and not len(ranking):
         ranking, passages = find(meant)
     return ranking, passages, meant
+
+
+def _say_meant(typed: str, meant: str, searched: str) -> None:
+    if meant != typed:
+        nothing = f"nothing found for {typed!r}; searched for {meant!r}"
+        console.say(plain(nothing if searched == meant else f"did you mean {meant!r}?"))
 
 
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:

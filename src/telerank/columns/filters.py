@@ -22,15 +22,17 @@ from __future__ import annotations
 
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from telerank.errors import FilterError, known_names, shorten
-from telerank.expressions import number_text, wrong
+from telerank.expressions import TokenReader, number_text, wrong
 
 Value: TypeAlias = str | int | float | bool | date
 
@@ -146,7 +148,19 @@ class AnyOf:
         return " or ".join(map(str, self.parts))
 
 
-Tree: TypeAlias = ValueTest | OneOf | Holds | IsNull | Not | AllOf | AnyOf
+class RowTest(ABC):
+    """A test that an index makes of its documents themselves; none stands in the text of a filter."""
+
+    @abstractmethod
+    def select(self, folder: Path) -> Any:
+        """Which documents (rows,) of the segment in a folder pass."""
+
+    @abstractmethod
+    def passes(self, docno: str) -> bool:
+        """Whether a document passes."""
+
+
+Tree: TypeAlias = ValueTest | OneOf | Holds | IsNull | RowTest | Not | AllOf | AnyOf
 Test: TypeAlias = ValueTest | OneOf | Holds | IsNull
 
 
@@ -223,14 +237,12 @@ def value_text(value: Value) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-class _FilterParser:
+class _FilterParser(TokenReader):
     def __init__(self, text: str) -> None:
-        self.text, self.depth, self.tests = text, 0, 0
         if len(text) > _LONGEST:
             raise FilterError(f"a filter has at most {_LONGEST:,} characters, got {len(text):,}")
-        self._tokens = _TOKEN.finditer(text)
-        self.begin = self.end = 0  # of the current token
-        self._next()
+        self.tests = 0
+        super().__init__(text, _TOKEN)
 
     def parse(self) -> Tree:
         tree = self._any()
@@ -349,13 +361,6 @@ class _FilterParser:
         if not self._takes(piece):
             raise self._error(expected)
 
-    def _next(self) -> int:
-        at, self.before = self.begin, self.end
-        token = next(self._tokens)
-        self.kind = str(token.lastgroup)
-        self.piece, (self.begin, self.end) = token[self.kind], token.span(self.kind)
-        return at
-
     def _error(self, expected: str, hint: str = "") -> FilterError:
         got = "the end" if self.kind == "end" else shorten(self.piece, 40)
         if self.kind == "wrong" and self.piece in "'\"`":
@@ -383,10 +388,10 @@ def _bind(  # noqa: PLR0911 — a case for each kind of part
     match tree:
         case Not(part):
             return Not(_bind(part, kinds, text))
-        case AllOf(parts):
-            return AllOf(tuple(_bind(part, kinds, text) for part in parts))
-        case AnyOf(parts):
-            return AnyOf(tuple(_bind(part, kinds, text) for part in parts))
+        case AllOf(parts) | AnyOf(parts):
+            return type(tree)(tuple(_bind(part, kinds, text) for part in parts))
+        case RowTest():
+            return tree
     if tree.column not in kinds:
         raise _mistake(tree, text, f"unknown column {tree.column!r}; {known_names(kinds, tree.column)}")
     kind = kinds[tree.column]
@@ -436,6 +441,8 @@ def passes(tree: Tree, values: Mapping[str, Any]) -> bool:  # noqa: PLR0911 — 
             return all(passes(part, values) for part in parts)
         case AnyOf(parts):
             return any(passes(part, values) for part in parts)
+        case RowTest():
+            return tree.passes(values["docno"])
     value = values.get(tree.column)
     if value is None or value in ("", ()):
         return isinstance(tree, IsNull)

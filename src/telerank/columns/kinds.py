@@ -35,6 +35,7 @@ from telerank.types import ColumnDocs, ColumnValue, Doc, Docs, doc_values
 # From the one that is preferred on.
 KINDS = ("boolean", "number", "date", "string", "list")
 LEFT_OUT = "none"
+TEXT_KINDS = ("string", "list")
 _EXPECTED = {
     "boolean": "true or false",
     "number": "a number",

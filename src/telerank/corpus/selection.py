@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from telerank.columns.filters import AllOf, AnyOf, Holds, IsNull, Not, OneOf, Test, Tree, ValueTest
+from telerank.columns.filters import AllOf, AnyOf, Holds, IsNull, Not, OneOf, RowTest, Test, Tree, ValueTest
 from telerank.corpus.docstore import Docstore
 
 Mask = npt.NDArray[np.bool_]
@@ -31,6 +31,8 @@ def select_rows(docs: Docstore, tree: Tree) -> Mask:
             return np.asarray(np.logical_and.reduce([select_rows(docs, part) for part in parts]))
         case AnyOf(parts):
             return np.asarray(np.logical_or.reduce([select_rows(docs, part) for part in parts]))
+        case RowTest():
+            return np.asarray(tree.select(docs.folder), np.bool_)
     return _test(docs, tree)
 
 

@@ -325,10 +325,9 @@ def read_report(vectors: Vectors, kind: str) -> RecallReport:
     """The report of an approximate index; raises IndexFault if there is none of these vectors."""
     record = _record_file(vectors, kind)
     if not record.is_file():
-        raise IndexFault(
-            f"{vectors.folder}: no approximate index {kind!r}"
-            + (nearest_name(DEFAULTS, kind) or f': encode again with approximate="{kind}"')
-        )
+        built = f'tr.encode(INDEX, approximate="{kind}"), telerank encode INDEX --approximate {kind}'
+        help_ = f"; to build one: {built}" if kind in DEFAULTS else nearest_name(DEFAULTS, kind)
+        raise IndexFault(f"{vectors.folder}: no approximate index {kind!r}{help_}")
     report = read_record(record, RecallReport, IndexDamaged)
     if report.vectors != _identity(vectors.manifest, report.rows):
         raise IndexFault(f"{record}: is of other vectors; build it again")

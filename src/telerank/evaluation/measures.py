@@ -103,6 +103,10 @@ class Evaluation:
             self.unjudged,
         )
 
+    def beside(self, other: Evaluation) -> Evaluation:
+        """The evaluation with the measures of another one of the same queries, in any order."""
+        return replace(self, values={**self.values, **other.select(self.qids).values})
+
 
 def average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
     """The mean of evaluations of the same queries, query by query: those of several seeds."""

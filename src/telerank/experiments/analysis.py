@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from telerank.errors import MeasureError, ModelError, TelerankError
+from telerank.evaluation.answers.overlap import parse_answer_measures
 from telerank.evaluation.measures import Evaluation, parse_measures
 from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.records import Section
@@ -143,6 +144,16 @@ def _parse_measure(text: str) -> str:
 # The name of one measure, as ir_measures writes it.
 Measure: TypeAlias = Annotated[str, AfterValidator(_parse_measure)]
 Measures: TypeAlias = Annotated[tuple[Measure, ...], Field(min_length=1)]
+
+
+def _parse_answer_measures(measures: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return parse_answer_measures(measures)
+    except MeasureError as error:
+        raise ValueError(f"expected measures of answers: {error}") from error
+
+
+AnswerMeasures: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_parse_answer_measures)]
 
 
 def _check_similarity(text: str) -> str:

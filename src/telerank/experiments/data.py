@@ -194,13 +194,14 @@ def open_data(
     """
     data, own = spec.data[name], folder / plain_name(name)
     source = sources.find(name) or ""
-    if data.bundled and not source:
+    if data.bundled and not source and not data.recipe:
         collection, source = piaf(), str(PIAF)
     else:
         if not source:
             source = str(own / data.made_as)
             if not is_made(data, Path(source)):
-                parts = [open_collection(sources.find(part) or part) for part in data.made_of]
+                made_of = [open_collection(sources.find(part) or part) for part in data.made_of]
+                parts = [piaf()] if data.bundled else made_of
                 make_set(data, parts, Path(source), progress)
         collection = open_collection(source)
     dev, judged = None, JudgedQueries.of(collection, data.split)

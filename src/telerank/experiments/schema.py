@@ -53,7 +53,7 @@ class DataSpec(Section):
         Folds of one collection have the same; an experiment runs on all of them, and pools their
         values.
     bundled
-        Whether it is installed with telerank (PIAF).
+        Whether it is installed with telerank (PIAF), or made of that, if it has a `recipe`.
     differs
         What differs in the experiment on this data, merged over it; see :meth:`Experiment.on`.
     """

@@ -14,7 +14,7 @@ from telerank.feedback.methods import FedBack, Frequencies, Rocchio, TermWeights
 from telerank.feedback.stage import Feedback
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics
+from telerank.sparse.similarities.base import Count, Floats, Reads, Similarity, Statistics
 from telerank.sparse.similarities.families import BM25
 from telerank.stage import Stage, walk_stages
 from telerank.types import Docs, Explanation, Phrase, Ranking
@@ -31,6 +31,13 @@ class InParts(Similarity):
 
     name: ClassVar = "in_parts"
     whole: Similarity
+
+    @property
+    def reads(self) -> Reads:
+        return self.whole.reads
+
+    def bound_to(self, fields: Sequence[str]) -> InParts:
+        return InParts(self.whole.bound_to(fields))
 
     def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
         return self.whole.formula(tf, length, df, cf, collection) / PARTS
@@ -168,7 +175,8 @@ class _Counts:
             if docno in self.kept:
                 self.kept.move_to_end(docno)
                 return self.kept[docno]
-        counts = Counter(index.analyzer(index.docs[docno].full_text))
+        doc = index.docs[docno]
+        counts = Counter(index.analyzer(index.analyzer.mark(doc)))
         with self.lock:
             if docno not in self.kept:
                 self.kept[docno] = counts

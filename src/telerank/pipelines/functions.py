@@ -25,6 +25,7 @@ from telerank.retrieval.index import Index, save_pipelines
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import is_similarity
 from telerank.stage import Stage, change_stages, walk_stages
+from telerank.syntax.stage import FUNCTION as SIMPLE
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -145,6 +146,13 @@ def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarit
     return Like(names.index.sparse, fb_terms, model)
 
 
+def simple(names: Names, stage: Stage) -> Stage:
+    """A stage for queries in the simple syntax; see :meth:`telerank.Index.simple`."""
+    if names.index is None:
+        raise CollectionError(f"{SIMPLE} needs an index, and there is none here")
+    return names.index.simple(stage)
+
+
 READ = "read"
 Reading = Annotated[Any, FieldsOf(SpanComputing)]
 
@@ -203,6 +211,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "bo1": bo1,
     "rocchio": rocchio,
     LIKE: like,
+    SIMPLE: simple,
     **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }

@@ -28,6 +28,8 @@ def describe_index(index: IndexReader) -> dict[str, Any]:
             "terms in all": sparse.statistics.tokens,
             "average length": round(sparse.statistics.average_length, 2),
             "columns": dict(sparse.manifest.columns),
+            **({"fields": ", ".join(sparse.fields)} if sparse.fields else {}),
+            **({"positions": "yes"} if sparse.manifest.positions else {}),
             "segments": len(entries),
             "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
             "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),

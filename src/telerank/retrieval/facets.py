@@ -26,6 +26,8 @@ from telerank.sparse.index import SparseIndex
 from telerank.sparse.query_words import matching_rows
 from telerank.sparse.retriever import SparseRetriever, count_terms
 from telerank.stage import Stage
+from telerank.syntax.listing import Listing
+from telerank.syntax.stage import SimpleSyntax
 from telerank.types import Query
 
 Mask = npt.NDArray[np.bool_]
@@ -102,8 +104,13 @@ def _parse(index: SparseIndex, text: str) -> tuple[str, str, str]:
 
 def _find_rows(index: SparseIndex, stage: Stage, query: Query, depth: int) -> tuple[list[Mask], bool]:
     """For each segment the rows that are counted, and whether these are all matches."""
+    if isinstance(stage, SimpleSyntax):
+        read = stage.read(query)
+        stage, query = read.restrict(stage.stage), Query(query.qid, read.words)
+    if isinstance(stage, Listing):
+        return [~hidden for hidden in index.docs.hidden(stage.chosen)], True
     if isinstance(stage, SparseRetriever) and stage.weigh is count_terms:
-        return matching_rows(index, query.text, stage.chosen), True
+        return matching_rows(index, query.text, stage.chosen, stage.similarity), True
     rows = [np.zeros(len(segment), np.bool_) for segment in index.segments]
     docs = index.docs
     for docno in (stage % depth).search(query).docnos:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from annotated_types import Ge
 
@@ -36,7 +36,11 @@ from telerank.sparse.similarities.families import (
     LMJelinekMercer,
     parse_similarity,
 )
+from telerank.sparse.similarities.fields import BM25F, InField, list_fields
 from telerank.stored import FolderReader
+from telerank.syntax.parser import Syntax
+from telerank.syntax.reading import read_typed
+from telerank.syntax.stage import SimpleSyntax
 from telerank.text import Analyzer
 from telerank.types import Doc, Location, ProgressSetting, Query, Ranking, as_query
 
@@ -173,8 +177,20 @@ class IndexReader(FolderReader):
         return self._sparse.columns if self._sparse is not None else {}
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that are indexed by themselves, too, which models may read."""
+        return self._sparse.fields if self._sparse is not None else ()
+
+    @property
     def analyzer(self) -> Analyzer:
         return self.sparse.analyzer
+
+    def languages(self, text: str) -> dict[str, float]:
+        """The probability of each language of a query, the likeliest first; none if the index has one.
+
+        From 0.9 on a query is analysed in that language, else in all (:mod:`telerank.text.languages`).
+        """
+        return self.analyzer.languages(text)
 
     def require_analyzer(self, analyzer: Analyzer | str) -> None:
         """Check that the index was built with this analyzer.
@@ -191,20 +207,48 @@ class IndexReader(FolderReader):
         similarity = parse_similarity(model) if isinstance(model, str) else model
         return SparseRetriever(self.sparse, similarity, chosen=self._chosen)
 
-    def bm25(self, k1: float = BM25.k1, b: float = BM25.b) -> SparseRetriever:
-        return self.retriever(BM25(k1, b))
+    def bm25(self, k1: float = BM25.k1, b: float = BM25.b, *, field: str | None = None) -> SparseRetriever:
+        """BM25 of the whole texts, or of one ``field``, as the other models have it, too."""
+        return self._reading(BM25(k1, b), field)
 
-    def lm_dirichlet(self, mu: float = LMDirichlet.mu) -> SparseRetriever:
-        return self.retriever(LMDirichlet(mu))
+    def bm25f(
+        self,
+        weights: Mapping[str, float] | None = None,
+        k1: float = BM25F.k1,
+        b: float = BM25F.b,
+        *,
+        own_b: Mapping[str, float] | None = None,
+        lengths: Literal["fields", "combined"] = "fields",
+    ) -> SparseRetriever:
+        """BM25F of fields with ``weights``; None: of all fields of the index, each with 1.
 
-    def lm_jelinek_mercer(self, lambda_: float = LMJelinekMercer.lambda_) -> SparseRetriever:
-        return self.retriever(LMJelinekMercer(lambda_))
+        ``own_b`` is the b of fields that have another one.
 
-    def dfr(self, model: DFR | None = None) -> SparseRetriever:
-        return self.retriever(model or DFR())
+        >>> index.bm25f({"title": 3, "text": 1}, own_b={"title": 0.3})
 
-    def dfi(self, independence: str = DFI.independence) -> SparseRetriever:
-        return self.retriever(DFI(independence))
+        Raises
+        ------
+        ModelError
+            If the index was built without a field, or a number is out of range.
+        """
+        return self.retriever(BM25F(list_fields(weights), k1, b, list_fields(own_b), lengths))
+
+    def lm_dirichlet(self, mu: float = LMDirichlet.mu, *, field: str | None = None) -> SparseRetriever:
+        return self._reading(LMDirichlet(mu), field)
+
+    def lm_jelinek_mercer(
+        self, lambda_: float = LMJelinekMercer.lambda_, *, field: str | None = None
+    ) -> SparseRetriever:
+        return self._reading(LMJelinekMercer(lambda_), field)
+
+    def dfr(self, model: DFR | None = None, *, field: str | None = None) -> SparseRetriever:
+        return self._reading(model or DFR(), field)
+
+    def dfi(self, independence: str = DFI.independence, *, field: str | None = None) -> SparseRetriever:
+        return self._reading(DFI(independence), field)
+
+    def _reading(self, model: Similarity, field: str | None) -> SparseRetriever:
+        return self.retriever(model if field is None else InField(model, field))
 
     def boolean(self, join: Join = "and") -> BooleanRetriever:
         """The documents that fulfil a query such as ``passport AND (lost OR stolen) NOT visa``.
@@ -212,6 +256,15 @@ class IndexReader(FolderReader):
         ``join`` is the operator of words that stand side by side. ``within(index.boolean(), …)`` ranks them.
         """
         return BooleanRetriever(self.sparse, join)
+
+    def simple(self, stage: Stage | None = None) -> SimpleSyntax:
+        """The stage (None: BM25) for queries as people type them (:mod:`telerank.syntax.parser`).
+
+        >>> index.simple(index.bm25()).search('"carte vitale" -perte title:assurance')
+
+        The stage ``simple(STAGE)`` of a pipeline does the same. Its ``read`` tells how a query is read.
+        """
+        return SimpleSyntax(self.bm25() if stage is None else stage, self.sparse, within=self._chosen)
 
     def like(
         self,
@@ -237,11 +290,12 @@ class IndexReader(FolderReader):
         similarity = parse_similarity(model) if isinstance(model, str) else model
         return Like(self.sparse, fb_terms, similarity, depth=k).search(Query(LIKE, docno))
 
-    def correct(self, query: str, *, progress: ProgressSetting = None) -> str:
+    def correct(self, query: str, *, syntax: Syntax = "none", progress: ProgressSetting = None) -> str:
         """The query with words that no document has replaced by what was probably meant; itself if there is
         none.
 
-        The words are those of the documents that are searched; they are read when they are first needed, in
+        In the ``simple`` syntax operators, columns and beginnings of words are no words. The words are those
+        of the documents that are searched; they are read when they are first needed, in
         some seconds, and kept in the user's cache (:mod:`telerank.vocabulary.lexicon`).
 
         >>> index.correct("imprimmerie")
@@ -249,8 +303,9 @@ class IndexReader(FolderReader):
         """
         from telerank.vocabulary.spelling import correct
 
+        kept = read_typed(self.sparse, query, self._chosen).kept if syntax == "simple" else ()
         with show_progress(progress) as shown:
-            return correct(self.sparse, query, shown)
+            return correct(self.sparse, query, shown, kept=kept)
 
     def suggest(
         self, typed: str, k: Annotated[int, Ge(1)] = 8, *, progress: ProgressSetting = None

@@ -30,6 +30,7 @@ from telerank.service.settings import ServiceSettings
 from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage, change_stages
 from telerank.stored import MANIFEST
+from telerank.syntax.reading import ReadQuery, read_typed
 from telerank.types import Query, whole_docno
 from telerank.vocabulary.lexicon import open_lexicon
 
@@ -173,11 +174,16 @@ class ServedIndex:
         return f"({self.default}) % {READ_DEPTH} >> read('{readers[0]}')" if readers else None
 
     def pipeline(
-        self, text: str | None = None, group: Column | None = None, where: str | None = None
+        self,
+        text: str | None = None,
+        group: Column | None = None,
+        where: str | None = None,
+        read: ReadQuery | None = None,
     ) -> Stage:
         """The pipeline of a name or a text; None: the default one. ``group`` groups its documents, too.
 
-        It is searched within the filter ``where``.
+        It is searched within the filter ``where``, and among the documents that fulfil the conditions of a
+        query that was ``read``.
 
         Raises
         ------
@@ -190,9 +196,31 @@ class ServedIndex:
         if chosen in self.answering:
             raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
         stage: Stage = self._within(self._read(chosen, answering=False), where)
+        stage = stage if read is None else read.restrict(stage)
         if group is None or isinstance(split_stages(stage)[-1], FileGroups):
             return stage
         return bound_groups(stage >> FileGroups(group), self.settings.limits)
+
+    def read_query(self, query: str, where: str | None = None) -> ReadQuery:
+        """A query in the simple syntax; only the documents within a filter, and that of the key, count.
+
+        Raises
+        ------
+        Unprocessable
+            If the filter cannot be read, or there are no words.
+        """
+        if not self.index.has_texts:
+            raise Unprocessable(f"the index {self.name} holds vectors alone: queries are words")
+        within = self.chosen if where is None else self._parse_filter(where).both(self.chosen)
+        return read_typed(self.index.sparse, query, within)
+
+    def _parse_filter(self, where: str) -> Filter:
+        try:
+            given = Filter.parse(where)
+            given.bind(self.index.columns)  # the message has no part of the filter of the key
+        except TelerankError as error:
+            raise Unprocessable(f"filter: {self.scrub(str(error))}") from error
+        return given
 
     def answers(self, text: str | None = None, where: str | None = None) -> ReadAnswers:
         """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
@@ -216,10 +244,8 @@ class ServedIndex:
 
     def _within(self, stage: Any, where: str | None) -> Any:
         """A pipeline within a filter, and within that of the key."""
+        given = None if where is None else self._parse_filter(where)
         try:
-            given = None if where is None else Filter.parse(where)
-            if given is not None:
-                given.bind(self.index.columns)  # the message has no part of the filter of the key
             for chosen in filter(None, (given, self.chosen)):
                 stage = stage.filtered(chosen)
             if isinstance(stage, Stage) and (given or self.chosen):

@@ -29,6 +29,7 @@ from telerank.stage import (
     inner_stages,
     walk_stages,
 )
+from telerank.syntax.listing import Listing
 from telerank.types import Answers, Explanation, Query, Ranking
 
 if TYPE_CHECKING:
@@ -263,9 +264,11 @@ def run_reader(reader: ReadAnswers, ranking: Ranking, most: int | None = None) -
 
 def count_results(stage: Stage, query: Query) -> int | None:
     """How many documents a stage ranks for a query, if they can be counted without ranking them."""
+    if isinstance(stage, Listing):
+        return stage.count()
     if not isinstance(stage, SparseRetriever):
         return None
-    count = count_matches(stage.index, query.text, stage.chosen)
+    count = count_matches(stage.index, query.text, stage.chosen, stage.similarity)
     return count if count is None or stage.depth is None else min(count, stage.depth)
 
 

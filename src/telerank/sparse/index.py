@@ -7,12 +7,12 @@ and unaffected by later changes. Opening it compares the sizes of all files and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,13 @@ from telerank.errors import (
     UnknownDocument,
     nearest_beside,
 )
-from telerank.sparse.segment import Counts, Impacts, Segment
+from telerank.sparse.fields import TermLists, bind_similarity, open_lists
+from telerank.sparse.impacts import Impacts
+from telerank.sparse.inverted.phrases import phrase_rows
+from telerank.sparse.segment import Segment
 from telerank.sparse.selection import RowSelection
-from telerank.sparse.similarities.base import Similarity, Statistics
+from telerank.sparse.similarities.base import Reads, Similarity
+from telerank.sparse.similarities.fields import check_field
 from telerank.stored import (
     MANIFEST,
     MANIFEST_DRAFT,
@@ -65,7 +69,7 @@ class SegmentEntry:
 
     ``deleted`` and ``copies`` are files with marks of documents that are deleted, or left out as copies;
     ``kinds`` is that of copies that are found, left out or not. ``format`` is that of the postings
-    (:mod:`telerank.sparse.postings`), 1 in indexes of format 1.
+    (:mod:`telerank.sparse.inverted.postings`), 1 in indexes of format 1.
     """
 
     name: str
@@ -88,7 +92,9 @@ class IndexManifest(Manifest):
     ``words`` has the lines of the files that the analyzer names. ``copies`` is what is done about copies, of
     which there are so many exact and near ones; empty: they are not looked for. ``columns`` has the kinds of
     the documents' columns (:mod:`telerank.columns.kinds`), and those that are not kept. ``weights`` is the
-    kind of numbers that postings have: "counts", how often the document holds the term.
+    kind of numbers that postings have: "counts", how often the document holds the term. ``fields`` are those
+    that are indexed by themselves, too, in the order of their files; with ``positions`` it is known where
+    terms stand.
 
     An index of format 1 is opened as it is; its next change writes format 2.
     """
@@ -106,6 +112,8 @@ class IndexManifest(Manifest):
     near_copies: int = 0
     columns: Mapping[str, str] = field(default_factory=dict)
     weights: str = COUNTS
+    fields: tuple[str, ...] = ()
+    positions: bool = False
     format: int = 2
 
     @property
@@ -186,16 +194,8 @@ def read_versions() -> dict[str, str]:
 
 
 _FILTERS_KEPT, _MOST_MARKS = 64, 1 << 28  # whose marks stay in memory, a byte for each document
-_SIMILARITIES_KEPT = 4  # whose contributions stay in memory
-_TERMS_KEPT = 1 << 17
-
-
-class Term(NamedTuple):
-    """A term's number in each segment (-1: absent), and its frequencies in all of them together."""
-
-    numbers: tuple[int, ...]
-    df: int
-    cf: int
+_LISTS_KEPT = 16  # what is read of an index
+_SIMILARITIES_KEPT = 8  # whose contributions stay in memory
 
 
 class SparseIndex(FolderReader):
@@ -204,9 +204,9 @@ class SparseIndex(FolderReader):
     Raises IndexFault if there is no index, IndexDamaged naming a missing or damaged file, AnalyzerError if
     the analyzer makes other terms here than where the index was built.
 
-    ``term`` finds a :class:`Term`, ``impacts`` the contributions under a similarity, per segment; those of
-    the last few similarities are kept. ``selections`` has the documents that pass a filter, per
-    segment; those of the last filters are kept, at most 256 MiB.
+    ``term`` finds a :class:`~telerank.sparse.fields.Term` of the whole texts, ``impacts`` the contributions
+    under a similarity, per segment; those of the last few similarities are kept. ``selections`` has the
+    documents that pass a filter, per segment; those of the last filters are kept, at most 256 MiB.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -215,15 +215,55 @@ class SparseIndex(FolderReader):
         self._contents = self.manifest
         if has_tokenizer(self.manifest.analyzer):
             self.analyzer  # noqa: B018 — of another analyzer it is told when the index is opened
-        entries = self.manifest.segments
-        # a deleted document counts until segments are merged
-        counts = sum(entry.nonempty for entry in entries), sum(entry.tokens for entry in entries)
-        self.statistics = Statistics(*counts)
         self.state = self.manifest.state
-        self.term = lru_cache(_TERMS_KEPT)(partial(_find_term, self.segments))
+        self._lists = lru_cache(_LISTS_KEPT)(partial(open_lists, self.segments, self.manifest.fields))
+        texts = self._lists(None)
+        self.statistics, self.term = texts.statistics, texts.term
         most = max(2, min(_FILTERS_KEPT, _MOST_MARKS // max(sum(map(len, self.segments)), 1)))
         self.selections = lru_cache(most)(partial(_select, self.segments, self.columns))
-        self.impacts = lru_cache(_SIMILARITIES_KEPT)(partial(_open_impacts, self.segments, self.statistics))
+        opened = partial(_open_impacts, self._lists, self.manifest.fields, self.folder)  # no cycle with self
+        self.impacts = lru_cache(_SIMILARITIES_KEPT)(opened)
+
+    def lists(self, similarity: Similarity | None = None) -> TermLists:
+        """What a similarity reads; without one, the whole texts.
+
+        Raises
+        ------
+        ModelError
+            If it reads a field that the index has not.
+        """
+        if similarity is None:
+            return self._lists(None)
+        return self._lists(bind_similarity(similarity, self.fields, self.folder)[1])
+
+    def find_phrase(
+        self, terms: Sequence[str], fields: Sequence[str] | None = None
+    ) -> list[dict[str, npt.NDArray[np.int32]]]:
+        """For each segment, which rows hold the terms one behind the other, ascending, by field.
+
+        ``fields`` None: all of the index, and without any the whole texts (title and text run together),
+        which have the name ``""``. Terms are those of the analyzer; what it leaves out, such as stop words,
+        has no position. Deleted documents are among the rows.
+
+        Raises
+        ------
+        IndexFault
+            If the index has no positions.
+        ModelError
+            If there is no such field.
+        """
+        if not self.manifest.positions:
+            how = "index it again with --positions (positions=True)"
+            raise IndexFault(f"{self.folder}: has no positions of terms: {how}")
+        names = self.fields or ("",) if fields is None else fields
+        for name in names:
+            if name:
+                check_field(name, self.fields, "phrase")
+        files = {"": 0, **{name: number for number, name in enumerate(self.fields, 1)}}
+        return [
+            {name: phrase_rows((segment, *segment.fields)[files[name]], terms) for name in names}
+            for segment in self.segments
+        ]
 
     @cached_property
     def analyzer(self) -> Analyzer:
@@ -246,6 +286,11 @@ class SparseIndex(FolderReader):
     def columns(self) -> dict[str, str]:
         """The kinds of the documents' columns, by name."""
         return {name: kind for name, kind in self.manifest.columns.items() if kind != LEFT_OUT}
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that are indexed by themselves, too."""
+        return self.manifest.fields
 
     @property
     def docs(self) -> IndexDocs:
@@ -281,40 +326,18 @@ class SparseIndex(FolderReader):
         return len(self.docs)
 
 
+def _open_impacts(
+    lists: Callable[[Reads], TermLists], fields: tuple[str, ...], folder: Path, similarity: Similarity
+) -> tuple[Impacts, ...]:
+    bound, reads = bind_similarity(similarity, fields, folder)
+    return lists(reads).open_impacts(bound)
+
+
 def _select(
     segments: tuple[Segment, ...], kinds: Mapping[str, str], chosen: Filter
 ) -> tuple[RowSelection, ...]:
     tree = chosen.bind(kinds)
     return tuple(RowSelection(segment, tree) for segment in segments)
-
-
-def _find_term(segments: tuple[Segment, ...], term: str) -> Term:
-    """The numbers and frequencies of a term, which no document needs to hold."""
-    numbers = tuple(segment.terms.find(term) for segment in segments)
-    holding = [(s, n) for s, n in zip(segments, numbers, strict=True) if n >= 0]
-    return Term(numbers, sum(s.df(n) for s, n in holding), sum(int(s.occurrences[n]) for s, n in holding))
-
-
-def _open_impacts(
-    segments: tuple[Segment, ...], collection: Statistics, similarity: Similarity
-) -> tuple[Impacts, ...]:
-    frequencies = partial(_count_everywhere, segments)
-    return tuple(Impacts(segment, similarity, collection, frequencies) for segment in segments)
-
-
-def _count_everywhere(segments: tuple[Segment, ...], segment: Segment) -> Counts:
-    """Df and cf in all segments of the terms of one of them."""
-    df, cf = (counts.astype(np.int64) for counts in segment.counts())
-    for other in segments:
-        if other is segment:
-            continue
-        numbers = [other.terms.find(segment.terms[number]) for number in range(len(segment.terms))]
-        here = np.flatnonzero(np.array(numbers, np.int64) >= 0)
-        there = np.array(numbers, np.int64)[here]
-        other_df, other_cf = other.counts()
-        df[here] += other_df[there]
-        cf[here] += other_cf[there]
-    return df, cf
 
 
 @dataclass(frozen=True, repr=False)
@@ -436,7 +459,13 @@ def open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
         for entry in manifest.segments:
             check_files(folder / SEGMENTS / entry.name, entry.files)
         return tuple(
-            Segment(folder / SEGMENTS / entry.name, entry.deleted, entry.copies, entry.format)
+            Segment(
+                folder / SEGMENTS / entry.name,
+                entry.deleted,
+                entry.copies,
+                entry.format,
+                len(manifest.fields),
+            )
             for entry in manifest.segments
         )
     except Exception as error:  # damaged bytes may raise anything

@@ -61,7 +61,8 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
     """Put the keys of the best documents into ``work``'s keys, unordered; return their number.
 
     query: terms (T,), weights (T,), a score in steps that ``k`` documents are known to reach;
-    postings: offsets, rows of terms without a table, one term after the other, values (P,);
+    postings: first of each term and end of each, rows of terms without a table, one term after the other,
+    values (P,);
     tables: slot of each term, or -1 minus the number of its first row in rows; pointers (F, B + 1), largest
     (F, B), positions in blocks (P,);
     ranks: rank (N,), deleted (N,) or (0,), blocks without a document that is searched (B,) or (0,);
@@ -69,7 +70,7 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
     """
     # unpacked once: numba counts references whenever an array is taken out of a tuple
     terms, weights, known = query
-    offsets, rows, values = postings
+    begins, ends, rows, values = postings
     slots, pointers, _, positions = tables
     sums, flags, bound, first, keys = work
     _bound(terms, weights, postings, tables, bound, first)
@@ -90,8 +91,8 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
                     start, end = pointers[slot, block], pointers[slot, block + 1]
                 elif first[t, block] >= 0:
                     start = end = first[t, block]
-                    shift = -1 - np.int64(slot) - offsets[terms[t]]
-                    while end < offsets[terms[t] + 1] and rows[end + shift] >> BLOCK_BITS == block:
+                    shift = -1 - np.int64(slot) - begins[terms[t]]
+                    while end < ends[terms[t]] and rows[end + shift] >> BLOCK_BITS == block:
                         end += 1
                 else:
                     continue
@@ -112,15 +113,15 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
 def add_all(query: Array, postings: Array, tables: Array, ranks: Array, k: int) -> Array:
     """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
     terms, weights = query
-    offsets, rows, values = postings
+    begins, ends, rows, values = postings
     slots, pointers, _, positions = tables
     rank, deleted = ranks
     sums = np.full(len(rank), -1, np.int64)
     for t in range(len(terms)):
         slot = slots[terms[t]]
         if slot < 0:
-            shift = -1 - np.int64(slot) - offsets[terms[t]]
-            for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
+            shift = -1 - np.int64(slot) - begins[terms[t]]
+            for i in range(begins[terms[t]], ends[terms[t]]):
                 row = rows[i + shift]
                 sums[row] = max(sums[row], 0) + np.int64(values[i]) * weights[t]
             continue
@@ -148,12 +149,12 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
     100, … of a term's documents reach, or 0 if it has fewer; deleted documents do not count.
     """
     terms, all_rows = new
-    offsets, kept, values = postings
+    begins, ends, kept, values = postings
     slots, pointers, largest, positions = tables
     last = 0
     for number in range(len(terms)):
-        start, slot = np.int64(offsets[terms[number]]), slots[terms[number]]
-        size = offsets[terms[number] + 1] - start
+        start, slot = np.int64(begins[terms[number]]), slots[terms[number]]
+        size = ends[terms[number]] - start
         rows, own = all_rows[last : last + size], values[start : start + size]
         last += size
         reached = np.empty(size, values.dtype)
@@ -190,7 +191,7 @@ def _block_table(offset: int, rows: Array, values: Array, pointers: Array, large
 @compiled
 def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
     """Upper bounds of each block's documents; first postings of terms without tables, -1 for no posting."""
-    offsets, rows, values = postings
+    begins, ends, rows, values = postings
     slots, _, largest, _ = tables
     bound[:] = 0
     for t in range(len(terms)):
@@ -202,8 +203,8 @@ def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: 
             continue
         first[t, :] = -1
         last, most = -1, np.int32(0)
-        shift = -1 - np.int64(slot) - offsets[terms[t]]
-        for i in range(offsets[terms[t]], offsets[terms[t] + 1]):
+        shift = -1 - np.int64(slot) - begins[terms[t]]
+        for i in range(begins[terms[t]], ends[terms[t]]):
             block, value = rows[i + shift] >> BLOCK_BITS, values[i] * weight
             if block != last:
                 first[t, block] = i

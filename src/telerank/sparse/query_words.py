@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from telerank.columns.filters import Filter
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.similarities.base import Similarity
 from telerank.text import Analyzer
 from telerank.text.analyzer import locate_terms
 from telerank.text.steps import fold_accents
@@ -19,26 +20,38 @@ POSTINGS = 2_000_000
 
 
 def count_matches(
-    index: SparseIndex, text: str, chosen: Filter | None = None, *, most: int = POSTINGS
+    index: SparseIndex,
+    text: str,
+    chosen: Filter | None = None,
+    similarity: Similarity | None = None,
+    *,
+    most: int = POSTINGS,
 ) -> int | None:
-    """The documents that hold a term of a text, and pass a filter.
+    """The documents that hold a term of a text, where a similarity reads it, and pass a filter.
 
     None if its terms have ``most`` postings or more.
     """
-    if sum(term.df for term in {index.term(term) for term in index.analyzer(text)}) >= most:
+    find = index.lists(similarity).term
+    if sum(term.df for term in {find(term) for term in index.analyzer(text)}) >= most:
         return None
-    return sum(int(np.count_nonzero(rows)) for rows in matching_rows(index, text, chosen))
+    return sum(int(np.count_nonzero(rows)) for rows in matching_rows(index, text, chosen, similarity))
 
 
-def matching_rows(index: SparseIndex, text: str, chosen: Filter | None = None) -> list[npt.NDArray[np.bool_]]:
-    """For each segment, which documents hold a term of a text, and pass a filter."""
-    terms = {index.term(term) for term in index.analyzer.query(text)}
+def matching_rows(
+    index: SparseIndex, text: str, chosen: Filter | None = None, similarity: Similarity | None = None
+) -> list[npt.NDArray[np.bool_]]:
+    """For each segment, which documents hold a term of a text and pass a filter.
+
+    A similarity says where terms are looked for; None: in the whole texts.
+    """
+    lists = index.lists(similarity)
+    terms = {lists.term(term) for term in index.analyzer.query(text)}
     hidden = [segment.deleted for segment in index.segments] if chosen is None else index.docs.hidden(chosen)
     matching = []
-    for number, (segment, marks) in enumerate(zip(index.segments, hidden, strict=True)):
-        holding = np.zeros(len(segment), np.bool_)
+    for number, (file, marks) in enumerate(zip(lists.files, hidden, strict=True)):
+        holding = np.zeros(file.documents, np.bool_)
         known = (term.numbers[number] for term in terms)
-        holding[segment.read_rows(*(number for number in known if number >= 0))] = True
+        holding[file.read_rows(*(number for number in known if number >= 0))] = True
         if len(marks):
             holding &= ~marks
         matching.append(holding)

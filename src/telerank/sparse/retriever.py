@@ -11,10 +11,12 @@ from typing import TypeAlias
 import numpy as np
 
 from telerank.columns.filters import Filter
+from telerank.sparse.fields import explain_fields
+from telerank.sparse.impacts import RowScores
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.kernel import STEP
-from telerank.sparse.segment import RowScores
 from telerank.sparse.similarities.base import Similarity
+from telerank.sparse.similarities.fields import BM25F
 from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Phrase, Query, Ranking
 
@@ -54,6 +56,7 @@ class SparseRetriever(Retriever):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_depth(self.threads)
+        self.index.lists(self.similarity)  # which raises if the index lacks a field
         if self.chosen is not None:
             self.chosen.bind(self.index.columns)
 
@@ -95,40 +98,45 @@ class SparseRetriever(Retriever):
         segment_number, row = self.index.docs.locate(docno)
         if self.chosen and self.index.selections(self.chosen)[segment_number].hidden[row]:
             raise KeyError(docno)
-        segment = self.index.segments[segment_number]
-        impacts = self.index.impacts(self.similarity)[segment_number]
-        parts, total = [], 0.0
         [weights] = self.weigh(self.index, [query.text])
-        for text, weight in weights.items():
-            term = self.index.term(text)
-            number = term.numbers[segment_number]
-            held = segment.find_posting(number, row) if number >= 0 else None
-            value, facts = 0.0, {"term": text, "df": term.df, "cf": term.cf, "times": weight}
-            if self.similarity.counts_absent and term.cf:
-                [steps] = impacts.absences([(term.df, term.cf, weight)], np.array([row]))
-                value = float(steps) * STEP
-            if held is None:
-                what = "{term!r}: not in the document (df {df})"
-            else:
-                what = "{term!r}: tf {tf}, df {df}, cf {cf}"
-                what += ", {times} times in the query" if weight > 1 else ""
-                posting, facts["tf"] = held
-                impacts.prepare([(number, term.df, term.cf)])
-                value += impacts.contribution(number, posting) * weight
-            parts.append(Explanation(value, Phrase(what, **facts)))
-            total += value
+        parts = [self._explain_term(*term, segment_number, row) for term in weights.items()]
+        total = sum(part.value for part in parts)
         score = float(np.float32(total))
         if score != total:
             parts.append(Explanation(score - total, "rounding to float32"))
-        whole = Phrase(
-            "{model} of a document of {terms} terms", model=repr(self.similarity), terms=segment.lengths[row]
-        )
+        lengths = self.index.impacts(self.similarity)[segment_number].file.lengths_of(np.array([row]))
+        length = sum(lengths.ravel().tolist())
+        whole = Phrase("{model} of a document of {terms} terms", model=repr(self.similarity), terms=length)
         return Explanation(score, whole, tuple(parts))
+
+    def _explain_term(self, text: str, weight: int, segment: int, row: int) -> Explanation:
+        """What a term adds to the score of a document."""
+        impacts = self.index.impacts(self.similarity)[segment]
+        term = self.index.lists(self.similarity).term(text)
+        number, file = term.numbers[segment], impacts.file
+        held = file.find_posting(number, row) if number >= 0 else None
+        value, facts = 0.0, {"term": text, "df": term.df, "cf": term.cf, "times": weight}
+        if impacts.counts_absent and term.cf:
+            [steps] = impacts.absences([(term.df, term.cf, weight)], np.array([row]))
+            value = float(steps) * STEP
+        if held is None:
+            return Explanation(value, Phrase("{term!r}: not in the document (df {df})", **facts))
+        posting, tfs = held
+        impacts.prepare([(number, term.df, term.cf)])
+        value += impacts.contribution(number, posting) * weight
+        what = "{term!r}: tf {tf}, df {df}, cf {cf}" + (", {times} times in the query" if weight > 1 else "")
+        phrase = Phrase(what, tf=int(tfs.sum()), **facts)
+        if not isinstance(impacts.similarity, BM25F):
+            return Explanation(value, phrase)
+        lengths = file.lengths_of(np.array([row]))[:, 0]
+        fields = explain_fields(impacts.similarity, value, tfs, lengths, impacts.collection)
+        return Explanation(value, phrase, fields)
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""
+        term = self.index.lists(self.similarity).term
         terms = [
-            {self.index.term(text): weight for text, weight in weights.items()}
+            {term(text): weight for text, weight in weights.items()}
             for weights in self.weigh(self.index, [query.text for query in queries])
         ]
         answers = []
@@ -140,9 +148,7 @@ class SparseRetriever(Retriever):
             depth = min(self.depth or len(impacts.segment), len(impacts.segment))
             absent = [[(t.df, t.cf, weight) for t, weight in query.items() if t.cf] for query in terms]
             selection = selections[number] if selections else None
-            answers.append(
-                impacts.rank(weights, depth, absent if self.similarity.counts_absent else None, selection)
-            )
+            answers.append(impacts.rank(weights, depth, absent if impacts.counts_absent else None, selection))
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,26 @@ _GAP = b"\n"  # between texts; separates tokens for every tokenizer
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Postings by term: ``counts[i]`` of them belong to the term ``ids[i]`` of a vocabulary."""
+    """Postings by term: ``counts[i]`` of them belong to the term ``ids[i]`` of a vocabulary.
+
+    ``positions`` has where the occurrences are in their documents, or nothing if that is not kept.
+    """
 
     ids: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
     tfs: npt.NDArray[np.int32]
+    positions: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
         """The first posting of each term."""
         return np.cumsum(self.counts) - self.counts
+
+    @property
+    def occurrences(self) -> npt.NDArray[np.int64]:
+        """How often each term occurs."""
+        return np.add.reduceat(self.tfs, self.starts, dtype=np.int64)
 
     def save(self, path: Path, lengths: npt.NDArray[np.int32]) -> None:
         """Write the run, and the lengths of its documents."""
@@ -47,8 +56,8 @@ class Run:
     @classmethod
     def load(cls, path: Path) -> tuple[Run, npt.NDArray[np.int32]]:
         with path.open("rb") as file:
-            ids, counts, rows, tfs, lengths = (load_npy(file) for _ in range(5))
-        return cls(ids, counts, rows, tfs), lengths
+            *values, lengths = (load_npy(file) for _ in range(6))
+        return cls(*values), lengths
 
 
 class RunMaker:
@@ -59,7 +68,8 @@ class RunMaker:
     other runs (:func:`telerank.sparse.build.open_maker`); all that follows takes frequencies as weights.
     """
 
-    def __init__(self, analyzer: Analyzer, *, most_surfaces: int = 1 << 20) -> None:
+    def __init__(self, analyzer: Analyzer, *, positions: bool = False, most_surfaces: int = 1 << 20) -> None:
+        self._has_positions = positions
         self._classes = analyzer.classes
         self._numbers = _Numbers(analyzer, most_surfaces)
         self._runs = 0
@@ -84,7 +94,12 @@ class RunMaker:
         analysed, size = (np.array(numbers), np.array(ends)), len(self._numbers.of_term)
         lengths, counts, rows, tfs = _invert(which, text_ends, analysed, first_row, size)
         ids = np.flatnonzero(counts)
-        Run(ids, counts[ids], rows, tfs).save(path, lengths)
+        run = Run(ids, counts[ids], rows, tfs)
+        if self._has_positions:
+            occurrences = np.zeros(size, np.int64)
+            occurrences[ids] = run.occurrences
+            run = replace(run, positions=_locate(which, text_ends, analysed, occurrences))
+        run.save(path, lengths)
         self._runs += 1
 
     def finish(self) -> tuple[list[list[str]], list[int]]:
@@ -144,6 +159,25 @@ def _invert(
                 tfs[positions[term] - 1] += 1
         start = text_ends[doc]
     return lengths, counts, rows, tfs
+
+
+@compiled
+def _locate(which: Any, text_ends: Any, analysed: Any, occurrences: Any) -> Any:
+    """The positions of all occurrences of each term, whose numbers (size,) are known, in their documents."""
+    terms, ends = analysed
+    following = np.cumsum(occurrences) - occurrences
+    positions = np.empty(occurrences.sum(), np.int32)
+    start = 0
+    for doc in range(len(text_ends)):
+        position = 0
+        for piece in range(start, text_ends[doc]):
+            surface = which[piece]
+            for i in range(ends[surface - 1] if surface else 0, ends[surface]):
+                positions[following[terms[i]]] = position
+                following[terms[i]] += 1
+                position += 1
+        start = text_ends[doc]
+    return positions
 
 
 def find_surfaces(

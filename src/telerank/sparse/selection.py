@@ -91,7 +91,8 @@ class SelectedPostings:
         rows, values = (np.concatenate(part) for part in zip(*postings, strict=True))
         query = np.arange(len(postings)), np.array([weight for _, weight in copies.values()], np.int64)
         ranks = self.rank, np.empty(0, np.bool_)
-        keys = kernel.add_all(query, (offsets, rows, values), _no_tables(offsets[:-1]), ranks, k)
+        own = offsets[:-1], offsets[1:], rows, values
+        keys = kernel.add_all(query, own, _no_tables(offsets[:-1]), ranks, k)
         inside = (keys & np.uint64(2**32 - 1)).astype(np.int64)
         rows_of: npt.NDArray[np.uint64] = self.selection.rows[inside].astype(np.uint64)
         return np.asarray((keys & ~np.uint64(2**32 - 1)) | rows_of)

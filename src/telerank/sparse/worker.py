@@ -26,7 +26,7 @@ from telerank.text import Analyzer
 class Workers(AbstractContextManager["Workers"]):
     """``count`` processes; an idle one takes the next stretch of documents."""
 
-    def __init__(self, analyzer: Analyzer, count: int) -> None:
+    def __init__(self, analyzer: Analyzer, count: int, *, positions: bool = False) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
         # -P: modules in the working folder are not imported
         command = [sys.executable, "-P", "-m", "telerank.sparse.worker"]
@@ -40,7 +40,7 @@ class Workers(AbstractContextManager["Workers"]):
         self._running: deque[Future[int]] = deque()
         self._owners: list[int] = []
         for number in range(count):
-            _send(_pipe(self._processes[number].stdin), analyzer)
+            _send(_pipe(self._processes[number].stdin), (analyzer, positions))
             self._idle.put(number)
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
@@ -90,7 +90,8 @@ def main() -> None:
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # prints must not go between the answers
     try:
-        maker = RunMaker(pickle.load(requests))  # noqa: S301 — from our own parent
+        analyzer, positions = pickle.load(requests)  # noqa: S301 — from our own parent
+        maker = RunMaker(analyzer, positions=positions)
         while True:
             request = pickle.load(requests)  # noqa: S301 — from our own parent
             answer: object = maker.vocabulary if request is None else None

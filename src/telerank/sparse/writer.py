@@ -9,11 +9,10 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from errno import ENOSPC
-from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
@@ -23,13 +22,20 @@ import filelock
 import numpy as np
 import numpy.typing as npt
 
-from telerank.columns.kinds import check_columns
+from telerank.columns.kinds import check_columns, check_name
 from telerank.corpus.docnos import Docnos
 from telerank.corpus.docstore import DocstoreWriter
 from telerank.drafts import sync_folder
-from telerank.errors import DocumentError, IndexFault, MissingExtra
+from telerank.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DocumentError,
+    IndexFault,
+    MissingExtra,
+    shorten,
+)
 from telerank.parameters import CopySetting
-from telerank.sparse.build import STRETCH, build_segment, merge_segments, open_maker
+from telerank.sparse.build import STRETCH, Inversion, build_segment, merge_segments
 from telerank.sparse.copies import CopyKeys
 from telerank.sparse.copy_search import find_copies, open_copy_sources, update_copies
 from telerank.sparse.index import (
@@ -44,7 +50,7 @@ from telerank.sparse.index import (
     read_versions,
     sweep_index,
 )
-from telerank.sparse.postings import FORMAT
+from telerank.sparse.inverted.postings import FORMAT
 from telerank.stored import StoredFile, becoming_writer, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
@@ -52,6 +58,7 @@ from telerank.types import Doc, Progress, silent
 # What is called with the manifests before and after a change, when the files of the latter are written.
 BeforeCommit: TypeAlias = Callable[[IndexManifest, IndexManifest], None]
 _MOST_SEGMENTS = 32  # each keeps a dozen files open
+_MOST_FIELDS = 16  # each has seven files in every segment
 _NO_SPACE = 1 << 20  # bytes
 
 
@@ -60,13 +67,15 @@ def build_index(
     folder: str | Path,
     *,
     analyzer: Analyzer | str = "standard",
+    fields: Sequence[str] = (),
     overwrite: bool = False,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> SparseIndex:
     """Index documents into a folder that has no index yet; with ``overwrite``, replace the index there.
 
-    ``analyzer`` may be a text form; with ``workers`` None every core is used. Raises IndexFault if the folder
+    ``analyzer`` may be a text form; ``fields`` are indexed by themselves, too; with ``workers`` None every
+    core is used. Raises IndexFault if the folder
     holds an index or something else, IndexLocked if another process writes to it, DocumentError if there is
     no document or one cannot be stored.
     """
@@ -74,6 +83,7 @@ def build_index(
     if not overwrite and has_index(Path(folder)):
         raise IndexFault(f"{folder}: holds an index already: overwrite it (overwrite=True), or add to it")
     with IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer:
+        writer.choose_fields(fields)
         writer.add(docs, progress=progress)
     return SparseIndex(folder)
 
@@ -142,6 +152,18 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             raise IndexFault(f"{self.folder}: has documents already")
         self.manifest = replace(self.manifest, columns=check_columns(columns))
 
+    def choose_fields(self, fields: Sequence[str], *, positions: bool = False) -> None:
+        """The fields that are indexed by themselves, too; with ``positions`` also where terms stand.
+
+        Raises
+        ------
+        ArgumentError
+            If a name is none or comes twice, or there are more than 16.
+        """
+        if self.manifest.segments:
+            raise IndexFault(f"{self.folder}: has documents already")
+        self.manifest = replace(self.manifest, fields=check_field_names(fields), positions=positions)
+
     def add(
         self,
         docs: Iterable[Doc],
@@ -156,12 +178,19 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
 
         Raises DocumentError if one cannot be stored or, without ``update``, is in the index already.
         """
-        maker = partial(open_maker, self.manifest.open_analyzer(), self._workers)
+        inversion = Inversion(
+            self.manifest.open_analyzer(),
+            self._workers,
+            self._stretch,
+            self.manifest.fields,
+            self.manifest.positions,
+            self.manifest.columns,
+        )
         with self._change():
             new = self._new_segment()
             keys = CopyKeys(new, near=self.manifest.copies.endswith("near")) if self.manifest.copies else None
             store = DocstoreWriter(new, self.manifest.columns)
-            build_segment(store, docs, maker, stretch=self._stretch, keys=keys, progress=progress)
+            build_segment(store, docs, inversion, keys=keys, progress=progress)
             known = self._known_docnos(new)
             if known and not update:
                 more = f" ({len(known):,} of the new ones are)" if len(known) > 1 else ""
@@ -354,6 +383,20 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         if kind == "kinds":
             return replace(entry, files=files, kinds=name)
         return replace(entry, files=files, deleted=name, deletions=int(marks.sum()))
+
+
+def check_field_names(fields: Sequence[str]) -> tuple[str, ...]:
+    """The names of fields; raises ArgumentError if one cannot be, or comes twice, or they are too many."""
+    if isinstance(fields, str):
+        raise ArgumentTypeError(f"expected a list of fields, such as ['title', 'text'], got {fields!r:.60}")
+    names = tuple(fields)
+    for name in names:
+        check_name(name)
+        if names.count(name) > 1:
+            raise ArgumentError(f"fields: {shorten(name)} is given twice")
+    if len(names) > _MOST_FIELDS:
+        raise ArgumentError(f"fields: expected at most {_MOST_FIELDS}, got {len(names)}")
+    return names
 
 
 def _record_segment(folder: Path) -> SegmentEntry:

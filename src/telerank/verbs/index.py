@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,8 @@ def index(
     analyzer: Analyzer | str | Callable[[str], Iterable[str]] = "standard",
     copies: CopySetting = "count",
     columns: Mapping[str, str] | None = None,
+    fields: Sequence[str] = (),
+    positions: bool = False,
     overwrite: bool = False,
     workers: Count | None = None,
     progress: ProgressSetting = None,
@@ -54,6 +56,10 @@ def index(
     ``columns`` are kinds (``string``, ``list``, ``number``, ``date``, ``boolean``; ``none``: not kept) by
     name of what else documents have, for filters and facets; those of others are inferred.
 
+    ``fields`` are indexed by themselves, too, for models that read one (``bm25(field=title)``) or several
+    (``bm25f(title=3, text=1)``): ``title``, ``text``, and columns of texts. With ``positions`` the index
+    knows where terms stand in fields and in whole texts, which searches of phrases need.
+
     Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
@@ -67,15 +73,19 @@ def index(
         If another process writes to it.
     DocumentError
         If there is no document, or one cannot be stored.
+    ArgumentError
+        If no document has a field, or it is a column of something else than texts.
     MissingExtra
         If near copies are looked for and datasketch is not installed.
     """
-    from telerank.sparse.writer import IndexWriter
+    from telerank.sparse.writer import IndexWriter, check_field_names
 
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
     chain = Analyzer.open(analyzer)
     if not overwrite and has_index(Path(folder)):
-        return _require_same(Index(folder), opened, (chain, copies, columns), progress)
+        index = Index(folder)
+        _require_settings(index, chain, copies, columns, (check_field_names(fields), positions))
+        return _require_same(index, opened, progress)
     files: dict[str, FileRecord] = {}
     total, stream = stream_documents(opened, files)
     with (
@@ -85,29 +95,39 @@ def index(
     ):
         writer.choose_copies(copies)
         writer.choose_columns(columns or {})
+        writer.choose_fields(fields, positions=positions)
         writer.add(stream, progress=shown)
     return Index(folder)
 
 
-def _require_same(
+def _require_settings(
     index: Index,
-    docs: Documents,
-    settings: tuple[Analyzer, CopySetting, Mapping[str, str] | None],
-    progress: ProgressSetting,
-) -> Index:
-    """The index, if it has these documents in their order, this analyzer, columns and setting of copies."""
-    chain, copies, columns = settings
+    chain: Analyzer,
+    copies: CopySetting,
+    columns: Mapping[str, str] | None,
+    fields: tuple[tuple[str, ...], bool],
+) -> None:
+    """Check that an index that is there was built in the same way; raises IndexFault."""
+    manifest, why = index.sparse.manifest, ""
     if index.analyzer != chain:
-        built = f"holds an index already, built with the analyzer {index.analyzer}, not {chain}"
-        raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
-    if copies != (before := index.sparse.manifest.copies or "count"):
-        built = f"holds an index already, built with the copies {before}, not {copies}"
-        raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
-    kinds = index.sparse.manifest.columns
+        why = f"built with the analyzer {index.analyzer}, not {chain}"
+    elif copies != (before := manifest.copies or "count"):
+        why = f"built with the copies {before}, not {copies}"
+    elif fields[0] != manifest.fields:
+        built, wanted = (", ".join(names) or "none" for names in (manifest.fields, fields[0]))
+        why = f"built with the fields {built}, not {wanted}"
+    elif fields[1] != manifest.positions:
+        why = f"built {'with' if manifest.positions else 'without'} positions"
     for name, kind in check_columns(columns or {}).items():
-        if kinds.get(name, kind) != kind:
-            built = f"holds an index already, whose column {name} is {kinds[name]}, not {kind}"
-            raise IndexFault(f"{index.folder}: {built}: overwrite it (overwrite=True)")
+        if not why and manifest.columns.get(name, kind) != kind:
+            why = f"whose column {name} is {manifest.columns[name]}, not {kind}"
+    if why:
+        raise IndexFault(f"{index.folder}: holds an index already, {why}: overwrite it (overwrite=True)")
+
+
+def _require_same(index: Index, docs: Documents, progress: ProgressSetting) -> Index:
+    """The index, if it has these documents in their order."""
+    kinds = index.sparse.manifest.columns
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
         for number, (present, doc) in enumerate(zip_longest(index.sparse.stored_docs.values(), stream)):

@@ -17,6 +17,7 @@ from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, require_first, walk_stages
+from telerank.syntax.parser import Syntax
 from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
 
@@ -32,6 +33,7 @@ def search(
     *,
     split: str | None = None,
     where: str | None = None,
+    syntax: Syntax = "none",
     k: Count = 1000,
     threads: Count = 1,
     progress: ProgressSetting = None,
@@ -42,8 +44,9 @@ def search(
     :func:`telerank.corpus.in_memory.read_queries` reads them: a list, a dict of texts by qid, a data frame.
     ``model`` is a pipeline or its text, by default ``bm25``, or ``dense`` of a folder of vectors;
     ``pool(NAME)`` in it are candidate lists of the collection. ``where`` is a filter of documents by their
-    columns (:mod:`telerank.columns.filters`), such as ``type == "fiche"``, within which it searches. ``k``
-    documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are
+    columns (:mod:`telerank.columns.filters`), such as ``type == "fiche"``, within which it searches. In
+    the ``simple`` syntax (:mod:`telerank.syntax.parser`) queries may have phrases, operators and columns.
+    ``k`` documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are
     computed when they are read or saved.
 
     >>> tr.search("idx", "scifact", "bm25 % 100 >> rerank(my-reranker) % 10", split="test").save("test.run")
@@ -63,6 +66,8 @@ def search(
     pool = partial(queries.pool, split=split) if isinstance(queries, Collection) else None
     text = model or opened.default_pipeline
     stage = require_first(text if isinstance(text, Stage) else pipeline(text, opened, pool=pool))
+    if syntax == "simple":
+        stage = opened.simple(stage)
     if where is not None:
         stage = stage.where(where, opened.docs if opened.has_texts else None)
     stage %= k

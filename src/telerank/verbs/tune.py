@@ -61,8 +61,9 @@ def tune(
 ) -> TuneResult[TuneSetting]:
     """Choose the best of several pipelines for the judged queries of a split, by cross-validation.
 
-    ``models`` are families of sparse models (``bm25``, ``dfr``, …) or of feedback behind BM25 (``rm3``,
-    ``bo1``, ``rocchio``), whose usual settings are tried: by default ``bm25``. ``settings`` are texts of any
+    ``models`` are families of sparse models (``bm25``, ``dfr``, ``bm25f``, ``bm25(field=title)``, …) or of
+    feedback behind BM25 (``rm3``, ``bo1``, ``rocchio``), whose usual settings are tried: by default ``bm25``.
+    ``settings`` are texts of any
     pipelines. Each is tried with each of the ``analyzers``: by default the index's own; for others the texts
     are indexed again, temporarily. With ``test``, another split measures the choice instead of ``folds``.
     ``k`` documents are kept for each query.
@@ -84,7 +85,8 @@ def tune(
     splits = "+".join(dict.fromkeys(name for name in (split, test) if name is not None))
     read = partial(pipeline, pool=cache(partial(source.pool, split=splits or None)))
     families = [models] if isinstance(models, str) else list(models)
-    grids = [text for name in families or ([] if settings else ["bm25"]) for text in _list_settings(name)]
+    chosen = families or ([] if settings else ["bm25"])
+    grids = [text for name in chosen for text in _list_settings(name, opened.fields)]
     # each as its pipeline prints it, so that none comes twice
     texts = list(dict.fromkeys([*grids, *(read(text, opened).text for text in settings)]))
     dev, qrels = list(source.split_queries(split)), source.judged(split)
@@ -132,13 +134,14 @@ def _open_indexes(index: Index, analyzers: Sequence[str], progress: Progress) ->
             indexes[analyzer.name] = index
             if analyzer != index.analyzer:
                 rebuilt = Path(folder, str(number))
-                build_index(index.docs.values(), rebuilt, analyzer=analyzer, progress=progress)
+                docs, fields = index.docs.values(), index.fields
+                build_index(docs, rebuilt, analyzer=analyzer, fields=fields, progress=progress)
                 indexes[analyzer.name] = Index(rebuilt)
         yield indexes
 
 
-def _list_settings(family: str) -> list[str]:
+def _list_settings(family: str, fields: Sequence[str]) -> list[str]:
     """The texts of the settings of a family; feedback is behind BM25 at its defaults."""
     if family in METHODS:
         return [f"bm25 >> {method!r}" for method in make_feedback_grid(family)]
-    return [repr(similarity) for similarity in make_grid(parse_similarity(family))]
+    return [repr(similarity) for similarity in make_grid(parse_similarity(family), fields)]

@@ -33,7 +33,8 @@ import numpy.typing as npt
 
 from telerank.drafts import cached_folder
 from telerank.sparse.index import SegmentEntry, SparseIndex
-from telerank.sparse.segment import Segment, Terms, write_terms
+from telerank.sparse.inverted.terms import Terms, write_terms
+from telerank.sparse.segment import Segment
 from telerank.stored import map_npy
 from telerank.text.steps import fold_accents
 from telerank.types import Progress, silent

@@ -9,6 +9,7 @@ the right one 0.7, and any other edit 1.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Container
 from math import inf, log
 
 from telerank.sparse.index import SparseIndex
@@ -41,10 +42,10 @@ def _find_neighbours() -> set[tuple[str, str]]:
 NEIGHBOURS = _find_neighbours()
 
 
-def correct(index: SparseIndex, query: str, progress: Progress = silent) -> str:
+def correct(index: SparseIndex, query: str, progress: Progress = silent, *, kept: Container[str] = ()) -> str:
     """The query with its misspelt words corrected from the words of the index; the query itself if none is.
 
-    At most 16 words are corrected, in their order.
+    At most 16 words are corrected, in their order; those that are ``kept`` stay as they are.
     """
     lexicon: Lexicon | None = None
     parts, end, corrected = [], 0, 0
@@ -53,7 +54,7 @@ def correct(index: SparseIndex, query: str, progress: Progress = silent) -> str:
         word = unicodedata.normalize("NFC", match[0]).casefold()
         if word not in known:
             is_candidate = _SHORTEST <= len(word) <= LONGEST_WORD and corrected < _MOST
-            if is_candidate and not _is_found(index, word):
+            if is_candidate and match[0] not in kept and not _is_found(index, word):
                 lexicon = lexicon or open_lexicon(index, progress)
                 corrected += 1
                 known[word] = find_correction(lexicon, word)

@@ -60,6 +60,8 @@ def test_an_article_is_in_the_same_part_of_every_set():
     assert counts["dev"] == pytest.approx(400, abs=60)
     with pytest.raises(ValueError, match="leave none for training"):
         ArticleParts(0.5, 0.5)
+    with pytest.raises(ValueError, match="only: expected one of train, dev, test, got 'tset'"):
+        ArticleParts(only="tset")
 
 
 def test_a_set_is_written_in_parts_of_whole_articles(questions, question_set, tmp_path):
@@ -68,7 +70,12 @@ def test_a_set_is_written_in_parts_of_whole_articles(questions, question_set, tm
     write_parts(sources, parts, tmp_path / "parted")
     assert is_parted_by(tmp_path / "parted", parts)
     assert not is_parted_by(tmp_path / "parted", ArticleParts(0.25, 0.25, 11))
+    write_parts(sources, replace(parts, only="test"), tmp_path / "test-alone")
+    alone = open_collection(tmp_path / "test-alone")
     parted = open_collection(tmp_path / "parted")
+    assert [doc.docno for doc in alone.docs()] == [
+        doc.docno.removeprefix("test-") for doc in parted.docs() if doc.docno.startswith("test-")
+    ]
     assert set(parted.splits) == {"train", "dev", "test"}
     assert len(list(parted.docs())) == 32
     titles = []

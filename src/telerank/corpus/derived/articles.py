@@ -250,7 +250,7 @@ _RECIPE = "parts.recipe"
 
 def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: Path) -> None:
     """Write the questions of all splits of question-answering sets as one SQuAD-style set, a file for each
-    part.
+    part, or for ``parts.only``.
 
     Each paragraph is in the part of its article, those without a question, too; docnos begin with the part.
     Questions of several collections keep their ids, so they must differ.
@@ -275,7 +275,7 @@ def write_parts(collections: Sequence[Collection], parts: ArticleParts, folder: 
     with draft_folder(folder) as draft:
         for part, own in articles.items():
             data = [{"title": titles[name], "paragraphs": paragraphs} for name, paragraphs in own.items()]
-            if data:
+            if data and parts.only in (None, part):
                 (draft / f"{part}.json").write_text(
                     json.dumps({"version": "2.0", "data": data}, ensure_ascii=False), encoding="utf-8"
                 )

@@ -152,17 +152,22 @@ _TAG = re.compile("<[^>]*>")
 class ArticleParts:
     """``test`` and ``dev`` are the shares of articles in these parts, drawn by ``seed``; the rest is train.
 
+    ``only`` one of the parts is written.
+
     Raises
     ------
     ValueError
-        If a share is negative, or train has none.
+        If a share is negative, train has none, or there is no part of the name.
     """
 
     test: float = 0.2
     dev: float = 0.1
     seed: int = 0
+    only: ArticlePart | None = None
 
     def __post_init__(self) -> None:
+        if self.only not in (None, *ARTICLE_PARTS):
+            raise ArgumentError(f"only: expected one of {', '.join(ARTICLE_PARTS)}, got {self.only!r}")
         if min(self.test, self.dev) < 0 or self.test + self.dev >= 1:
             raise ArgumentError(
                 f"shares of articles leave none for training: test {self.test}, dev {self.dev}"
@@ -176,12 +181,17 @@ class ArticleParts:
         return "dev" if position < self.test + self.dev else "train"
 
 
+def plain_title(doc: Doc) -> str:
+    """The title of a document without markup, as that of PIAF's ``<i>GoldenEye</i>``."""
+    return _TAG.sub("", doc.title)
+
+
 def article_name(doc: Doc, collection: str) -> str:
     """The title of a document's article without markup, case and punctuation.
 
     Without a title it is the number of the article in the collection, which the docno ``3-7`` begins with.
     """
-    plain = unicodedata.normalize("NFKC", _TAG.sub("", doc.title)).casefold()
+    plain = unicodedata.normalize("NFKC", plain_title(doc)).casefold()
     words = "".join(c if c.isalnum() else " " for c in plain).split()
     return " ".join(words) or f"{collection}/{doc.docno.rpartition('-')[0] or doc.docno}"
 

@@ -9,14 +9,7 @@ from pydantic import AfterValidator, Field
 from telerank.errors import MeasureError
 from telerank.evaluation.answers.overlap import parse_answer_measures
 from telerank.experiments.analyses.bench import Bench
-from telerank.experiments.analysis import Analysis, AnalysisResult
-
-
-def _parse_several(measures: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        return parse_answer_measures(measures)
-    except MeasureError as error:
-        raise ValueError(f"expected measures of answers: {error}") from error
+from telerank.experiments.analysis import Analysis, AnalysisResult, AnswerMeasures
 
 
 def _parse_single(measure: str) -> str:
@@ -81,7 +74,7 @@ class AnswerSizesAnalysis(_QuestionSetsSpec):
     kind: Literal["answer-sizes"]
     reader: str
     questions: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-    measures: Annotated[tuple[str, ...], AfterValidator(_parse_several)] = ("F1(fr)", "EM(fr)")
+    measures: AnswerMeasures = ("F1(fr)", "EM(fr)")
 
     def analyse(self, bench: Bench) -> AnalysisResult:
         from telerank.experiments.answers.reading import analyse_answer_sizes

@@ -22,6 +22,7 @@ from telerank.experiments.analyses.bench import Bench
 from telerank.experiments.analysis import (
     Analysis,
     AnalysisResult,
+    AnswerMeasures,
     Measures,
     PooledValues,
     Published,
@@ -178,10 +179,23 @@ class QualityAnalysis(Analysis):
         Compare every two systems instead: superscripts are the numbers of the systems that differ.
     queries_of
         Measure only the queries that this system's run answers.
+    reader
+        A model of the experiment that is trained as a reader, or given: it answers from the first documents
+        of each system.
+    answers
+        Measures of its answers, in columns of their own.
+    documents
+        Documents that it reads for a question.
+    examples
+        Questions whose answers are shown, from the last system's documents.
     """
 
     kind: Literal["quality"]
     measures: Measures
+    reader: str | None = None
+    answers: AnswerMeasures = ("F1(fr)",)
+    documents: int = Field(3, ge=1)
+    examples: int = Field(0, ge=0)
     latency_queries: int = Field(100, ge=0)
     baseline: str | None = None
     tests: PairedTests | None = None
@@ -202,11 +216,19 @@ class QualityAnalysis(Analysis):
     def analyse(self, bench: Bench) -> AnalysisResult:
         """Measure and time each system, and compare it with the baseline."""
         qrels, names, said = bench.judged.qrels, self.measures, list[str]()
+        notes, tests = list[str](), list[Table]()
         if self.queries_of is not None and self.queries_of in bench.systems:
             answered = {ranking.query.qid for ranking in bench.rankings(self.queries_of)}
             qrels = {qid: grades for qid, grades in qrels.items() if qid in answered}
             said.append(f"Measured on the {count_noun(len(qrels), 'query')} that {self.queries_of} answers.")
         runs = {name: bench.measure(name, names, qrels) for name in bench.systems}
+        if self.reader is not None:
+            from telerank.experiments.answers.end_to_end import answer_questions
+
+            answered = answer_questions(bench, self.reader, self.documents, self.answers, self.examples)
+            runs = {name: [own.beside(answered.values[name]) for own in runs[name]] for name in runs}
+            names, tests = (*names, *self.answers), answered.examples
+            said.append(answered.note)
         by_seed = {name: [run.mean for run in own] for name, own in runs.items()}
         latencies = {
             name: time_stage(system.stage, bench, self.latency_queries)
@@ -216,15 +238,14 @@ class QualityAnalysis(Analysis):
         evaluations = {name: average_evaluations(own) for name, own in runs.items()}
         record: dict[str, Any] = {"queries": len(qrels), **_summarise(by_seed, latencies), "differences": []}
         marks: Callable[[str, str], str] | None = None
-        notes, tests = list[str](), list[Table]()
         if self.baseline is not None and self.baseline in runs and len(runs) > 1:
-            comparison = compare_evaluations(evaluations, [self.baseline], measures=names)
+            comparison = compare_evaluations(evaluations, [self.baseline])
             notes, marks = [describe_marks(comparison, self.baseline)], comparison.marks
             record["differences"] = record_differences(comparison)
             said.append(_describe_best(comparison))
         if self.tests and len(runs) > 1:
             pairs = compare_pairs(evaluations, names, self.tests)
-            notes, marks, tests = [pairs.describe_marks()], pairs.marks, [pairs.table()]
+            notes, marks, tests = [pairs.describe_marks()], pairs.marks, [pairs.table(), *tests]
             record["tests"] = pairs.tests
         table = _table(record, marks, bench.published, caption=self.title, notes=notes)
         if latencies:

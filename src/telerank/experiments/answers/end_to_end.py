@@ -13,6 +13,7 @@ from telerank.answers.calibration import DevQuestion, MuTuning, tune_mu
 from telerank.answers.combine import MU, AnswerRules, ReadText, choose_answers
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.collection import split_parts
+from telerank.corpus.derived.questions import plain_title
 from telerank.errors import count_noun
 from telerank.evaluation.answers.measures import (
     GoldAnswers,
@@ -51,12 +52,11 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     """Read the first documents of each system, with the reader of the first seed."""
     trainer = bench.runner.readers
     reader = SpanReader(trainer.folders(spec.reader)[0])
-    streams = (bench.data.collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
-    gold = GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
+    gold = _gold(bench)
     if 0 < len(gold.answerable) < spec.folds:
         few = count_noun(len(gold.answerable), "question")
         raise Unavailable(f"{few} with an answer, fewer than {spec.folds} folds")
-    readings = _read(bench, spec, reader, gold)
+    readings = _read(bench, spec.documents, reader, gold)
     rules = reader.rules(MU)
     always = replace(rules, threshold=None)
     tables, record = [], dict[str, Any]()
@@ -82,7 +82,9 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
         }
     sources = {name: _measure_sources(bench, own, rules) for name, own in readings.items()}
     tables.append(_sources_table(sources, spec))
-    tables += _example_tables(bench, next(iter(readings.values())), rules, spec)
+    tables += _example_tables(
+        bench, next(iter(readings.values())), rules, spec.examples, "with the first system"
+    )
     notes = [
         f"The reader is {spec.reader}, of the first seed; it reads {count_noun(spec.documents, 'document')}."
     ]
@@ -91,9 +93,44 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     return AnalysisResult(tuple(tables), {**record, "sources": sources}, notes=tuple(notes))
 
 
-def _read(
-    bench: Bench, spec: EndToEndAnalysis, reader: SpanReader, gold: GoldAnswers
-) -> dict[str, SystemReading]:
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """The values of each system's answers, tables of examples, and who read."""
+
+    values: Mapping[str, Evaluation]
+    examples: list[Table]
+    note: str
+
+
+def answer_questions(
+    bench: Bench, reader: str, documents: int, measures: Sequence[str], examples: int
+) -> Answered:
+    """Answer each question from the first documents of each system; the reader may decline, which counts 0.
+
+    Examples are of the last system. Raises Unavailable if a question has no known answer.
+    """
+    trainer = bench.runner.readers
+    model = SpanReader(trainer.folders(reader)[0])
+    gold = _gold(bench)
+    if lacking := len(bench.judged.queries) - len(gold.answerable):
+        raise Unavailable(f"{count_noun(lacking, 'question')} without a known answer")
+    readings, rules = _read(bench, documents, model, gold), model.rules(MU)
+    values = {}
+    for name, own in readings.items():
+        predictions = {answers.query.qid: answers.text for answers in own.answers(rules)}
+        values[name] = measure_answers(gold, predictions, measures)
+    last = list(readings)[-1]
+    shown = _example_tables(bench, readings[last], rules, examples, f"with {last}")
+    note = f"Answers: {reader} reads the first {count_noun(documents, 'document')}; none counts 0."
+    return Answered(values, shown, note)
+
+
+def _gold(bench: Bench) -> GoldAnswers:
+    streams = (bench.data.collection.answers.get(part, tuple) for part in split_parts(bench.data.split))
+    return GoldAnswers.of(bench.judged.queries, chain.from_iterable(stream() for stream in streams))
+
+
+def _read(bench: Bench, documents: int, reader: SpanReader, gold: GoldAnswers) -> dict[str, SystemReading]:
     """Read each question in each document once, whatever systems rank it."""
     rankings = {}
     for name in bench.systems:  # the ranking of a query that a system does not answer is empty
@@ -103,7 +140,7 @@ def _read(
         (ranking.query, docno)
         for own in rankings.values()
         for ranking in own
-        for docno in ranking.docnos[: spec.documents]
+        for docno in ranking.docnos[:documents]
     )
     docs = _docs(bench, {docno for _, docno in pairs})
     texts = [(query.text, docs[docno].text) for query, docno in pairs]
@@ -112,7 +149,7 @@ def _read(
     def collect(ranking: Ranking) -> DevQuestion:
         texts = [
             ReadText(docno, docs[docno].text, readings[ranking.query, docno], score)
-            for docno, score in ranking.cut(spec.documents)
+            for docno, score in ranking.cut(documents)
         ]
         return DevQuestion(ranking.query, texts, gold.answers.get(ranking.query.qid, ()))
 
@@ -217,11 +254,11 @@ def _sources_table(sources: Mapping[str, Mapping[str, float]], spec: EndToEndAna
 
 
 def _example_tables(
-    bench: Bench, own: SystemReading, rules: AnswerRules, spec: EndToEndAnalysis
+    bench: Bench, own: SystemReading, rules: AnswerRules, examples: int, of_whom: str
 ) -> list[Table]:
-    if not spec.examples:
+    if not examples:
         return []
-    chosen = own.answers(rules)[: spec.examples]
+    chosen = own.answers(rules)[:examples]
     docs = _docs(bench, {answer.docno for answers in chosen for answer in answers})
     rows = []
     for answers in chosen:
@@ -230,8 +267,8 @@ def _example_tables(
             continue
         best = answers.answers[0]
         text = best.text if len(best.text) <= _SHOWN else best.text[: _SHOWN - 1] + "…"
-        title = docs[best.docno].title or best.docno
+        title = plain_title(docs[best.docno]) or best.docno
         rows.append([answers.query.text, text, title, f"{100 * best.confidence:.0f} %"])
     columns = ("question", "answer", "document", "confidence")
-    caption = f"The first {count_noun(len(rows), 'question')}, with the first system"
+    caption = f"The first {count_noun(len(rows), 'question')}, {of_whom}"
     return [Table.of(columns, rows, caption=caption, left=3)]

@@ -41,8 +41,10 @@ from telerank.service.searching import (
 from telerank.service.state import Snapshot
 from telerank.sparse.query_words import respell
 from telerank.stage import Stage
+from telerank.syntax.reading import ReadQuery
 from telerank.text.analyzer import locate_terms
 from telerank.text.follow_up import FollowUp, follow_up
+from telerank.text.languages import describe_languages
 from telerank.text.sentences import Span
 from telerank.types import Doc, Mark, Query, Ranking, whole_docno
 from telerank.vocabulary.spelling import correct
@@ -94,13 +96,23 @@ class Pages:
 
     @property
     def query(self) -> Query:
-        return Query(QID, self.inquiry.query)
+        """The words that rank."""
+        return Query(QID, self.read.words)
+
+    @cached_property
+    def read(self) -> ReadQuery:
+        """The query as it is read: it takes time, and so is not for the thread of the event loop."""
+        inquiry = self.inquiry
+        if inquiry.syntax == "none" or not self.index.has_texts:
+            return ReadQuery.of_words(inquiry.query)
+        return self.served.read_query(inquiry.query, inquiry.filter)
 
     @property
     def text_language(self) -> str:
         """The language of the index's texts, as far as its analyzer says it; empty otherwise."""
         analyzer = str(self.index.analyzer) if self.index.has_texts else ""
-        return next((code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer), "")
+        codes = [code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer]
+        return codes[0] if len(codes) == 1 else ""
 
     @property
     def can_judge(self) -> bool:
@@ -110,7 +122,7 @@ class Pages:
     @cached_property
     def terms(self) -> Mapping[str, float]:
         """The terms of the query with their weights."""
-        return highlight.query_terms(self.index, self.inquiry.query)
+        return highlight.query_terms(self.index, self.read.words)
 
     def matches(self, text: str) -> list[tuple[int, int]]:
         """The characters of a text that match the query."""
@@ -189,7 +201,8 @@ class Pages:
         if first + SIZE > most:
             raise Unprocessable(f"page {page}: there are pages 1 to {most // SIZE}")
         depth = min(first + SIZE + 1, most)
-        ranked = run_stages(stage, self.query, depth)
+        placed = self._placed(stage)
+        ranked = run_stages(placed, self.query, depth)
         count = len(ranked.ranking)
         meant = "" if page > 1 or as_typed else self._meant(is_found=count > 0)
         if meant and not count:
@@ -198,7 +211,7 @@ class Pages:
             )
             if respelled["results"]:
                 return respelled
-        listed = self._list(ranked, stage, first)
+        listed = self._list(ranked, placed, first)
         can_answer = self.served.default_answer is not None and (settings.answer is not None or count > first)
         total, groups = None, listed["groups"]
         if groups is not None:
@@ -206,9 +219,12 @@ class Pages:
         elif count < depth:
             total = count
         else:
-            total = count_results(stage, self.query)
+            total = count_results(placed, self.query)
         return {
             **listed,
+            "pipeline": stage.text,
+            "read": self.read,
+            "languages": self._languages(),
             "inquiry": self.inquiry,
             "meant": meant,
             "first": first + 1,
@@ -218,8 +234,19 @@ class Pages:
             "has_next": count > first + SIZE and first + 2 * SIZE <= most,
             "none": "" if listed["results"] else self._why_none(),
             "chips": list_chips(self.inquiry, self.links),
-            "facets": self._facets(stage),
+            "facets": self._facets(placed),
         }
+
+    def _languages(self) -> list[tuple[str, float]]:
+        """The languages of the query if it is not sure, with their probabilities."""
+        languages = self.index.languages(self.read.words) if self.index.has_texts else {}
+        return [*languages.items()] if describe_languages(languages) else []
+
+    def _placed(self, stage: Stage) -> Stage:
+        """A pipeline among the documents that fulfil the conditions of the query."""
+        if self.read.has_words or self.inquiry.group is None:
+            return self.read.restrict(stage)
+        return self.served.pipeline(None, self.inquiry.group, self.inquiry.filter, self.read)
 
     def _facets(self, stage: Stage) -> list[Values]:
         """The counts of the columns that the settings name, as far as the index has them."""
@@ -234,9 +261,9 @@ class Pages:
         # spellings may be those of documents that a key does not see
         if not self.index.has_texts or self.served.chosen is not None:
             return ""
-        typed, index = self.inquiry.query, self.index.sparse
-        spelled = typed if is_found else respell(index, typed)
-        meant = spelled if spelled != typed else correct(index, typed)
+        typed, index, kept = self.inquiry.query, self.index.sparse, self.read.kept
+        spelled = typed if is_found or kept else respell(index, typed)
+        meant = spelled if spelled != typed else correct(index, typed, kept=kept)
         most = self.snapshot.settings.limits.query_characters
         return meant if meant != typed and len(meant) <= most else ""
 
@@ -249,7 +276,7 @@ class Pages:
         settings, ranked = self.snapshot.settings, StagedRanking([Ranking(self.query)], [])
         most = settings.limits.documents
         if reader.first is None:
-            ranked = run_stages(stage, self.query, min(READ_DEPTH, most))
+            ranked = run_stages(self._placed(stage), self.query, min(READ_DEPTH, most))
         read = run_reader(reader, ranked.ranking, most)
         answers: list[Values] = []
         for answer in read.answers:
@@ -271,7 +298,7 @@ class Pages:
 
     def compare(self, left: Stage, right: Stage) -> list[Values]:
         """The first results of two pipelines, with their ranks in the other, None for those only here."""
-        both = [run_stages(stage, self.query, SIZE) for stage in (left, right)]
+        both = [run_stages(self._placed(stage), self.query, SIZE) for stage in (left, right)]
         views = []
         for ranked, stage, other in zip(both, (left, right), reversed(both), strict=True):
             ranks = {docno: rank for rank, docno in enumerate(other.ranking.docnos, 1)}
@@ -281,8 +308,12 @@ class Pages:
 
     def explained(self, stage: Stage, docno: str) -> Values:
         """Why a document has its rank (None: it is not in the ranking): what each stage made of it."""
-        doc, query = self.doc(docno), self.inquiry.query
-        stages = explain_stages(stage, self.query, docno, self.snapshot.settings.limits.documents)
+        doc, query, read = self.doc(docno), self.read.words, self.read
+        placed, most = self._placed(stage), self.snapshot.settings.limits.documents
+        stages = explain_stages(placed, self.query, docno, most)
+        *_, last = stages
+        if last.explanation is not None:
+            stages[-1] = replace(last, explanation=read.explain(last.explanation, docno))
         matches = locate_terms(self.index.analyzer, query) if self.index.has_texts else ()
         words = {match.term: query[match.start : match.end] for match in matches}
         return {
@@ -439,6 +470,8 @@ class Pages:
             return self.say("none.empty")
         if self.inquiry.page > 1:
             return self.say("none.shown")
+        if self.read.chosen is not None:
+            return self.say("none.conditions")
         analyzer = self.index.analyzer if self.index.has_texts else None
         if analyzer is None or analyzer(self.inquiry.query):
             return self.say("none.hint")

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from telerank.retrieval.group import Column
 from telerank.service.page.messages import LANGUAGES, Messages, choose_language
+from telerank.syntax.parser import Syntax
 from telerank.text.follow_up import KEPT
 
 SIZE = 10  # results on a page
@@ -64,6 +65,7 @@ class Inquiry:
     page: int = 1
     group: Column | None = None
     filter: str | None = None
+    syntax: Syntax = "simple"
     before: tuple[str, ...] = ()
     is_final: bool = False
 
@@ -93,14 +95,15 @@ class Links:
         return f"{self.prefix}/{path}{'?' if query else ''}{query}"
 
     def search(self, inquiry: Inquiry, *, page: int | None = None, **more: object) -> str:
-        """The address of the results, or of another ``page`` of them."""
-        return self.to("search", **self.values(replace(inquiry, page=page or inquiry.page)), **more)
+        """The address of the results, or of another ``page`` of them; ``more`` replaces values."""
+        return self.to("search", **{**self.values(replace(inquiry, page=page or inquiry.page)), **more})
 
     def values(self, inquiry: Inquiry) -> dict[str, object]:
         """An inquiry as the values of an address."""
         page = inquiry.page if inquiry.page > 1 else None
         chosen = {"index": inquiry.index, "model": inquiry.model, "group": inquiry.group}
         chosen["filter"] = inquiry.filter
+        chosen["syntax"] = None if inquiry.syntax == "simple" else inquiry.syntax
         before = {"before": inquiry.before, "final": 1 if inquiry.before and inquiry.is_final else None}
         return {"query": inquiry.query, **chosen, "page": page, **before}
 

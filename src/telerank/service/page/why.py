@@ -33,6 +33,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "“{term}”, {times} × in the query: {tf} × in this document; {df} documents have it",
         "«~{term}~», {times} fois dans la question~: {tf} fois dans ce document~; documents qui l’ont~: {df}",
     ),
+    "{field}: tf {tf} of {terms} terms, weight {weight:g}; counts {counted:.4f}": (
+        "{field}: {tf} × in {terms} words, weight {weight}; counts {counted}",
+        "{field}~: {tf} fois dans {terms} mots, poids {weight}~; compte pour {counted}",
+    ),
     _FED_BACK + "; tf {tf}, df {df}, cf {cf}": (
         f"{_WEIGHT[0]}: {{tf}} × in this document; {{df}} documents have it",
         f"{_WEIGHT[1]}~: {{tf}} fois dans ce document~; documents qui l’ont~: {{df}}",
@@ -67,6 +71,15 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "{word!r}: has no term, and stands for nothing": (
         "“{word}” is too common a word to count",
         "«~{word}~» est un mot trop courant pour compter",
+    ),
+    "{word!r}: so is the document": ("“{word}”: so is this document", "«~{word}~»~: ce document est ainsi"),
+    "{word!r}: the document is not": (
+        "“{word}”: this document is not so",
+        "«~{word}~»~: ce document n’est pas ainsi",
+    ),
+    "listed, since the query has no words that rank": (
+        "listed, since the search has no words that rank",
+        "listé, car la recherche n’a pas de mots qui comptent pour le classement",
     ),
     "fulfils the expression {query}": ("fulfils the expression {query}", "remplit l’expression {query}"),
     "does not fulfil the expression {query}": (

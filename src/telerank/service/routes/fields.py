@@ -15,6 +15,7 @@ from telerank.service.errors import TooLarge, Unprocessable
 from telerank.service.models import ModelFamily
 from telerank.service.observe import note
 from telerank.service.state import CurrentServed, CurrentSnapshot
+from telerank.syntax.parser import Syntax
 
 
 def check_characters(text: str) -> str:
@@ -55,6 +56,13 @@ FilterText = Annotated[
         max_length=8192,
         description="Only documents that pass: a filter of their columns.",
         examples=['type == "fiche" and date >= 2024-01-01'],
+    ),
+]
+SyntaxName = Annotated[
+    Syntax,
+    Field(
+        description='`simple`: the query may have `"exact phrase"`, `-word`, `word*`, `title:word`, '
+        "`type:fiche`, AND, OR, NOT (ET, OU, SAUF) and parentheses; what cannot be read is words."
     ),
 ]
 FacetNames = Annotated[

@@ -34,6 +34,7 @@ from telerank.service.page.render import (
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
+from telerank.syntax.parser import Syntax
 from telerank.text.follow_up import KEPT
 
 _METHODS = ["GET", "HEAD"]
@@ -93,11 +94,14 @@ async def inquiry_of(
 
 
 async def conversation_of(
-    before: Annotated[tuple[str, ...], Query(max_length=100)] = (), *, final: bool = False
+    before: Annotated[tuple[str, ...], Query(max_length=100)] = (),
+    *,
+    final: bool = False,
+    syntax: Syntax = "simple",
 ) -> Mapping[str, Any]:
-    """The questions before it, and whether the query is no follow-up of them, or is completed."""
+    """The questions before it, whether the query is no follow-up of them, or is completed, and its syntax."""
     questions = tuple(" ".join(each.split()) for each in before[-KEPT:])
-    return {"before": questions, "is_final": final}
+    return {"before": questions, "is_final": final, "syntax": syntax}
 
 
 async def pages_of(

@@ -27,6 +27,7 @@ from telerank.service.routes.fields import (
     PipelineReply,
     PipelineText,
     QueryText,
+    SyntaxName,
 )
 from telerank.service.searching import (
     QID,
@@ -40,6 +41,7 @@ from telerank.service.searching import (
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
+from telerank.syntax.reading import ReadQuery
 from telerank.text.follow_up import FollowUp, follow_up
 from telerank.types import Explanation, columns_record, whole_docno
 from telerank.types import Query as SearchQuery
@@ -74,6 +76,7 @@ class SearchRequest(Body):
     explain: bool = Field(default=False, description="Whether hits have an explanation of the score.")
     group: GroupName = None
     filter: FilterText = None
+    syntax: SyntaxName = "none"
     facets: FacetNames = None
     spelling: bool = Field(
         default=False,
@@ -163,8 +166,39 @@ class Spelling(BaseModel):
     searched: bool
 
 
+class QueryPart(BaseModel, from_attributes=True):
+    """A part of a query in the simple syntax, and what it does: ranks, requires, excludes, or nothing.
+
+    ``documents`` have it. A beginning (``word*``) stands for ``terms``, those of most documents of so
+    ``many``. ``unread`` documents have the words of a phrase, and were too many to be read.
+    """
+
+    text: str
+    kind: str
+    effect: str
+    documents: int | None = None
+    terms: list[str] = Field(default_factory=list)
+    many: int = 0
+    unread: int = 0
+
+
+class QuerySyntax(BaseModel):
+    """How a query was read: the ``words`` that rank, and its parts, or the ``problem`` why it is words alone.
+
+    ``notes`` say what in it was taken as words.
+    """
+
+    words: str
+    parts: list[QueryPart]
+    problem: str
+    notes: list[str]
+
+
 class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change.
+
+    ``languages`` are the probabilities of the query's, if the index has several: below 0.9 it is searched in
+    each.
 
     Of hits that are grouped ``total`` is the number on all pages; missing if it is not known, since the
     limit of the service was reached: then ``warnings`` say how many documents were grouped.
@@ -177,6 +211,8 @@ class SearchReply(PipelineReply):
     total: int | None = None
     warnings: list[str] | None = None
     spelling: Spelling | None = None
+    syntax: QuerySyntax | None = None
+    languages: dict[str, float] | None = None
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
@@ -192,6 +228,7 @@ class ExplainRequest(Body):
     pipeline: PipelineText = None
     group: GroupName = None
     filter: FilterText = None
+    syntax: SyntaxName = "none"
 
 
 class ExplainParameters(ExplainRequest, strict=False):
@@ -225,7 +262,8 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if not request.spelling or request.like is not None or not index.has_texts or opened.chosen is not None:
         return reply
     typed = reply.query
-    meant = await served.search(correct, index.sparse, typed)
+    kept = (await _read(served, opened, request, typed)).kept if request.syntax == "simple" else ()
+    meant = await served.search(partial(correct, kept=kept), index.sparse, typed)
     if meant != typed and len(meant) <= served.settings.limits.query_characters:
         searched = not reply.hits and request.page == 1
         if searched:
@@ -238,7 +276,9 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
     query, completed = complete_query(request.query or "", request.history, served.settings)
-    stage = index.pipeline(request.pipeline, request.group, request.filter)
+    read = await _read(served, index, request, query.text)
+    stage = index.pipeline(request.pipeline, request.group, request.filter, read)
+    typed, query = query, SearchQuery(QID, read.words)
     most, last = served.settings.limits.documents, request.k * request.page
     if last > most:
         raise Unprocessable(
@@ -256,12 +296,17 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
 
         ranked, hits = await served.search(rank_and_list)
     if request.explain:
-        await served.run_stage(stage, _add_explanations, hits, stage, query)
+        await served.run_stage(stage, _add_explanations, hits, stage, read)
     if request.segment:
         await served.compute(_add_segments, hits, stage, query)
-    run = record_run(served, index, stage.text, query, ranked.stages)
+    shown = index.pipeline(request.pipeline, request.group, request.filter).text
+    run = record_run(served, index, shown, typed, ranked.stages)
     more = len(ranked.ranking) > last
     reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
+    if index.index.has_texts:
+        reply.languages = index.index.languages(query.text) or None
+    if request.syntax == "simple":
+        reply.syntax = QuerySyntax.model_validate(read.record)
     if request.facets:
         reply.facets = await served.run_stage(stage, count_facets, index, stage, query, request.facets)
     if groups := find_groups(stage, ranked):
@@ -292,15 +337,25 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
     index.check_visible(request.docno)
-    stage = index.pipeline(request.pipeline, request.group, request.filter)
+    read = await _read(served, index, request, query.text)
+    stage = index.pipeline(request.pipeline, request.group, request.filter, read)
     return ExplainReply(
         query=query.text,
         index=index.name,
         generation=index.generation,
-        pipeline=stage.text,
+        pipeline=index.pipeline(request.pipeline, request.group, request.filter).text,
         docno=request.docno,
-        explanation=await served.run_stage(stage, explain_score, stage, query, request.docno),
+        explanation=await served.run_stage(stage, explain_score, stage, read, request.docno),
     )
+
+
+async def _read(
+    served: Served, index: ServedIndex, request: SearchRequest | ExplainRequest, query: str
+) -> ReadQuery:
+    """The query as the request wants it read."""
+    if request.syntax == "none":
+        return ReadQuery.of_words(query)
+    return await served.search(index.read_query, query, request.filter)
 
 
 def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:
@@ -364,10 +419,11 @@ def record_run(
     return {**run, "milliseconds": sum(each.milliseconds for each in runs), "stages": runs}
 
 
-def explain_score(stage: Stage, query: SearchQuery, docno: str) -> Explanation:
-    """Why the document has its score; raises NotServed if the pipeline gives it none."""
+def explain_score(stage: Stage, read: ReadQuery, docno: str) -> Explanation:
+    """Why a document has its score; raises NotServed if the pipeline gives it none."""
+    query = SearchQuery(QID, read.words)
     try:
-        return refuse_values(lambda: stage.explain(query, docno))
+        return refuse_values(lambda: read.explain(stage.explain(query, docno), docno))
     except KeyError as error:
         raise NotServed(f"no document {docno!r} to which the pipeline gives a score") from error
 
@@ -401,9 +457,9 @@ def list_hits(index: ServedIndex, stage: Stage, ranked: StagedRanking, request: 
     return hits
 
 
-def _add_explanations(hits: list[Hit], stage: Stage, query: SearchQuery) -> None:
+def _add_explanations(hits: list[Hit], stage: Stage, read: ReadQuery) -> None:
     for hit in hits:
-        hit.explanation = explain_score(stage, query, hit.docno)
+        hit.explanation = explain_score(stage, read, hit.docno)
 
 
 def _add_segments(hits: list[Hit], stage: Stage, query: SearchQuery) -> None:

@@ -14,7 +14,7 @@ N, T, avg   documents, tokens, and T / N: :class:`Statistics`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -26,17 +26,20 @@ from telerank.expressions import call_text
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Count: TypeAlias = int | npt.NDArray[np.int64]
+# What a model reads: title and text run together (None), a field, or fields together (none named: all).
+Reads: TypeAlias = str | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """Statistics of the whole index: Lucene's ``docCount`` and ``sumTotalTermFreq``.
 
-    Documents without terms are not counted.
+    Documents without terms are not counted. Of several fields together ``fields`` has the statistics of each.
     """
 
     documents: int
     tokens: int
+    fields: tuple[Statistics, ...] = ()
 
     @property
     def average_length(self) -> float:
@@ -73,28 +76,31 @@ class Parameters:
 
 
 class Similarity(Parameters, ABC):
-    """A ranking model.
-
-    ``counts_absent``: a query term that a document lacks counts, too; see :meth:`absence`.
-    """
-
-    counts_absent: ClassVar[bool] = False
+    """A ranking model."""
 
     @property
-    def is_cosine(self) -> bool:
-        """Whether contributions have yet to be divided by the length of the document's vector.
+    def reads(self) -> Reads:
+        """What it reads of documents: their whole texts, one of their fields, or several together."""
+        return None
 
-        That is the root of the sum of the squares of the :meth:`weight` of all its terms.
+    def bound_to(self, fields: Sequence[str]) -> Similarity:  # noqa: ARG002 — of those that read fields
+        """What computes contributions in an index with these fields.
+
+        Raises
+        ------
+        ModelError
+            If it reads a field that is not there.
         """
-        return False
+        return self
 
     def contributions(
         self, tf: npt.ArrayLike, length: npt.ArrayLike, df: Count, cf: Count, collection: Statistics
     ) -> Floats:
         """What a term adds to the score of each document that holds it, in float64.
 
-        ``tf``, ``length`` and the result have one shape; ``df`` and ``cf`` are numbers, or arrays of that
-        shape if the postings belong to several terms. Each element depends on its own arguments alone. A
+        ``tf``, ``length`` and the result have one shape; of a model that reads several fields the first two
+        have a row for each. ``df`` and ``cf`` are numbers, or arrays of the shape of the result if the
+        postings belong to several terms. Each element depends on its own arguments alone. A
         query's score is the sum over its terms; a repeated term counts once for each occurrence.
 
         If 1 ≤ tf ≤ length, 1 ≤ df ≤ N and df ≤ cf ≤ T, each contribution is finite, at least 0
@@ -108,13 +114,29 @@ class Similarity(Parameters, ABC):
     def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
         """:meth:`contributions` of contiguous float64."""
 
+
+class AbsenceSimilarity(Similarity, ABC):
+    """One under which a query term that a document lacks counts, too."""
+
+    @abstractmethod
     def absence(self, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
         """What each query term that the collection holds adds to every document, whether it is there or not.
 
         At most 0 and above -2^41. The contributions of documents that hold the term come on top.
         """
-        raise NotImplementedError
 
+
+class VectorSimilarity(Similarity, ABC):
+    """One of vectors, whose components are the weights of terms."""
+
+    @property
+    @abstractmethod
+    def is_cosine(self) -> bool:
+        """Whether contributions have yet to be divided by the length of the document's vector.
+
+        That is the root of the sum of the squares of the :meth:`weight` of all its terms.
+        """
+
+    @abstractmethod
     def weight(self, tf: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
         """The component of a document's vector that belongs to a term."""
-        raise NotImplementedError

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product, starmap
 from math import inf, log1p
 from typing import Any, ClassVar, TypeAlias
@@ -30,6 +30,7 @@ from telerank.expressions import (
     wrong,
 )
 from telerank.sparse.similarities.base import Count, Floats, Parameters, Similarity, Statistics
+from telerank.sparse.similarities.fields import BM25F, InField, make_field_grid, parse_bm25f
 from telerank.sparse.similarities.literal import (
     INVERSE,
     NORMS,
@@ -270,7 +271,17 @@ class DFR(Similarity):
 MODELS: Mapping[str, type[Similarity]] = {
     **{
         model.name: model
-        for model in (BM25, LMDirichlet, LMJelinekMercer, DFR, DFI, TFIDF, BM25Printed, LMDirichletPrinted)
+        for model in (
+            BM25,
+            BM25F,
+            LMDirichlet,
+            LMJelinekMercer,
+            DFR,
+            DFI,
+            TFIDF,
+            BM25Printed,
+            LMDirichletPrinted,
+        )
     },
     "lmd": LMDirichlet,
     "ql": LMDirichlet,
@@ -310,6 +321,9 @@ _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
 }
 
 
+_FIELD = "field"
+
+
 def parse_similarity(text: str) -> Similarity:
     """The similarity that a text describes; parameters that it leaves out have their defaults.
 
@@ -326,11 +340,20 @@ def is_similarity(name: str) -> bool:
 def build_similarity(tree: Expression, text: str) -> Similarity:
     """The similarity of a tree that was parsed from ``text``; raises as :func:`parse_similarity`."""
     call = as_call(tree, text)
+    if call.name == BM25F.name:
+        return parse_bm25f(call, text)
+    fields = [as_name(value, text) for key, value in call.arguments if key == _FIELD]
+    if len(fields) > 1:
+        raise wrong(text, call.at, f"{call.name}: {_FIELD} is given twice")
+    call = replace(call, arguments=tuple(pair for pair in call.arguments if pair[0] != _FIELD))
+    similarity: Similarity
     if call.name in SHORT_DFR:
         basic, after, normalization = SHORT_DFR[call.name]
-        return DFR(basic, after, _build(Call(normalization, call.arguments, call.at), NORMALIZATIONS, text))
-    similarity: Similarity = _build(call, MODELS, text)
-    return similarity
+        own = _build(Call(normalization, call.arguments, call.at), NORMALIZATIONS, text)
+        similarity = DFR(basic, after, own)
+    else:
+        similarity = _build(call, MODELS, text)
+    return InField(similarity, fields[0]) if fields else similarity
 
 
 def _build(call: Call, known: Mapping[str, type[Any]], text: str) -> Any:
@@ -356,6 +379,13 @@ def _value(default: object, tree: Expression, text: str) -> object:
     return as_name(tree, text) if isinstance(default, str) else as_number(tree, text)
 
 
-def make_grid(model: Similarity) -> tuple[Similarity, ...]:
-    """The settings of a similarity's family in the ranges of the literature, at most 80."""
+def make_grid(model: Similarity, fields: Sequence[str] = ()) -> tuple[Similarity, ...]:
+    """The settings of a similarity's family in the ranges of the literature, at most 80.
+
+    ``fields`` are those of the index, which BM25F reads if it names none.
+    """
+    if isinstance(model, BM25F):
+        return make_field_grid(model, fields)
+    if isinstance(model, InField):
+        return tuple(InField(each, model.field) for each in make_grid(model.model))
     return _GRIDS[type(model)]

@@ -13,7 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from telerank.sparse.similarities.base import Count, Floats, Similarity, Statistics
+from telerank.sparse.similarities.base import (
+    AbsenceSimilarity,
+    Count,
+    Floats,
+    Similarity,
+    Statistics,
+    VectorSimilarity,
+)
 
 # What the occurrences of a term in a document count.
 OCCURRENCES: dict[str, Callable[[Floats], Floats]] = {
@@ -30,7 +37,7 @@ NORMS = ("cosine", "length", "none")
 
 
 @dataclass(frozen=True, repr=False)
-class TFIDF(Similarity):
+class TFIDF(VectorSimilarity):
     """The vector space model: w(tf) · idf² / norm, the product of the query's and the document's component.
 
     ``tf``, what occurrences count in a document: ``log`` 1 + ln tf, ``sqrt`` √tf, ``raw`` tf. In a query each
@@ -82,7 +89,7 @@ class BM25Printed(Similarity):
 
 
 @dataclass(frozen=True, repr=False)
-class LMDirichletPrinted(Similarity):
+class LMDirichletPrinted(AbsenceSimilarity):
     """ln((tf + mu · p) / (mu + length)), p = cf / T, for each query term: tf is 0 if a document lacks it.
 
     Equation 2 of the Piaf report as it is printed: absent terms count, so that long documents pay for each
@@ -93,7 +100,6 @@ class LMDirichletPrinted(Similarity):
 
     name: ClassVar = "lm_dirichlet_printed"
     ranges: ClassVar = {"mu": (1e-3, 1e9)}
-    counts_absent: ClassVar = True
     mu: float = 2000.0
 
     def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:

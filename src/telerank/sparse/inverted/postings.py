@@ -1,10 +1,9 @@
 """The postings of a segment: which documents hold each term, and how often.
 
 They are two ascending lists for each term, its documents and the running totals of its occurrences, coded one
-after the other (:mod:`telerank.sparse.packed`): in all about 10 bits a posting. Segments of format 1 have
-arrays instead.
+after the other (:mod:`.packed`): in all about 10 bits a posting. Segments of format 1 have arrays instead.
 
-Format 2:
+Format 2, each of whose files begins with the prefix of its inverted file (:mod:`.lists`):
 
 ====================  =============================================================================
 ``postings.npy``      uint64: the codes
@@ -31,7 +30,7 @@ import numpy.typing as npt
 
 from telerank.compiled import cold_start, compiled
 from telerank.errors import IndexDamaged
-from telerank.sparse.packed import WORD_BITS, put, size_of, take, take_by_numpy, width_of
+from telerank.sparse.inverted.packed import WORD_BITS, put, size_of, take, take_by_numpy, width_of
 from telerank.stored import load_npy, map_npy
 
 # The format of new segments; segments of format 1 are read, and merging writes them anew.
@@ -41,6 +40,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 # Documents and frequencies (postings,).
 Lists: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 _ESCAPE = 255
+_SMALL = 1 << 16  # bytes of a file that is loaded
 
 
 class Postings(ABC):
@@ -56,12 +56,12 @@ class Postings(ABC):
 class PackedPostings(Postings):
     """Those of format 2."""
 
-    def __init__(self, folder: Path, documents: int) -> None:
-        self._folder, self._documents = folder, documents
+    def __init__(self, folder: Path, documents: int, prefix: str = "") -> None:
+        self._file, self._documents = folder / f"{prefix}postings.npy", documents
         self.offsets, self._starts, self._occurrences = (
-            map_whole_numbers(folder / f"{name}.npy") for name in ("offsets", "starts", "occurrences")
+            map_whole_numbers(folder / f"{prefix}{name}.npy") for name in ("offsets", "starts", "occurrences")
         )
-        self._words = map_npy(folder / "postings.npy", np.uint64)
+        self._words = open_array(self._file, np.uint64)
         if not len(self._starts) == len(self._occurrences) == len(self.offsets) - 1:
             raise IndexDamaged(f"{folder}: its files do not belong together")
 
@@ -71,7 +71,7 @@ class PackedPostings(Postings):
         rows, tfs = np.empty(sizes.sum(), np.int32), np.empty(sizes.sum(), np.int64)
         read = _read_by_numpy if cold_start.covers(len(rows)) else _read
         if not read(self._words, codes, self._documents, rows, tfs):
-            raise IndexDamaged(f"{self._folder / 'postings.npy'}: damaged (not the postings of its terms)")
+            raise IndexDamaged(f"{self._file}: damaged (not the postings of its terms)")
         return rows, tfs
 
 
@@ -101,14 +101,14 @@ class PostingsWriter:
     ``sizes`` and ``occurrences`` (terms,) are how many documents hold each term, and how often all of them.
     """
 
-    def __init__(self, folder: Path, documents: int, sizes: Numbers, occurrences: Numbers) -> None:
+    def __init__(
+        self, folder: Path, documents: int, sizes: Numbers, occurrences: Numbers, prefix: str = ""
+    ) -> None:
         starts = _plan(sizes, occurrences, documents)
-        save_narrow(folder / "offsets.npy", np.concatenate(([0], np.cumsum(sizes))))
-        save_narrow(folder / "occurrences.npy", occurrences)
-        save_narrow(folder / "starts.npy", starts[:-1])
-        # zeros first: a process that later finds the disk full while writing a mapped page is killed
-        np.save(folder / "postings.npy", np.zeros(-(-starts[-1] // WORD_BITS), np.uint64))
-        self._words = load_npy(folder / "postings.npy", mmap_mode="r+")
+        save_narrow(folder / f"{prefix}offsets.npy", np.concatenate(([0], np.cumsum(sizes))))
+        save_narrow(folder / f"{prefix}occurrences.npy", occurrences)
+        save_narrow(folder / f"{prefix}starts.npy", starts[:-1])
+        self._words = new_words(folder / f"{prefix}postings.npy", int(starts[-1]))
         self._codes = starts, sizes, occurrences
         self._documents, self._state = documents, np.zeros((2, len(sizes)), np.int64)
 
@@ -120,6 +120,13 @@ class PostingsWriter:
         self._words.flush()
 
 
+def new_words(path: Path, bits: int) -> Array:
+    """An array of words for codes of so many bits, in a file that is mapped."""
+    # zeros first: a process that later finds the disk full while writing a mapped page is killed
+    np.save(path, np.zeros(-(-bits // WORD_BITS), np.uint64))
+    return load_npy(path, mmap_mode="r+")
+
+
 def save_narrow(path: Path, numbers: Numbers) -> None:
     """Save numbers as int32 if they are small enough."""
     np.save(path, numbers.astype(np.int32) if numbers.max(initial=0) < 2**31 else numbers)
@@ -128,9 +135,23 @@ def save_narrow(path: Path, numbers: Numbers) -> None:
 def map_whole_numbers(path: Path) -> npt.NDArray[Any]:
     """What :func:`save_narrow` saved."""
     try:
-        return map_npy(path, np.int32)
+        return open_array(path, np.int32)
     except IndexDamaged:
-        return map_npy(path, np.int64)
+        return open_array(path, np.int64)
+
+
+def open_array(path: Path, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The array in a file, memory-mapped, or loaded if it is small: what is mapped keeps its file open.
+
+    Raises
+    ------
+    IndexDamaged
+        If it cannot be read, or has another type.
+    """
+    is_small = path.is_file() and path.stat().st_size <= _SMALL
+    array = map_npy(path, kind, mapped=not is_small)
+    array.flags.writeable = False  # as what is mapped: compiled code is made for each kind of array
+    return array
 
 
 @compiled
