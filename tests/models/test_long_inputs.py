@@ -16,9 +16,9 @@ from small_rerankers import small_reranker
 from telerank.cli.main import app
 from telerank.errors import ModelError
 from telerank.models.loading import read_encoder
+from telerank.models.long.qds import find_global
 from telerank.models.pairs.pair import QUERY, batch_of
 from telerank.models.rerankers.kinds import Shape
-from telerank.models.rerankers.qds import find_global
 from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, save_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import explain_score
