@@ -70,9 +70,9 @@ class Contextualiser(nn.Module):
         self.chunk, self.overlap = chunk, overlap
         self.mix = nn.Parameter(torch.tensor(0.5))
         self.positions = nn.Parameter(make_positions(chunk + 2 * overlap, width))
-        sizes = (width, heads, inner, 0.0)
+        shape = (width, heads, inner, 0.0)
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(*sizes, batch_first=True) for _ in range(layers)
+            nn.TransformerEncoderLayer(*shape, batch_first=True) for _ in range(layers)
         )
 
     def forward(self, words: Tensor, known: Tensor) -> Tensor:
@@ -166,9 +166,10 @@ class Tkl(nn.Module):
 
     def _pool(self, query: Tensor, passage: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """The sum of each kernel over each window, (B, N, W, kernels), and its known words, (B, W)."""
+        behind = WINDOW + STEP  # the last window has no word, whatever else is in the batch
         query, passage = functional.normalize(query, dim=-1), functional.normalize(passage, dim=-1)
-        cosines = functional.pad(query @ passage.transpose(1, 2), (0, WINDOW))  # (B, N, T + WINDOW)
-        real = functional.pad(known, (0, WINDOW)).to(cosines.dtype).unsqueeze(1)
+        cosines = functional.pad(query @ passage.transpose(1, 2), (0, behind))  # (B, N, T + behind)
+        real = functional.pad(known, (0, behind)).to(cosines.dtype).unsqueeze(1)
         pooled = [
             functional.avg_pool1d(torch.exp(-((cosines - mean) ** 2) / (2 * width**2)) * real, WINDOW, STEP)
             for mean, width in zip(MEANS, DEVIATIONS, strict=True)
