@@ -130,8 +130,8 @@ class Tkl(nn.Module):
     on each side, by weights that are learned. An unknown word is similar to no word.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
-    unless ``frozen``. ``context`` has the settings of the :class:`Contextualiser`, which reads a query of more
-    words than its chunks have in chunks, too.
+    unless ``frozen``. ``context`` has the settings of the :class:`Contextualiser`, which reads a query of
+    more words than its chunks have in chunks, too.
     """
 
     def __init__(self, vectors: Tensor, *, regions: int = 3, frozen: bool = False, **context: Any) -> None:
