@@ -208,7 +208,7 @@ def test_an_encoder_without_a_piece_for_masks_gets_one_and_a_row(place, tmp_path
     assert masked.mask_id == len(names) == len(table) - 1
     torch.testing.assert_close(table[-1], table[:-1].mean(0))
     assert masked.last.weight is table
-    save_masked_model(masked, tmp_path / "saved", 24)
+    save_masked_model(masked, tmp_path / "saved")
     again = AutoTokenizer.from_pretrained(tmp_path / "saved")
     assert again.mask_token_id == masked.mask_id
     assert again("d3 [MASK]")["input_ids"] == [2, names["d3"], masked.mask_id, 3]
