@@ -8,8 +8,8 @@ WORDS = [f"{kind}{number}" for kind in "qdx" for number in range(40)]
 ARCHITECTURES = ("bert", "camembert", "distilbert", "mpnet", "roberta", "xlm-roberta", "electra")
 
 
-def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0) -> Path:
-    """A folder as the hub has them: configuration, weights, tokenizer."""
+def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0, longest: int = 66) -> Path:
+    """A folder as the hub has them: configuration, weights, tokenizer. ``longest`` rows has the table of positions."""
     import torch
     from transformers import AutoConfig, AutoModel
 
@@ -24,10 +24,20 @@ def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0) ->
     types = {"type_vocab_size": 2} if architecture in ("bert", "electra") else {}
     if architecture in ("camembert", "roberta", "xlm-roberta"):
         types = {"type_vocab_size": 1}
+    if architecture == "longformer":
+        types = {"type_vocab_size": 1, "attention_window": 8}
+    if architecture == "modernbert":  # layers that see 8 tokens, between those that see all
+        types = {
+            "local_attention": 8,
+            "cls_token_id": 0,
+            "bos_token_id": 0,
+            "eos_token_id": 2,
+            "sep_token_id": 2,
+        }
     config = AutoConfig.for_model(
         architecture,
         vocab_size=len(tokenizer),
-        max_position_embeddings=66,
+        max_position_embeddings=longest,
         pad_token_id=tokenizer.pad_token_id,
         initializer_range=0.2,  # as far from zero as a trained model's
         **shape,

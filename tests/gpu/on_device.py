@@ -34,6 +34,7 @@ from telerank.training.log import read_log
 from telerank.training.reader.train import train_reader
 from telerank.training.reranker.train import train_reranker
 from telerank.types import Doc
+from telerank.verbs.train import lengthen
 
 PRECISIONS = ["float32", "bfloat16"]
 PAIRS = pairs(40)
@@ -52,16 +53,21 @@ def _pretending():
 
 @pytest.fixture(scope="session")
 def starts(tmp_path_factory):
-    """The folders of a small encoder and of word vectors."""
+    """The folders of a small encoder, of one made long, and of word vectors."""
     folder = tmp_path_factory.mktemp("starts")
-    small_encoder(folder / "encoder")
+    lengthen(small_encoder(folder / "encoder"), folder / "long", max_length=64, window=4)
     table = torch.randn(len(WORDS) + 2, 16, generator=torch.Generator().manual_seed(0))
     save_vectors(folder / "words", WORDS, table)
     return folder
 
 
+def start_of(kind):
+    """The folder among those to start from."""
+    return "words" if find_kind(kind).over_words else "long" if kind == "qds" else "encoder"
+
+
 def make(starts, kind, **shape):
-    start = starts / ("words" if find_kind(kind).over_words else "encoder")
+    start = starts / start_of(kind)
     head = {"head": {"length": 12, "stride": 8, "passages": 4}} if kind == "parade" else {}
     return fresh_reranker(start, Shape(kind, max_query=8, max_length=32, **head, **shape), seed=1)
 
@@ -145,7 +151,7 @@ STILL["parade"] = {"length": 12, "stride": 8, "passages": 4, "dropout": 0.0}
 
 def ranker(starts, kind, **more):
     words = find_kind(kind).over_words
-    model = {"kind": kind, "start": str(starts / ("words" if words else "encoder"))}
+    model = {"kind": kind, "start": str(starts / start_of(kind))}
     model |= {} if words else {"dropout": 0.0}
     return {**model, "max_query": 8, "max_length": 32, "head": STILL.get(kind, {}), **more}
 
@@ -161,6 +167,8 @@ UPDATES = {
     ("conv-knrm", "float32"): Budget(2, 7),
     ("co-pacrr", "float32"): Budget(3, 10),
     ("parade", "float32"): Budget(1, 11),
+    ("qds", "float32"): Budget(99, 99),
+    ("tkl", "float32"): Budget(99, 99),
 }
 
 

@@ -19,6 +19,7 @@ from telerank.models.rerankers.dmn import Dmn
 from telerank.models.rerankers.episodic import GATES, EpisodicMemory
 from telerank.models.rerankers.knrm import Knrm
 from telerank.models.rerankers.qa_lstm import QaLstm
+from telerank.models.rerankers.tkl import Tkl
 
 HEADS = {gate: partial(DmnHead, 12, 8, episodes=3, gate=gate) for gate in sorted(GATES)}
 OVER_WORDS = {
@@ -27,6 +28,7 @@ OVER_WORDS = {
     "k-nrm": Knrm,
     "conv-knrm": partial(ConvKnrm, filters=6),
     "co-pacrr": partial(CoPacrr, frozen=False),
+    "tkl": partial(Tkl, inner=6),
 }
 
 
@@ -242,6 +244,7 @@ LEARNERS = {
     "k-nrm": (Knrm, "logit"),
     "conv-knrm": (lambda vectors: ConvKnrm(vectors, 16, 2), "logit"),
     "co-pacrr": (lambda vectors: CoPacrr(vectors, 16, rows=2, filters=4), "logit"),
+    "tkl": (lambda vectors: Tkl(vectors, inner=8, layers=1), "logit"),
 }
 
 

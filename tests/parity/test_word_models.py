@@ -17,6 +17,7 @@ from telerank.models.rerankers.co_pacrr import CoPacrr  # noqa: E402
 from telerank.models.rerankers.conv_knrm import ConvKnrm  # noqa: E402
 from telerank.models.rerankers.knrm import Knrm  # noqa: E402
 from telerank.models.rerankers.qa_lstm import QaLstm  # noqa: E402
+from telerank.models.rerankers.tkl import Tkl  # noqa: E402
 
 
 def test_knrm_is_its_formula():
@@ -220,3 +221,96 @@ def test_co_pacrr_shuffles_query_words_only_while_it_is_trained_and_takes_no_mor
     assert len({tuple(model.eval()(batch).tolist()) for _ in range(5)}) == 1
     with pytest.raises(ValueError, match=f"a co-pacrr of {rows - 1} query words was given {rows}"):
         CoPacrr(vectors, rows=rows - 1)(batch)
+
+
+def attended(layer, items):
+    """A layer of torch's transformer encoder, (words, E), by its formulas: two heads, no padding."""
+    attention, width = layer.self_attn, items.shape[1]
+    weight, bias = attention.in_proj_weight, attention.in_proj_bias
+    q, k, v = (
+        items @ weight[n * width : (n + 1) * width].T + bias[n * width : (n + 1) * width] for n in range(3)
+    )
+    half, outputs = width // 2, []
+    for head in (slice(0, half), slice(half, width)):
+        weights = torch.softmax(q[:, head] @ k[:, head].T / half**0.5, -1)
+        outputs.append(weights @ v[:, head])
+    items = layer.norm1(items + attention.out_proj(torch.cat(outputs, 1)))
+    return layer.norm2(items + layer.linear2(torch.relu(layer.linear1(items))))
+
+
+def in_context(model, rows, chunk=4, overlap=1):
+    """The words of a text in context, chunk by chunk; None for one that is unknown."""
+    table, positions, mix = model.words.weight, model.context.positions, model.context.mix
+    result = []
+    for begin in range(0, len(rows), chunk):
+        places = [
+            place
+            for place in range(begin - overlap, begin + chunk + overlap)
+            if 0 <= place < len(rows) and rows[place] != UNKNOWN
+        ]
+        if not places:
+            result += [None] * min(chunk, len(rows) - begin)
+            continue
+        own = torch.stack([table[rows[place]] for place in places])
+        items = own + torch.stack([positions[place - begin + overlap] for place in places])
+        for layer in model.context.layers:
+            items = attended(layer, items)
+        mixed = dict(zip(places, mix * own + (1 - mix) * items, strict=True))
+        result += [mixed.get(place) for place in range(begin, min(begin + chunk, len(rows)))]
+    return result
+
+
+def tkl_windows(model, query, passage):
+    """The score of each window of a passage, None for one without a known word."""
+    means, deviations = [1.0] + [0.9 - 0.2 * number for number in range(10)], [1e-3] + [0.1] * 10
+    one, other, weights = in_context(model, query), in_context(model, passage), model.weight.weight[0]
+    saturation, scores = model.saturation, []
+    for begin in range(0, len(passage), 2):
+        words = [word for word in other[begin : begin + 30] if word is not None]
+        score = torch.zeros((), dtype=torch.double)
+        for asked in one:
+            if asked is None or not words:
+                continue
+            features = torch.stack([saturation.salience.weight[0] @ asked, torch.tensor(float(len(words)))])
+            a, b, c = saturation.numbers(saturation.norm(features.double()))
+            cosines = [asked @ word / (asked.norm() * word.norm()) for word in words]
+            for mean, deviation, weight in zip(means, deviations, weights, strict=True):
+                held = sum(torch.exp(-((value - mean) ** 2) / (2 * deviation**2)) for value in cosines)
+                score = score + weight * (a * held.clamp(min=1e-10) ** (1 / b) - c)
+        scores.append(score if words else None)
+    return scores
+
+
+def test_tkl_is_its_formula():
+    torch.manual_seed(5)
+    pairs, vectors = random_word_pairs(seed=6)
+    long = [np.random.default_rng(n).integers(1, 22, size) for n, size in enumerate((3, 90, 31, 155))]
+    pairs += [
+        type(pair)(
+            np.concatenate([pair.ids[pair.parts == 1], rows]).astype(np.int32),
+            np.zeros(count := int((pair.parts == 1).sum()) + len(rows), np.int32),
+            np.array([1] * (count - len(rows)) + [2] * len(rows), np.int32),
+            np.array([-1] * (count - len(rows)) + [0] * len(rows), np.int32),
+        )
+        for pair, rows in zip(pairs, long, strict=False)
+    ]
+    model = Tkl(vectors, heads=2, inner=6, chunk=4, overlap=1, regions=2).double()
+    with torch.no_grad():
+        model.places.copy_(torch.tensor([[1.0, 0.5, 0.4, 0.3, 0.2], [0.7, 0.2, 0.1, 0.3, 0.6]]))
+        model.weight.weight.normal_()
+        scores = model(batch_of(pairs, PADDING)).tolist()
+        regions = 0
+        for pair, score in zip(pairs, scores, strict=True):
+            windows = tkl_windows(model, rows_of(pair, 1), rows_of(pair, 2))
+            left, total = {n: float(own) for n, own in enumerate(windows) if own is not None}, 0.0
+            kept = dict(left)
+            for places in model.places.tolist():
+                if not left:
+                    break
+                best = max(left, key=lambda number: (left[number], -number))
+                regions += 1
+                for place, offset in zip(places, (0, -1, 1, -2, 2), strict=True):
+                    total += place * kept.get(max(0, best + offset), 0.0)
+                left = {number: own for number, own in left.items() if abs(number - best) >= 15}
+            assert score == pytest.approx(total, rel=1e-6, abs=1e-9)
+    assert regions > len(pairs)

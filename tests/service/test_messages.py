@@ -11,6 +11,7 @@ import pytest
 from telerank.service import page
 from telerank.service.page.messages import TEXTS, Messages, choose_language
 from telerank.stage import Stage
+from telerank.syntax.reading import Effect
 from telerank.text.follow_up import Rule
 
 FOLDER = Path(page.__file__).parent
@@ -34,10 +35,11 @@ def test_every_text_is_used_and_every_text_that_is_used_is_there():
     roles = re.findall("``([a-z]+)``", inspect.getdoc(Stage.role))
     named |= {f"stage.{role}" for role in (*roles, "read", "passages")}
     named |= {"answer.high", "answer.medium", "answer.low"}
+    named |= {f"syntax.{effect}" for effect in get_args(Effect)}
     named |= {f"follow.{rule}" for rule in get_args(Rule) if rule != "as typed"}
     known = {key.removesuffix(".one").removesuffix(".other") for key in TEXTS["en"]}
     known = known - {"stage"} | {"stage.other"}
-    named -= {"answer.", "follow.", "stage."}  # a level follows, a rule, or a role
+    named -= {"answer.", "follow.", "stage.", "syntax."}  # a level follows, a rule, a role or an effect
     assert named == known
 
 

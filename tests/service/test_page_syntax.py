@@ -151,3 +151,15 @@ def test_hostile_queries_are_answered_in_bounded_time(page, query):
     check_page(page.get("/search", params={"query": query.strip()}), "en")
     search(page, query, spelling=True)
     assert time.process_time() - started < 5
+
+
+def test_a_language_that_is_not_sure_is_told(tmp_path):
+    folder = make_index(tmp_path / "both", DOCS, analyzer="language(fr=french, en=english)")
+    with page_client(page_settings(folder)) as client:
+        reply = client.post("/v1/search", json={"query": "relations"}).json()
+        assert max(reply["languages"].values()) < 0.9
+        shown = client.get("/search", params={"query": "prime relations"})
+        check_page(shown, "en")
+        assert "The language of this search is not sure" in shown.text
+        sure = client.get("/search", params={"query": "comment demander la prime d’activité ?"})
+        assert "is not sure" not in sure.text

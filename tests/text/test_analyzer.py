@@ -68,7 +68,7 @@ def test_a_preset_is_its_chain_and_can_be_gone_on_from():
         ("words|", "expected a step such as casefold or stop(french), got ''"),
         ("words|stop(french", "expected a step such as casefold or stop(french), got 'stop(french'"),
         ("casefold", "got 'casefold'"),
-        ("words|words", "one tokenizer (words, whitespace, python)"),
+        ("words|words", "one tokenizer (words, whitespace, python, language)"),
         ("words|casefold", "got 'words|casefold'"),
         ("possessive|words", "got 'possessive|words'"),
     ],

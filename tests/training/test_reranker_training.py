@@ -287,12 +287,12 @@ def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, anew,
     train_reranker(drawn, tmp_path / "again")
 
 
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr"])
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr", "tkl"])
 def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     words = [*WORDS, "."]
     vectors = torch.randn(2 + len(words), 6, generator=torch.Generator().manual_seed(1))
     save_vectors(tmp_path / "vectors", words, vectors)
-    head = {"k-nrm": {}, "conv-knrm": {"filters": 5}}.get(kind, {"hidden": 5})
+    head = {"k-nrm": {}, "conv-knrm": {"filters": 5}, "tkl": {"inner": 5}}.get(kind, {"hidden": 5})
     model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": head}
     config = ranked(model=model, test=on_dev(queries=6))
     trained = load_reranker(train_reranker(config, tmp_path / "out"))

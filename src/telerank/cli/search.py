@@ -22,10 +22,11 @@ from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
 from telerank.show.tables import plain
 from telerank.syntax.stage import FUNCTION as SIMPLE
+from telerank.text.languages import describe_languages
 from telerank.types import whole_docno
 
 if TYPE_CHECKING:
-    from telerank import Index, Ranking, Stage
+    from telerank import Index, Query, Ranking, Stage
     from telerank.retrieval.facets import Facet
     from telerank.retrieval.group import Passages
     from telerank.segments.stage import SegmentReranker
@@ -200,16 +201,16 @@ def _answer(
         ranking, passages, meant = (
             _find_meant(index, find, typed, syntax) if spelling else (*find(typed), typed)
         )
-        read = index.simple().read(ranking.query) if syntax == "simple" else None
+        facts, said = _describe_query(index, ranking.query, syntax)
         if as_json:
             record = _record(index, stage if explain else None, by_segments, ranking, passages)
             record |= {} if meant == typed else {"typed": typed, "meant": meant}
-            record |= {} if read is None else {"syntax": read.record}
+            record |= facts
             counts = index.facets(ranking.query, facets, whole) if facets else []
             console.print_json(record | ({"facets": [*map(asdict, counts)]} if counts else {}))
             return
         _say_meant(typed, meant, ranking.query.text)
-        for remark in [] if read is None else read.remarks:
+        for remark in said:
             console.say(plain(remark))
         _show(index, ranking, passages)
         _show_facets(index.facets(ranking.query, facets, whole) if facets else ())
@@ -224,6 +225,15 @@ def _answer(
         show(line)
     for remark in filter(None, (*remarks, *stage.all_remarks)):
         console.say(remark)
+
+
+def _describe_query(index: Index, query: Query, syntax: Syntax) -> tuple[dict[str, Any], list[str]]:
+    """How a query was read, and its languages: for JSON, and in lines."""
+    read = index.simple().read(query) if syntax == "simple" else None
+    languages = index.languages(query.text if read is None else read.words) if index.has_texts else {}
+    facts = {"syntax": None if read is None else read.record, "languages": languages}
+    lines = [*([] if read is None else read.remarks), describe_languages(languages)]
+    return {name: fact for name, fact in facts.items() if fact}, [line for line in lines if line]
 
 
 def _show_facets(facets: Iterable[Facet]) -> None:

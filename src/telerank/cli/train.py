@@ -155,6 +155,28 @@ def pack(
 
 
 @derive
+def lengthen(
+    model: Annotated[str, Flags("MODEL"), Help("An encoder or a re-ranker: its name or folder.")],
+    output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
+    *,
+    max_length: Annotated[int, Help("Tokens that it is to read.")] = 4096,
+    window: Annotated[int, Help("Tokens that each token sees, half of them on each side; even.")] = 512,
+    overwrite: Annotated[bool, Help("Replace what is in OUT.")] = False,
+) -> None:
+    """Make a Longformer of an encoder or a re-ranker of BERT's shape, to train it on long texts.
+
+    Positions are repeated, and what reads the whole text begins as a copy: on texts of half a window the
+    model computes what it did before.
+
+    Example: `telerank train lengthen minilm minilm-long --max-length 2048 --window 256`
+    """
+    from telerank.verbs.train import lengthen as lengthen_model
+
+    folder = lengthen_model(model, output, max_length=max_length, window=window, overwrite=overwrite)
+    console.err().print(f"wrote {folder}")
+
+
+@derive
 def fine_tune(
     collection: Annotated[str, Flags("COLLECTION"), Help("A collection with judged queries.")],
     *,
@@ -236,9 +258,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, reranker, reader, mlm, pack)
+@group(fine_tune, bi_encoder, reranker, reader, mlm, lengthen, pack)
 def train() -> None:
-    """Train models: `bi-encoder`, `reranker`, `reader`, `mlm`; `fine-tune` an encoder; `pack` a model.
+    """Train models (`bi-encoder`, `reranker`, `reader`, `mlm`); `fine-tune`, `lengthen` or `pack` one.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

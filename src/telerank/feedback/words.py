@@ -175,7 +175,8 @@ class _Counts:
             if docno in self.kept:
                 self.kept.move_to_end(docno)
                 return self.kept[docno]
-        counts = Counter(index.analyzer(index.docs[docno].full_text))
+        doc = index.docs[docno]
+        counts = Counter(index.analyzer(index.analyzer.mark(doc)))
         with self.lock:
             if docno not in self.kept:
                 self.kept[docno] = counts

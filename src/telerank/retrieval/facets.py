@@ -106,7 +106,7 @@ def _find_rows(index: SparseIndex, stage: Stage, query: Query, depth: int) -> tu
     """For each segment the rows that are counted, and whether these are all matches."""
     if isinstance(stage, SimpleSyntax):
         read = stage.read(query)
-        stage, query = read.place(stage.stage), Query(query.qid, read.words)
+        stage, query = read.restrict(stage.stage), Query(query.qid, read.words)
     if isinstance(stage, Listing):
         return [~hidden for hidden in index.docs.hidden(stage.chosen)], True
     if isinstance(stage, SparseRetriever) and stage.weigh is count_terms:

@@ -185,6 +185,13 @@ class IndexReader(FolderReader):
     def analyzer(self) -> Analyzer:
         return self.sparse.analyzer
 
+    def languages(self, text: str) -> dict[str, float]:
+        """The probability of each language of a query, the likeliest first; none if the index has one.
+
+        From 0.9 on a query is analysed in that language, else in all (:mod:`telerank.text.languages`).
+        """
+        return self.analyzer.languages(text)
+
     def require_analyzer(self, analyzer: Analyzer | str) -> None:
         """Check that the index was built with this analyzer.
 

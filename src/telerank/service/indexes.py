@@ -196,7 +196,7 @@ class ServedIndex:
         if chosen in self.answering:
             raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
         stage: Stage = self._within(self._read(chosen, answering=False), where)
-        stage = stage if read is None else read.place(stage)
+        stage = stage if read is None else read.restrict(stage)
         if group is None or isinstance(split_stages(stage)[-1], FileGroups):
             return stage
         return bound_groups(stage >> FileGroups(group), self.settings.limits)

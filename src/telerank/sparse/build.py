@@ -151,8 +151,8 @@ def build_segment(
     paths: dict[str, list[Path]] = {}
     with ExitStack() as makers:
         with store:
-            texts = _store(docs, store, partial(progress, "indexing"), None)
-            stretches = _cut_stretches(texts if keys is None else _with_keys(texts, keys), inversion.stretch)
+            stored = _store(docs, store, partial(progress, "indexing"), None)
+            stretches = _cut_stretches(_read_texts(stored, inversion.analyzer, keys), inversion.stretch)
             first = list(islice(stretches, 2))
             if not first:
                 raise DocumentError("there is no document to index")
@@ -161,7 +161,7 @@ def build_segment(
             paths[""] = _make_runs(maker, chain(first, stretches), scratch / "texts")
         check_fields(inversion.fields, {**inversion.kinds, **store.kinds})
         for number, name in enumerate(inversion.fields):
-            texts = (doc.field(name) for doc in Docstore(folder))
+            texts = (inversion.analyzer.mark(doc, doc.field(name)) for doc in Docstore(folder))
             stretches = _cut_stretches(texts, inversion.stretch)
             paths[f"{FIELDS}{number}."] = _make_runs(maker, stretches, scratch / f"{number}")
         vocabularies, owners = maker.finish()
@@ -222,19 +222,21 @@ def merge_segments(
 
 def _store(
     docs: Iterable[Doc], store: DocstoreWriter, report: Callable[[int, int | None], None], total: int | None
-) -> Iterator[str]:
-    """Store documents and yield their texts."""
+) -> Iterator[Doc]:
+    """Store documents and yield them."""
     for number, doc in enumerate(docs, 1):
         store.add(doc)
-        yield doc.full_text
+        yield doc
         if number % _REPORTED == 0:
             report(number, total)
 
 
-def _with_keys(texts: Iterable[str], keys: CopyKeys) -> Iterator[str]:
-    for text in texts:
-        keys.add(text)
-        yield text
+def _read_texts(docs: Iterable[Doc], analyzer: Analyzer, keys: CopyKeys | None) -> Iterator[str]:
+    """The texts of documents as they are analysed; their keys are kept."""
+    for doc in docs:
+        if keys is not None:
+            keys.add(doc.full_text)
+        yield analyzer.mark(doc)
 
 
 def _cut_stretches(texts: Iterable[str], characters: int) -> Iterator[list[str]]:

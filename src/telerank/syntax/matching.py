@@ -7,9 +7,9 @@ stop words have no position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -20,7 +20,7 @@ from telerank.columns.filters import Filter
 from telerank.errors import ExpressionError
 from telerank.sparse.boolean import Documents, find_holding, hold_all
 from telerank.sparse.index import SparseIndex
-from telerank.syntax.parser import Part
+from telerank.syntax.parser import TypedPart
 from telerank.text import Analyzer
 from telerank.text.steps import fold_accents
 from telerank.vocabulary.lexicon import fold, open_lexicon
@@ -58,7 +58,7 @@ class PartMatcher:
     unread: dict[str, int] = field(default_factory=dict)
     _beginnings: dict[str, Beginning] = field(default_factory=dict)
     _followed: dict[tuple[str, ...], list[Documents]] = field(default_factory=dict)
-    _selected: dict[tuple[Part, int], Documents | None] = field(default_factory=dict)
+    _selected: dict[tuple[TypedPart, int], Documents | None] = field(default_factory=dict)
 
     @cached_property
     def visible(self) -> list[Documents]:
@@ -70,13 +70,13 @@ class PartMatcher:
             for segment in self.index.segments
         ]
 
-    def select(self, part: Part, number: int) -> Documents | None:
+    def select(self, part: TypedPart, number: int) -> Documents | None:
         """Which documents of a segment have a part that is no filter; None if it stands for nothing."""
         if (part, number) not in self._selected:
             self._selected[part, number] = self._select(part, number)
         return self._selected[part, number]
 
-    def _select(self, part: Part, number: int) -> Documents | None:
+    def _select(self, part: TypedPart, number: int) -> Documents | None:
         if part.kind == "phrase":
             return self.select_phrase(part, number)
         analyzer, segment = self.index.analyzer, self.index.segments[number]
@@ -85,38 +85,53 @@ class PartMatcher:
             known = (self.index.term(term).numbers[number] for term in terms)
             holding = np.zeros(len(segment), np.bool_)
             holding[segment.read_rows(*(each for each in known if each >= 0))] = True
-            return self._keep(part, number, holding, lambda title: not terms.isdisjoint(analyzer(title)))
+            return self._keep(
+                part,
+                number,
+                holding,
+                lambda title: any(map(terms.intersection, _variant_terms(analyzer, title))),
+            )
         if not part.in_title:
             return find_holding(self.index, part.words, number)
-        terms = {*analyzer(part.words)}
-        holding = hold_all(self.index, terms, number)
-        return self._keep(part, number, holding, lambda title: terms <= {*analyzer(title)}) if terms else None
+        variants = [terms for terms in _variant_terms(analyzer, part.words) if terms]
+        holding = reduce(np.logical_or, (hold_all(self.index, terms, number) for terms in variants), False)
 
-    def select_phrase(self, part: Part, number: int) -> Documents | None:
+        def has_word(title: str) -> bool:
+            return any(own <= other for own in variants for other in _variant_terms(analyzer, title))
+
+        return self._keep(part, number, holding, has_word) if variants else None
+
+    def select_phrase(self, part: TypedPart, number: int) -> Documents | None:
         """Which documents of a segment have a phrase, in their title or in their text."""
-        analyzer = self.index.analyzer
-        phrase = _keys(analyzer, part.words)
-        terms = [*chain.from_iterable(analyzer.terms(token) for token in analyzer.tokens(part.words))]
-        if not terms:
+        analyzer, phrases = self.index.analyzer, list[list[Key]]()
+        holding = np.zeros(len(self.visible[number]), np.bool_)
+        for tokens in analyzer.variants(part.words):
+            if terms := [*chain.from_iterable(map(analyzer.terms, tokens))]:
+                phrases.append(_keys(analyzer, tokens))
+                holding |= self._hold_adjacent(tuple(terms), number)
+        if not phrases:
             return None
-        holding = hold_all(self.index, terms, number)
-        if self.index.manifest.positions and len(phrase) > 1:
-            holding &= self._adjacent(tuple(terms))[number]
-        if len(phrase) == 1 and not part.in_title:
+        if max(map(len, phrases)) == 1 and not part.in_title:
             return holding
-        return self._keep(part, number, holding, lambda text: _has_phrase(_keys(analyzer, text), phrase))
 
-    def _adjacent(self, terms: tuple[str, ...]) -> list[Documents]:
-        """For each segment, which documents hold terms one behind the other, title and text run together."""
+        def has_phrase(text: str) -> bool:
+            keys = _keys(analyzer, analyzer.tokens(text))
+            return any(_has_phrase(keys, phrase) for phrase in phrases)
+
+        return self._keep(part, number, holding, has_phrase)
+
+    def _hold_adjacent(self, terms: tuple[str, ...], number: int) -> Documents:
+        """Which documents of a segment hold all terms; with positions, one behind the other."""
+        if not self.index.manifest.positions:
+            return hold_all(self.index, terms, number)
         if terms not in self._followed:
-            follow = [np.zeros(len(segment), np.bool_) for segment in self.index.segments]
-            for marks, rows in zip(follow, self.index.find_phrase(terms, [""]), strict=True):
+            self._followed[terms] = [np.zeros(len(segment), np.bool_) for segment in self.index.segments]
+            for marks, rows in zip(self._followed[terms], self.index.find_phrase(terms, [""]), strict=True):
                 marks[rows[""]] = True
-            self._followed[terms] = follow
-        return self._followed[terms]
+        return self._followed[terms][number]
 
     def _keep(
-        self, part: Part, number: int, holding: Documents, has_part: Callable[[str], bool]
+        self, part: TypedPart, number: int, holding: Documents, has_part: Callable[[str], bool]
     ) -> Documents:
         """Those of a segment's documents whose title has a part, or whose text has a phrase."""
         if not part.in_title and part.kind != "phrase":
@@ -148,13 +163,13 @@ class PartMatcher:
     def _count_beginning(self, beginning: str) -> tuple[dict[str, int], dict[str, str]]:
         """How many documents have each term, and words of the texts that have such terms."""
         analyzer, counts, spelled = self.index.analyzer, dict[str, int](), dict[str, str]()
-        starts = {*analyzer.tokens(beginning)}
+        starts = {*analyzer.surfaces(beginning)}
         if len(starts) != 1:
             raise ExpressionError(f"{beginning}*: expected the beginning of one word")
-        others = {*analyzer(beginning)}
+        others = {*analyzer.query(beginning)}
         if self.within is None:  # words may be those of documents that a key does not see
             for word, _ in open_lexicon(self.index).words_starting(fold(beginning), MOST_TERMS):
-                for term in analyzer(word)[:1]:
+                for term in analyzer.query(word):
                     spelled.setdefault(term, word)
         for number, segment in enumerate(self.index.segments):
             ranges = [segment.terms.starting(each) for each in starts | {*map(fold_accents, starts)}]
@@ -176,8 +191,13 @@ class PartMatcher:
         return counts, spelled
 
 
-def _keys(analyzer: Analyzer, text: str) -> list[Key]:
-    return [analyzer.terms(token) or ("", token) for token in analyzer.tokens(text)]
+def _keys(analyzer: Analyzer, tokens: Iterable[str]) -> list[Key]:
+    return [analyzer.terms(token) or ("", token) for token in tokens]
+
+
+def _variant_terms(analyzer: Analyzer, text: str) -> list[set[str]]:
+    """The terms of a text in each language that it may have."""
+    return [{*chain.from_iterable(map(analyzer.terms, tokens))} for tokens in analyzer.variants(text)]
 
 
 def _has_phrase(keys: Sequence[Key], phrase: list[Key]) -> bool:

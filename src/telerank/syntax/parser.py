@@ -52,7 +52,7 @@ _MOST_STEPS, _MOST_NOTES = 4 * MOST_PARTS, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TypedPart:
     """A part of a query as it was ``typed``: the ``words`` that it searches, or its ``filter``."""
 
     typed: str
@@ -70,12 +70,12 @@ class Part:
 class PartUse(NamedTuple):
     """A part in a query: whether it should be there, and whether it is one possibility of several."""
 
-    part: Part
+    part: TypedPart
     is_wanted: bool
     is_alternative: bool
 
 
-Step: TypeAlias = Part | str
+Step: TypeAlias = TypedPart | str
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TypedQuery:
         waiting = [(True, False)]
         for step in reversed(self.steps):
             is_wanted, is_alternative = waiting.pop()
-            if isinstance(step, Part):
+            if isinstance(step, TypedPart):
                 uses.append(PartUse(step, is_wanted, is_alternative))
             elif step == "NOT":
                 waiting.append((not is_wanted, is_alternative))
@@ -113,7 +113,7 @@ def parse_typed(text: str, columns: Mapping[str, str]) -> TypedQuery:
 
     >>> [use for use in parse_typed('"carte vitale" -perte', {}).uses]
     """
-    reader = _Reader(text, columns)
+    reader = _TextReader(text, columns)
     try:
         steps = order_steps(text, reader.steps(), OPERATORS, ("JOIN", "JOIN"))
         if not reader.has_syntax:
@@ -121,12 +121,12 @@ def parse_typed(text: str, columns: Mapping[str, str]) -> TypedQuery:
     except ExpressionError as error:
         problem = str(error) if reader.has_syntax else ""  # parentheses alone are no syntax
         return TypedQuery(text, problem=problem, notes=tuple(reader.notes))
-    if sum(isinstance(step, Part) for step in steps) > MOST_PARTS or len(steps) > _MOST_STEPS:
+    if sum(isinstance(step, TypedPart) for step in steps) > MOST_PARTS or len(steps) > _MOST_STEPS:
         return TypedQuery(text, problem=f"more than {MOST_PARTS} words and conditions")
     return TypedQuery(text, steps, notes=tuple(reader.notes))
 
 
-class _Reader:
+class _TextReader:
     """Reads the parts and operators of a text, one after another."""
 
     def __init__(self, text: str, columns: Mapping[str, str]) -> None:
@@ -164,7 +164,7 @@ class _Reader:
             raise wrong(self.text, start, f"a phrase of more than {MOST_WORDS} words")
         return self.text[start:end], end + 1
 
-    def _part(self, field: str | None, value: str, *, is_quoted: bool) -> Part:
+    def _part(self, field: str | None, value: str, *, is_quoted: bool) -> TypedPart:
         in_title = field is not None and field.casefold() in TITLES
         if field is not None and not in_title and field not in self.kinds:
             near = nearest_name(self.kinds, field)
@@ -174,15 +174,15 @@ class _Reader:
         typed = typed if field is None else f"{field}:{typed}"
         self.has_syntax |= field is not None
         if field is not None and not in_title:
-            return Part(typed, "filter", filter=self._filter(field, value, typed))
+            return TypedPart(typed, "filter", filter=self._filter(field, value, typed))
         if is_quoted:
-            return Part(typed, "phrase", value, in_title)
+            return TypedPart(typed, "phrase", value, in_title)
         if beginning := _BEGINNING.fullmatch(value):
             self.has_syntax = True
-            return Part(typed, "prefix", beginning[1], in_title)
+            return TypedPart(typed, "prefix", beginning[1], in_title)
         if "*" in value and value.strip("*"):
             self._note(f"{shorten(value, 40)}: * counts at the end of a word, behind two letters")
-        return Part(typed, "word", value, in_title)
+        return TypedPart(typed, "word", value, in_title)
 
     def _filter(self, column: str, value: str, typed: str) -> str:
         """The filter of ``column:value``, in its normal form."""

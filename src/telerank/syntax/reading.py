@@ -20,7 +20,7 @@ from telerank.sparse.index import SparseIndex
 from telerank.stage import Stage, change_stages
 from telerank.syntax.listing import Listing
 from telerank.syntax.matching import PartMatcher
-from telerank.syntax.parser import OPERATOR_WORDS, TITLES, Part, PartUse, TypedQuery, parse_typed
+from telerank.syntax.parser import OPERATOR_WORDS, TITLES, PartUse, TypedPart, TypedQuery, parse_typed
 from telerank.types import Explanation, Phrase
 from telerank.vocabulary.lexicon import WORD
 
@@ -98,7 +98,7 @@ class ReadQuery:
         """A query that is words, without syntax."""
         return cls(text, text)
 
-    def place(self, stage: Stage) -> Stage:
+    def restrict(self, stage: Stage) -> Stage:
         """The stage among the documents that fulfil the conditions, before any cut.
 
         A query without words has their :class:`~telerank.syntax.listing.Listing` instead.
@@ -177,7 +177,7 @@ def read_typed(index: SparseIndex, text: str, within: Filter | None = None) -> R
     if not typed.steps:
         return ReadQuery(text, text, index, problem=typed.problem, notes=typed.notes)
     try:
-        return _Evaluation(index, typed, PartMatcher(index, within)).read()
+        return _Matching(index, typed, PartMatcher(index, within)).read()
     except ExpressionError as error:
         return ReadQuery(text, text, index, problem=str(error), notes=typed.notes)
 
@@ -191,25 +191,25 @@ class _Clauses:
 
     must: Documents | None
     is_positive: bool = False
-    words: list[Part] = field(default_factory=list)
+    words: list[TypedPart] = field(default_factory=list)
 
 
 @dataclass
-class _Evaluation:
+class _Matching:
     """Finds the documents of a query, segment by segment."""
 
     index: SparseIndex
     typed: TypedQuery
     matcher: PartMatcher
-    required: set[Part] = field(default_factory=set)
+    required: set[TypedPart] = field(default_factory=set)
     """Single words that became conditions."""
 
     def read(self) -> ReadQuery:
         typed, within = self.typed, self.matcher.within
         fulfilled = tuple(self._fulfilled(number) for number in range(len(self.index.segments)))
         parts = [self._describe(use) for use in dict.fromkeys(typed.uses)]
-        wanted = (use.part for use in typed.uses if use.is_wanted)
-        words = " ".join(chain.from_iterable(map(self._words, wanted)))
+        ranking = (use.part for use in typed.uses if use.is_wanted)
+        words = " ".join(chain.from_iterable(map(self._words, ranking)))
         chosen = None
         if any(each is not None for each in fulfilled):
             view = (
@@ -233,7 +233,7 @@ class _Evaluation:
             within=within,
         )
 
-    def _words(self, part: Part) -> tuple[str, ...]:
+    def _words(self, part: TypedPart) -> tuple[str, ...]:
         """The words of a part that rank."""
         if part.kind == "prefix":
             return self.matcher.expand(part.words).words[:MOST_RANKING] or (part.words,)
@@ -243,7 +243,7 @@ class _Evaluation:
         """The documents of a segment that fulfil the conditions; None if there are none."""
         stack: list[_Clauses] = []
         for step in self.typed.steps:
-            if isinstance(step, Part):
+            if isinstance(step, TypedPart):
                 is_bare = step.is_bare
                 stack.append(
                     _Clauses(None, words=[step]) if is_bare else _Clauses(self._select(step, number), True)
@@ -272,7 +272,7 @@ class _Evaluation:
         must = reduce(np.logical_or, masks) if masks else None
         return (must if clauses.must is None or must is None else clauses.must & must), True
 
-    def _select(self, part: Part, number: int) -> Documents | None:
+    def _select(self, part: TypedPart, number: int) -> Documents | None:
         if part.kind != "filter":
             return self.matcher.select(part, number)
         tree = Filter.parse(part.filter).bind(self.index.columns)

@@ -44,7 +44,7 @@ class SimpleSyntax(Stage):
         for ranking in stream:
             read = self.read(ranking.query)
             given = replace(ranking, query=replace(ranking.query, text=read.words))
-            [ranked] = self._place(read)([given])
+            [ranked] = self._restrict(read)([given])
             yield Ranking.presorted(ranking.query, ranked.docnos, ranked.scores)
 
     def read(self, query: Query) -> ReadQuery:
@@ -53,13 +53,13 @@ class SimpleSyntax(Stage):
             raise CollectionError(f"{self.text} needs the words of an index, and there is none here")
         return read_typed(self.index, query.text, self.within)
 
-    def _place(self, read: ReadQuery) -> Stage:
-        stage = read.place(self.stage)
+    def _restrict(self, read: ReadQuery) -> Stage:
+        stage = read.restrict(self.stage)
         return stage if self.depth is None else stage % self.depth
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         read = self.read(query)
-        inner = self._place(read).explanation(replace(query, text=read.words), docno)
+        inner = self._restrict(read).explanation(replace(query, text=read.words), docno)
         return read.explain(inner, docno)
 
     def limit(self, k: int) -> SimpleSyntax:

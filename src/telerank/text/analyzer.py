@@ -13,11 +13,13 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from telerank.errors import AnalyzerError, check_function
+from telerank.text.languages import TAG, LanguageTokenizer
 from telerank.text.steps import (
     APOSTROPHES,
+    LANGUAGE,
     PRESETS,
     PYTHON,
     TEXT_STEPS,
@@ -31,6 +33,19 @@ from telerank.text.steps import (
     stop_words,
 )
 from telerank.text.words import Synonyms
+
+
+class TextDoc(Protocol):
+    """What analyzers know of a document."""
+
+    @property
+    def full_text(self) -> str: ...
+
+    @property
+    def columns(self) -> Mapping[str, Any]: ...
+
+
+AnyTokenizer: TypeAlias = Tokenizer | PythonTokenizer | LanguageTokenizer
 
 _REMEMBERED = 1 << 17  # surface tokens
 _BAR = re.compile(r"""\|(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")  # outside of quotes
@@ -46,12 +61,12 @@ class Analyzer:
 
     chain: tuple[Step, ...]
     _on_text: tuple[Callable[[str], str], ...] = field(init=False, repr=False, compare=False)
-    _tokenizer: Tokenizer | PythonTokenizer = field(init=False, repr=False, compare=False)
+    _tokenizer: AnyTokenizer = field(init=False, repr=False, compare=False)
     _on_token: tuple[Function | Synonyms, ...] = field(init=False, repr=False, compare=False)
     _memo: _Memo = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        tokenizers = (*TOKENIZERS, PYTHON)
+        tokenizers = (*TOKENIZERS, PYTHON, LANGUAGE)
         kinds = [0 if s.name in TEXT_STEPS else 1 if s.name in tokenizers else 2 for s in self.chain]
         if kinds.count(1) != 1 or kinds != sorted(kinds):
             raise AnalyzerError(
@@ -83,7 +98,7 @@ class Analyzer:
                 f"expected an analyzer: {', '.join(PRESETS)}, or steps joined by |; got nothing"
             )
         whole = "|".join(PRESETS.get(name.strip(), name) for name in _BAR.split(text))
-        return cls(tuple(Step.parse(part, files) for part in _BAR.split(whole)))
+        return cls(_share_steps([Step.parse(part, files) for part in _BAR.split(whole)]))
 
     @classmethod
     def of(cls, function: Callable[[str], Iterable[str]], steps: str = "") -> Analyzer:
@@ -107,7 +122,8 @@ class Analyzer:
     @cached_property
     def _expands(self) -> bool:
         """Whether a query has other terms than a document of the same text."""
-        return any(isinstance(each, Synonyms) and not each.is_indexed for each in self._on_token)
+        expands = any(isinstance(each, Synonyms) and not each.is_indexed for each in self._on_token)
+        return expands or isinstance(self._tokenizer, LanguageTokenizer)
 
     @property
     def is_portable(self) -> bool:
@@ -146,6 +162,35 @@ class Analyzer:
         """The surface tokens of a text, which :meth:`terms` turns into terms."""
         return self._tokenizer.find(self.normalize(text))
 
+    def surfaces(self, text: str) -> list[str]:
+        """The surface tokens of a text as they stand in it, after the steps on text."""
+        if isinstance(self._tokenizer, LanguageTokenizer):
+            return self._tokenizer.surfaces(self.normalize(text))
+        return self.tokens(text)
+
+    def variants(self, text: str) -> list[list[str]]:
+        """The surface tokens of a text in each language that it may have."""
+        if isinstance(self._tokenizer, LanguageTokenizer):
+            return self._tokenizer.variants(self.normalize(text))
+        return [self.tokens(text)]
+
+    def languages(self, text: str) -> dict[str, float]:
+        """The probability of each language of a text, the likeliest first; none if there is one language."""
+        if not isinstance(self._tokenizer, LanguageTokenizer):
+            return {}
+        return self._tokenizer.detect(self.normalize(text))
+
+    def mark(self, doc: TextDoc, field: str | None = None) -> str:
+        """The text of a document, or of a field of it, as it is analysed: with its language if there are several.
+
+        The language is what a column says; a field is in that of its document.
+        """
+        text = doc.full_text if field is None else field
+        if not isinstance(self._tokenizer, LanguageTokenizer):
+            return text
+        whole = "" if field is None else self.normalize(doc.full_text)
+        return self._tokenizer.mark(text, doc.columns, whole)
+
     def matches(self, normalized: str) -> Iterator[Match]:
         """The surface tokens of a text that :meth:`normalize` returned, with their places."""
         return self._tokenizer.match(normalized)
@@ -170,7 +215,9 @@ class Analyzer:
         for step, on_text in zip(self.chain, self._on_text, strict=False):
             text = on_text(text)
             yield str(step), [text]
-        tokens = [token for raw in self._tokenizer.find(text) if (token := self._tokenizer.clean(raw))]
+        tokenizer = self._tokenizer
+        raw = tokenizer.find_query(text) if isinstance(tokenizer, LanguageTokenizer) else tokenizer.find(text)
+        tokens = list(chain.from_iterable(_several(tokenizer.clean(each)) for each in raw))
         yield str(self.chain[cut]), tokens
         for step, apply in zip(self.chain[cut + 1 :], self._on_token, strict=True):
             if isinstance(apply, Synonyms):
@@ -190,6 +237,8 @@ class Analyzer:
         facts = [f"{name}\0{line}" for name, lines in self.files.items() for line in lines]
         if isinstance(self._tokenizer, PythonTokenizer):
             facts.append(f"{self._tokenizer.name}\0{self._tokenizer.version}")
+        elif isinstance(self._tokenizer, LanguageTokenizer):
+            facts += self._tokenizer.facts
         return hashlib.blake2b("\n".join((*self(probe), *facts)).encode(), digest_size=8).hexdigest()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -212,9 +261,7 @@ def _register(function: Callable[[str], Iterable[str]]) -> str:
 class _Memo(dict[str, tuple[str, ...]]):
     """Terms of documents by surface token, computed when first needed; emptied when full."""
 
-    def __init__(
-        self, tokenizer: Tokenizer | PythonTokenizer, functions: Iterable[Function | Synonyms]
-    ) -> None:
+    def __init__(self, tokenizer: AnyTokenizer, functions: Iterable[Function | Synonyms]) -> None:
         self.clean = tokenizer.clean
         self.functions = [
             each.of_token if isinstance(each, Synonyms) else each
@@ -225,7 +272,7 @@ class _Memo(dict[str, tuple[str, ...]]):
     def __missing__(self, token: str) -> tuple[str, ...]:
         if len(self) >= _REMEMBERED:
             self.clear()
-        terms = _several(self.clean(token))
+        terms: tuple[str, ...] = _several(self.clean(token))
         for apply in self.functions:
             terms = tuple(chain.from_iterable(_several(apply(term)) for term in terms))
         self[token] = terms
@@ -245,7 +292,22 @@ def has_tokenizer(text: str) -> bool:
     return all(name in _PYTHON_TOKENIZERS for name in named if name)
 
 
-def _open_tokenizer(step: Step) -> Tokenizer | PythonTokenizer:
+def _share_steps(steps: list[Step]) -> tuple[Step, ...]:
+    """The steps, with the steps on text before ``language(…)`` that its analyzers share."""
+    numbers = [number for number, step in enumerate(steps) if step.name == LANGUAGE]
+    if not numbers:
+        return tuple(steps)
+    before, shared = steps[: numbers[0]], LanguageTokenizer(steps[numbers[0]].argument).text_steps
+    if before and tuple(step.name for step in before) != shared:
+        raise AnalyzerError(
+            f"{LANGUAGE}: its analyzers have the steps on text {'|'.join(shared)}, leave out others"
+        )
+    return (*map(Step, shared), *steps[numbers[0] :])
+
+
+def _open_tokenizer(step: Step) -> AnyTokenizer:
+    if step.name == LANGUAGE:
+        return LanguageTokenizer(step.argument)
     if step.name != PYTHON:
         return TOKENIZERS[step.name]
     if step.argument not in _PYTHON_TOKENIZERS:
@@ -294,8 +356,9 @@ def locate_terms(analyzer: Analyzer, text: str, terms: Container[str] | None = N
 
 def _elided(analyzer: Analyzer, token: str, term: str) -> int:
     """How many characters of a token an elision removes."""
-    ends = [i + 1 for i, character in enumerate(token) if character in APOSTROPHES]
-    return next((end for end in reversed(ends) if term in analyzer.terms(token[end:])), 0)
+    bare = token[token.rfind(TAG) + 1 :]
+    ends = [i + 1 for i, character in enumerate(bare) if character in APOSTROPHES]
+    return next((end for end in reversed(ends) if term in analyzer.terms(bare[end:])), 0)
 
 
 class _Stretch(NamedTuple):

@@ -12,6 +12,8 @@ token instead of for each occurrence.
 ``whitespace``
     Runs of characters other than blanks and NUL; a lone surrogate becomes U+FFFD.
 
+``language(fr=french, en=english)``
+    The tokens of analyzers that share a tokenizer, by the language of each text (:mod:`.languages`).
 ``python(module:name)``
     A function of the program that makes the index, which returns the tokens of a text
     (:meth:`~telerank.text.Analyzer.of`).
@@ -206,10 +208,14 @@ PRESETS = {
     "french": "nfkc|casefold|words|elision(french)|ligatures|stop(french)|snowball(french)",
 }
 
+PYTHON, LANGUAGE = "python", "language"
+"""The steps that name a tokenizer of the program, and analyzers by language (:mod:`.languages`)."""
+
 Function: TypeAlias = Callable[[str], str | tuple[str, ...]]
 """From a token to the token that it becomes, "" if it is dropped, or to several."""
 _ARGUMENT = r"""'([^']*)'|"([^"]*)"|([^()'",|]+)"""
 _WRITTEN = re.compile(rf"([a-z]+)(?:\(\s*(?:{_ARGUMENT})\s*(?:,\s*([a-z]+)\s*)?\))?")
+_LANGUAGES = re.compile(rf"{LANGUAGE}\((.*)\)", re.DOTALL)
 _PLAIN = re.compile(r"[\w.:-]+")
 
 
@@ -228,12 +234,12 @@ class Step:
     def __post_init__(self) -> None:
         if self.name in TOKENIZERS or self.name in TEXT_STEPS:
             known: tuple[str, ...] = ()
-        elif self.name == PYTHON:
+        elif self.name in (PYTHON, LANGUAGE):
             return
         elif self.name in TOKEN_STEPS:
             known = TOKEN_STEPS[self.name].arguments()
         else:
-            names = (*PRESETS, *TEXT_STEPS, *TOKENIZERS, PYTHON, *TOKEN_STEPS)
+            names = (*PRESETS, *TEXT_STEPS, *TOKENIZERS, PYTHON, LANGUAGE, *TOKEN_STEPS)
             raise AnalyzerError(f"unknown step {self.name!r}; {known_names(names, self.name)}")
         needed = [f"one of ({', '.join(known)})"] if known else []
         needed += ["a file of words"] if self.takes_file else []
@@ -252,6 +258,11 @@ class Step:
     @classmethod
     def parse(cls, text: str, files: Mapping[str, Sequence[str]] | None = None) -> Step:
         """Read the text form of a known step; ``files`` has the lines of files that are not on the disk."""
+        if languages := _LANGUAGES.fullmatch(text.strip()):
+            return cls(
+                LANGUAGE,
+                re.sub(r"\s*([,=])\s*", lambda sign: sign[1].replace(",", ", "), languages[1].strip()),
+            )
         match = _WRITTEN.fullmatch(text.strip())
         if match is None:
             raise AnalyzerError(f"expected a step such as casefold or stop(french), got {text!r}")
@@ -277,6 +288,8 @@ class Step:
     def __str__(self) -> str:
         if not self.argument:
             return self.name
+        if self.name == LANGUAGE:
+            return f"{LANGUAGE}({self.argument})"
         quote = "" if _PLAIN.fullmatch(self.argument) else '"' if "'" in self.argument else "'"
         return f"{self.name}({quote}{self.argument}{quote}{', ' + self.mode if self.mode else ''})"
 
@@ -385,6 +398,3 @@ TOKEN_STEPS: Mapping[str, TokenStep] = {
         lambda step, before: partial(decompound, read_single(str(step), step.lines, before)), takes_file=True
     ),
 }
-
-PYTHON = "python"
-"""The step that names a tokenizer of the program."""

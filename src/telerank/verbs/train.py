@@ -140,6 +140,36 @@ def pack(
     return pack_model(Path(model), Path(output), encoder, licence=licence, overwrite=overwrite)
 
 
+def lengthen(
+    model: str | Path,
+    output: str | Path,
+    *,
+    max_length: int = 4096,
+    window: int = 512,
+    overwrite: bool = False,
+) -> Path:
+    """Make a Longformer of an encoder or a re-ranker of BERT's shape, and return its folder.
+
+    Each token sees ``window`` others, half of them on each side; the first token sees all. Positions are
+    repeated up to ``max_length``, and outputs on texts of half a window are those of the original; for longer
+    ones the model has to be trained, as any other: it starts `train reranker`, also with `kind: qds`. Of a
+    bi-encoder the encoder alone is kept.
+
+    >>> lengthen("minilm", "minilm-long", max_length=2048, window=256)
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, it is of another shape than BERT, RoBERTa, CamemBERT and XLM-RoBERTa, a
+        reader or a parade, the window is odd, or the output is not empty.
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    from telerank.models.longformer import lengthen_model
+
+    return lengthen_model(model, output, max_length=max_length, window=window, overwrite=overwrite)
+
+
 def fine_tune(
     collection: str | Path,
     start: str = "e5-small",

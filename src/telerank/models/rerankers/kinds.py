@@ -32,6 +32,8 @@ KINDS = {
     "conv-knrm": "telerank.models.rerankers.conv_knrm",
     "co-pacrr": "telerank.models.rerankers.co_pacrr",
     "parade": "telerank.models.rerankers.parade",
+    "qds": "telerank.models.rerankers.qds",
+    "tkl": "telerank.models.rerankers.tkl",
 }
 """The module of each kind."""
 
@@ -78,8 +80,8 @@ class RerankerKind(ABC):
         Whether a model starts from word vectors, and has no transformer.
     has_head
         Whether a model is an encoder with a head, so that the encoder may be frozen.
-    cuts_documents
-        Whether a model cuts the document of a pair into passages, and reads each of them.
+    no_graph
+        Why no graph of its transformer computes its scores; empty if one does.
     takes_settings
         Whether a model takes settings (:attr:`~Shape.head`).
     reads_parts
@@ -95,7 +97,7 @@ class RerankerKind(ABC):
 
     over_words: ClassVar[bool] = False
     has_head: ClassVar[bool] = False
-    cuts_documents: ClassVar[bool] = False
+    no_graph: ClassVar[str] = ""
     takes_settings: ClassVar[bool] = True
 
     training: Mapping[str, Any]

@@ -200,7 +200,7 @@ class Parade(TransformerRanker):
 class ParadeKind(HeadKind):
     """Encoders that read a document by passages; ``max_length`` counts the tokens of the whole pair."""
 
-    cuts_documents: ClassVar[bool] = True
+    no_graph: ClassVar[str] = "cuts documents into passages"
 
     def create(
         self, start: Path, shape: Shape, dropout: float | None, _keep: Collection[str] | None, /

@@ -12,6 +12,7 @@ any cross-encoder of one or two labels, from a folder or the hub, opens here as 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,7 +99,7 @@ class Reranker:
         if self.kind.over_words and backend != "torch":
             return "has no transformer"
         in_graph = backend not in ("torch", "compiled")
-        return "cuts documents into passages" if self.kind.cuts_documents and in_graph else ""
+        return self.kind.no_graph if in_graph else ""
 
     @property
     def transformer(self) -> TransformerRanker:
@@ -223,6 +224,11 @@ def _is_cross_encoder(folder: Path) -> bool:
 def _expected_reranker(folder: Path) -> ModelError:
     architecture = architecture_of(read_config(folder, None)) or "nothing"
     return ModelError(f"{folder}: expected a re-ranker, got {architecture} and no {SETTINGS}")
+
+
+def write_shape(shape: Shape, folder: Path) -> None:
+    """Write or replace the settings of the re-ranker in a folder."""
+    (folder / SETTINGS).write_text(f"{json.dumps(shape.record(), indent=2)}\n", encoding="utf-8")
 
 
 def read_shape(folder: Path) -> Shape | None:

@@ -112,14 +112,20 @@ def check_length(model: nn.Module, length: int, prefix: str = "") -> None:
 
 
 def positions(model: nn.Module) -> int | None:
-    """The length of its table of absolute positions, less those reserved for padding; None without a table.
+    """How many tokens a model reads; None if it says nothing of it.
 
-    RoBERTa and its descendants number positions from after the padding's number: their 514 hold 512 tokens.
+    It is the length of its table of absolute positions, less those reserved for padding (RoBERTa and its
+    descendants number positions from after the padding's number: their 514 hold 512 tokens); of a model that
+    turns vectors by their positions (rotary) what its configuration says that it was made for.
     """
+    longest = None
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
-    return None
+        config = getattr(module, "config", None)
+        if getattr(config, "rope_parameters", None):
+            longest = int(config.max_position_embeddings)  # type: ignore[union-attr]
+    return longest
 
 
 HEAD = "head.safetensors"

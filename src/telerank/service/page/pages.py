@@ -44,6 +44,7 @@ from telerank.stage import Stage
 from telerank.syntax.reading import ReadQuery
 from telerank.text.analyzer import locate_terms
 from telerank.text.follow_up import FollowUp, follow_up
+from telerank.text.languages import describe_languages
 from telerank.text.sentences import Span
 from telerank.types import Doc, Mark, Query, Ranking, whole_docno
 from telerank.vocabulary.spelling import correct
@@ -110,7 +111,8 @@ class Pages:
     def text_language(self) -> str:
         """The language of the index's texts, as far as its analyzer says it; empty otherwise."""
         analyzer = str(self.index.analyzer) if self.index.has_texts else ""
-        return next((code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer), "")
+        codes = [code for code, name in (("fr", "french"), ("en", "english")) if name in analyzer]
+        return codes[0] if len(codes) == 1 else ""
 
     @property
     def can_judge(self) -> bool:
@@ -222,6 +224,7 @@ class Pages:
             **listed,
             "pipeline": stage.text,
             "read": self.read,
+            "languages": self._languages(),
             "inquiry": self.inquiry,
             "meant": meant,
             "first": first + 1,
@@ -234,10 +237,15 @@ class Pages:
             "facets": self._facets(placed),
         }
 
+    def _languages(self) -> list[tuple[str, float]]:
+        """The languages of the query if it is not sure, with their probabilities."""
+        languages = self.index.languages(self.read.words) if self.index.has_texts else {}
+        return [*languages.items()] if describe_languages(languages) else []
+
     def _placed(self, stage: Stage) -> Stage:
         """A pipeline among the documents that fulfil the conditions of the query."""
         if self.read.has_words or self.inquiry.group is None:
-            return self.read.place(stage)
+            return self.read.restrict(stage)
         return self.served.pipeline(None, self.inquiry.group, self.inquiry.filter, self.read)
 
     def _facets(self, stage: Stage) -> list[Values]:

@@ -87,19 +87,21 @@ async def inquiry_of(
     model: str | None = None,
     group: Literal["file", ""] = "",
     filter: str = "",  # noqa: A002
-    syntax: Syntax = "simple",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Inquiry:
     """What the address asks for; an empty value is none."""
-    return Inquiry(query, index or None, model or None, page, group or None, filter or None, syntax)
+    return Inquiry(query, index or None, model or None, page, group or None, filter or None)
 
 
 async def conversation_of(
-    before: Annotated[tuple[str, ...], Query(max_length=100)] = (), *, final: bool = False
+    before: Annotated[tuple[str, ...], Query(max_length=100)] = (),
+    *,
+    final: bool = False,
+    syntax: Syntax = "simple",
 ) -> Mapping[str, Any]:
-    """The questions before it, and whether the query is no follow-up of them, or is completed."""
+    """The questions before it, whether the query is no follow-up of them, or is completed, and its syntax."""
     questions = tuple(" ".join(each.split()) for each in before[-KEPT:])
-    return {"before": questions, "is_final": final}
+    return {"before": questions, "is_final": final, "syntax": syntax}
 
 
 async def pages_of(

@@ -197,6 +197,9 @@ class QuerySyntax(BaseModel):
 class SearchReply(PipelineReply):
     """A page of a ranking. ``generation`` is that of the index: it grows with every change.
 
+    ``languages`` are the probabilities of the query's, if the index has several: below 0.9 it is searched in
+    each.
+
     Of hits that are grouped ``total`` is the number on all pages; missing if it is not known, since the
     limit of the service was reached: then ``warnings`` say how many documents were grouped.
     """
@@ -209,6 +212,7 @@ class SearchReply(PipelineReply):
     warnings: list[str] | None = None
     spelling: Spelling | None = None
     syntax: QuerySyntax | None = None
+    languages: dict[str, float] | None = None
     milliseconds: float
     stages: list[StageRun]
     hits: list[Hit]
@@ -299,6 +303,8 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
     run = record_run(served, index, shown, typed, ranked.stages)
     more = len(ranked.ranking) > last
     reply = SearchReply(**run, follow_up=completed, page=request.page, k=request.k, more=more, hits=hits)
+    if index.index.has_texts:
+        reply.languages = index.index.languages(query.text) or None
     if request.syntax == "simple":
         reply.syntax = QuerySyntax.model_validate(read.record)
     if request.facets:
