@@ -18,14 +18,14 @@ from telerank.dense.manifest import VectorManifest, folder_name, is_vectors
 from telerank.drafts import DRAFT
 from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, known_names
 from telerank.feedback.like import LIKE, TERMS, Like
-from telerank.model_names import find_folder
 from telerank.parameters import check_methods
 from telerank.retrieval.index_vectors import open_vectors
+from telerank.retrieval.model_folders import locate_model
 from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress
 from telerank.sparse.boolean import BooleanRetriever, Join
-from telerank.sparse.index import MODELS, PIPELINES, VECTORS, IndexDocs, SparseIndex
+from telerank.sparse.index import PIPELINES, VECTORS, IndexDocs, SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import (
@@ -489,18 +489,3 @@ class IndexReader(FolderReader):
         raise IndexFault(
             f"{self.folder}: no vectors of {model} ({known_names(known, name)}); encode the index first"
         )
-
-
-def locate_model(
-    name: str, *, models: Mapping[str, str | Path] | None = None, index: Path | None = None
-) -> str:
-    """The path of a model, or the name itself, which is then a path or a name on the hub.
-
-    The first of these that exists: a model of the experiment (``models``), a model kept with the ``index``,
-    a folder of ``TELERANK_MODELS``.
-    """
-    if models is not None and name in models:
-        return str(models[name])
-    if index is not None and (index / MODELS / name).exists():
-        return str(index / MODELS / name)
-    return str(find_folder(name) or name)

@@ -22,7 +22,7 @@ from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
 from telerank.retrieval.group import Column, FileGroups
 from telerank.retrieval.index import Index
-from telerank.retrieval.index_reader import locate_model
+from telerank.retrieval.model_folders import locate_model
 from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
