@@ -158,7 +158,7 @@ def build_segment(
                 raise DocumentError("there is no document to index")
             # a second process would cost more than it saves
             maker = makers.enter_context(inversion.open_maker(alone=len(first) == 1))
-            paths[""] = _make_runs(maker, chain(first, stretches), scratch / "texts")
+            paths[""] = _make_runs(maker, chain(first, stretches), scratch)
         check_fields(inversion.fields, {**inversion.kinds, **store.kinds})
         for number, name in enumerate(inversion.fields):
             texts = (inversion.analyzer.mark(doc, doc.field(name)) for doc in Docstore(folder))

@@ -41,4 +41,5 @@ def _both(first: Numbers, second: Numbers) -> Numbers:
     if not len(second):
         return second
     nearest = np.minimum(np.searchsorted(second, first), len(second) - 1)
-    return first[second[nearest] == first]
+    both: Numbers = first[second[nearest] == first]
+    return both
