@@ -120,7 +120,7 @@ def test_combined_lengths_are_lucenes_combined_fields(number, tmp_path):
     oracle = json.loads((folder / "lucene_fields.json").read_text())
     documents, queries = lucene_fields.read_documents(folder / "lucene_oracle.json.gz")
     made = [Doc(f"d{n}", text, title) for n, (title, text) in enumerate(documents)]
-    built = build_index(made, tmp_path / "index", analyzer="none", fields=["title", "text"], workers=1)
+    built = tr.index(made, tmp_path / "index", analyzer="none", fields=["title", "text"], workers=1).sparse
     title, text = oracle["settings"][number]
     stage = retriever(built, BM25F((("title", title), ("text", text)), lengths="combined"))
     for query, scores in zip(queries, oracle["scores"][number], strict=True):

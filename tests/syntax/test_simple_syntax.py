@@ -202,6 +202,20 @@ def test_beginnings_are_bounded_and_counted(index, monkeypatch):
     assert "write more of it" in index.simple().read(Query("1", "ca* OR vi*")).problem
 
 
+def test_positions_find_the_same_phrases_and_leave_less_to_read(index, tmp_path):
+    placed = tr.index(DOCS, tmp_path / "placed", analyzer="french", positions=True, workers=1, progress=False)
+    phrases = ('"carte d\'identité"', '"identité carte"', '"volé ou perdu"', '"volé et perdu"', '"carte vitale"',
+               'title:"carte identité" perdue', 'carte -"carte vitale"', '"passeport et le visa"')  # fmt: skip
+    for phrase in phrases:
+        assert hits(placed, phrase) == hits(index, phrase)
+    part = parse_typed('"vitale carte"', {}).steps[0]
+    read, placed_read = (matching.PartMatcher(each.sparse, left=0) for each in (index, placed))
+    assert not read.select(part, 0).any()
+    assert not placed_read.select(part, 0).any()
+    assert read.unread
+    assert not placed_read.unread
+
+
 def test_phrases_are_read_up_to_a_bound_which_is_told(index, monkeypatch):
     monkeypatch.setattr(matching, "MOST_READ", 0)
     matcher = matching.PartMatcher(index.sparse, left=0)

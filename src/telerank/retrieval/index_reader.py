@@ -202,14 +202,15 @@ class IndexReader(FolderReader):
         """
         self.sparse.require(Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer)
 
-    def retriever(self, model: Similarity | str) -> SparseRetriever:
-        """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``."""
+    def retriever(self, model: Similarity | str, field: str | None = None) -> SparseRetriever:
+        """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``; it may read one field."""
         similarity = parse_similarity(model) if isinstance(model, str) else model
+        similarity = similarity if field is None else InField(similarity, field)
         return SparseRetriever(self.sparse, similarity, chosen=self._chosen)
 
     def bm25(self, k1: float = BM25.k1, b: float = BM25.b, *, field: str | None = None) -> SparseRetriever:
         """BM25 of the whole texts, or of one ``field``, as the other models have it, too."""
-        return self._reading(BM25(k1, b), field)
+        return self.retriever(BM25(k1, b), field)
 
     def bm25f(
         self,
@@ -220,35 +221,25 @@ class IndexReader(FolderReader):
         own_b: Mapping[str, float] | None = None,
         lengths: Literal["fields", "combined"] = "fields",
     ) -> SparseRetriever:
-        """BM25F of fields with ``weights``; None: of all fields of the index, each with 1.
-
-        ``own_b`` is the b of fields that have another one.
+        """BM25F of fields with ``weights`` (None: all of the index, each with 1), some with a b of their own.
 
         >>> index.bm25f({"title": 3, "text": 1}, own_b={"title": 0.3})
-
-        Raises
-        ------
-        ModelError
-            If the index was built without a field, or a number is out of range.
         """
         return self.retriever(BM25F(list_fields(weights), k1, b, list_fields(own_b), lengths))
 
     def lm_dirichlet(self, mu: float = LMDirichlet.mu, *, field: str | None = None) -> SparseRetriever:
-        return self._reading(LMDirichlet(mu), field)
+        return self.retriever(LMDirichlet(mu), field)
 
     def lm_jelinek_mercer(
         self, lambda_: float = LMJelinekMercer.lambda_, *, field: str | None = None
     ) -> SparseRetriever:
-        return self._reading(LMJelinekMercer(lambda_), field)
+        return self.retriever(LMJelinekMercer(lambda_), field)
 
     def dfr(self, model: DFR | None = None, *, field: str | None = None) -> SparseRetriever:
-        return self._reading(model or DFR(), field)
+        return self.retriever(model or DFR(), field)
 
     def dfi(self, independence: str = DFI.independence, *, field: str | None = None) -> SparseRetriever:
-        return self._reading(DFI(independence), field)
-
-    def _reading(self, model: Similarity, field: str | None) -> SparseRetriever:
-        return self.retriever(model if field is None else InField(model, field))
+        return self.retriever(DFI(independence), field)
 
     def boolean(self, join: Join = "and") -> BooleanRetriever:
         """The documents that fulfil a query such as ``passport AND (lost OR stolen) NOT visa``.

@@ -71,15 +71,15 @@ def fold(
             np.save(folder / f"{prefix}numbers.npy", (np.cumsum(held) - 1)[own].astype(np.int32))
         new = np.cumsum(own) - 1
         writer = PostingsWriter(folder, documents, df[own], occurrences[own], prefix)
-        places = PositionsWriter(folder, occurrences[own], spans[own], prefix) if spans.any() else None
+        positions = PositionsWriter(folder, occurrences[own], spans[own], prefix) if spans.any() else None
         for vocabulary, run in runs():
             ids = new[numbers[vocabulary][run.ids]]
             writer.add(ids, run.counts, run.rows, run.tfs)
-            if places is not None:
-                places.add(ids, run.counts, run.rows, run.tfs, run.positions)
+            if positions is not None:
+                positions.add(ids, run.counts, run.rows, run.tfs, run.positions)
             done += len(run.rows)
             progress("folding", done, total)
-        for each in (writer, places):
+        for each in (writer, positions):
             if each is not None:
                 each.close()
 
@@ -158,7 +158,7 @@ def build_segment(
                 raise DocumentError("there is no document to index")
             # a second process would cost more than it saves
             maker = makers.enter_context(inversion.open_maker(alone=len(first) == 1))
-            paths[""] = _make_runs(maker, chain(first, stretches), scratch / "texts")
+            paths[""] = _make_runs(maker, chain(first, stretches), scratch)
         check_fields(inversion.fields, {**inversion.kinds, **store.kinds})
         for number, name in enumerate(inversion.fields):
             texts = (inversion.analyzer.mark(doc, doc.field(name)) for doc in Docstore(folder))
@@ -272,8 +272,8 @@ def _read_runs(file: InvertedFile, new_rows: Numbers, piece: int) -> Iterator[Ru
         ids, counts = np.unique(terms, return_counts=True)
         run = Run(ids, counts, rows[kept].astype(np.int32), tfs[kept].astype(np.int32))
         if file.positions is not None:
-            places = [file.read_positions(number)[2] for number in numbers.tolist()]
-            run = replace(run, positions=np.concatenate(places)[np.repeat(kept, tfs)].astype(np.int32))
+            every = [file.read_positions(number)[2] for number in numbers.tolist()]
+            run = replace(run, positions=np.concatenate(every)[np.repeat(kept, tfs)].astype(np.int32))
         yield run
         first = last
 

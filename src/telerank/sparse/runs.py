@@ -65,7 +65,8 @@ class RunMaker:
 
     Memory: the vocabulary, the terms of ``most_surfaces`` (by default 150 MB), about 40 bytes for each piece
     of the current stretch. A maker whose terms have the weights of a model, in whole steps of its own, makes
-    other runs (:func:`telerank.sparse.build.open_maker`); all that follows takes frequencies as weights.
+    other runs (``open_maker`` of :mod:`telerank.sparse.build`), and all that follows takes frequencies as
+    weights.
     """
 
     def __init__(self, analyzer: Analyzer, *, positions: bool = False, most_surfaces: int = 1 << 20) -> None:

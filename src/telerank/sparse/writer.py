@@ -67,15 +67,13 @@ def build_index(
     folder: str | Path,
     *,
     analyzer: Analyzer | str = "standard",
-    fields: Sequence[str] = (),
     overwrite: bool = False,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> SparseIndex:
     """Index documents into a folder that has no index yet; with ``overwrite``, replace the index there.
 
-    ``analyzer`` may be a text form; ``fields`` are indexed by themselves, too; with ``workers`` None every
-    core is used. Raises IndexFault if the folder
+    ``analyzer`` may be a text form; with ``workers`` None every core is used. Raises IndexFault if the folder
     holds an index or something else, IndexLocked if another process writes to it, DocumentError if there is
     no document or one cannot be stored.
     """
@@ -83,7 +81,6 @@ def build_index(
     if not overwrite and has_index(Path(folder)):
         raise IndexFault(f"{folder}: holds an index already: overwrite it (overwrite=True), or add to it")
     with IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer:
-        writer.choose_fields(fields)
         writer.add(docs, progress=progress)
     return SparseIndex(folder)
 

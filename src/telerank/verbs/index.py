@@ -114,8 +114,8 @@ def _require_settings(
     elif copies != (before := manifest.copies or "count"):
         why = f"built with the copies {before}, not {copies}"
     elif fields[0] != manifest.fields:
-        built, wanted = (", ".join(names) or "none" for names in (manifest.fields, fields[0]))
-        why = f"built with the fields {built}, not {wanted}"
+        built, given = (", ".join(names) or "none" for names in (manifest.fields, fields[0]))
+        why = f"built with the fields {built}, not {given}"
     elif fields[1] != manifest.positions:
         why = f"built {'with' if manifest.positions else 'without'} positions"
     for name, kind in check_columns(columns or {}).items():

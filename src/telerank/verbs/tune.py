@@ -24,7 +24,7 @@ from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
 from telerank.show.progress import NOTHING, show_progress
 from telerank.sparse.similarities.families import make_grid, parse_similarity
-from telerank.sparse.writer import build_index
+from telerank.sparse.writer import IndexWriter
 from telerank.stage import change_stages
 from telerank.text import Analyzer
 from telerank.types import Progress, ProgressSetting, Qrels, Query, Ranking
@@ -153,8 +153,9 @@ def _open_indexes(index: Index, analyzers: Sequence[str], progress: Progress) ->
             indexes[analyzer.name] = index
             if analyzer != index.analyzer:
                 rebuilt = Path(folder, str(number))
-                docs, fields = index.docs.values(), index.fields
-                build_index(docs, rebuilt, analyzer=analyzer, fields=fields, progress=progress)
+                with IndexWriter(rebuilt, analyzer) as writer:
+                    writer.choose_fields(index.fields)
+                    writer.add(index.docs.values(), progress=progress)
                 indexes[analyzer.name] = Index(rebuilt)
         yield indexes
 

@@ -69,13 +69,13 @@ class CombinedFile(TermFile):
         return sum(file.cf(number) for file, number in self._locate(term))
 
     def read(self, terms: Numbers) -> Read:
-        keys, found, fields = [], [], []
+        keys, frequencies, fields = [], [], []
         for field, file in enumerate(self.files):
             numbers = file.locate(terms)
             here = np.flatnonzero(numbers >= 0)
             sizes, rows, tfs = file.read(numbers[here])
             keys.append(np.repeat(here, sizes) << _HALF | rows)
-            found.append(tfs)
+            frequencies.append(tfs)
             fields.append(np.full(len(rows), field))
         every = np.concatenate(keys)
         order = np.argsort(every, kind="stable")  # which merges what is sorted already
@@ -84,7 +84,7 @@ class CombinedFile(TermFile):
         is_first[1:] = every[1:] != every[:-1]
         union = every[is_first]
         together = np.zeros((len(self.files), len(union)), np.int64)
-        together[np.concatenate(fields)[order], np.cumsum(is_first) - 1] = np.concatenate(found)[order]
+        together[np.concatenate(fields)[order], np.cumsum(is_first) - 1] = np.concatenate(frequencies)[order]
         sizes = np.bincount(union >> _HALF, minlength=len(terms))
         self._ends[terms] = self.offsets[terms] + sizes
         return sizes, (union & (1 << _HALF) - 1).astype(np.int32), together

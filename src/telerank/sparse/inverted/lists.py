@@ -169,8 +169,8 @@ class InvertedFile(TermFile):
         """The numbers here of terms that fields share; -1 of those that are not here."""
         if self.numbers is None or not len(self.numbers):
             return np.full(len(terms), -1) if self.numbers is not None else terms
-        places = np.minimum(np.searchsorted(self.numbers, terms), len(self.numbers) - 1)
-        return np.where(self.numbers[places] == terms, places, -1)
+        nearest = np.minimum(np.searchsorted(self.numbers, terms), len(self.numbers) - 1)
+        return np.where(self.numbers[nearest] == terms, nearest, -1)
 
     def term(self, number: int) -> str:
         return self.terms[number if self.numbers is None else int(self.numbers[number])]

@@ -23,22 +23,23 @@ def phrase_rows(file: InvertedFile, terms: Sequence[str]) -> npt.NDArray[np.int3
     if not terms or min(numbers) < 0:
         return np.empty(0, np.int32)
     # from the rarest on: what is compared with the others is as little as can be
-    order = sorted(range(len(terms)), key=lambda place: file.cf(numbers[place]))
-    begins = reduce(_both, (_begins(file, numbers[place], place) for place in order))
+    order = sorted(range(len(terms)), key=lambda offset: file.cf(numbers[offset]))
+    begins = reduce(_both, (_begins(file, numbers[offset], offset) for offset in order))
     return np.unique(begins >> _HALF).astype(np.int32)
 
 
-def _begins(file: InvertedFile, term: int, place: int) -> Numbers:
-    """Where phrases begin that have a term in a place: rows, above positions."""
+def _begins(file: InvertedFile, term: int, offset: int) -> Numbers:
+    """Where phrases begin that have a term at an offset: rows, above positions."""
     rows, tfs, positions = file.read_positions(term)
     rows = np.repeat(rows, tfs)
-    behind = positions >= place
-    return (rows[behind].astype(np.int64) << _HALF) | (positions[behind] - place)
+    behind = positions >= offset
+    return (rows[behind].astype(np.int64) << _HALF) | (positions[behind] - offset)
 
 
 def _both(first: Numbers, second: Numbers) -> Numbers:
     """What is in two ascending lists."""
     if not len(second):
         return second
-    places = np.minimum(np.searchsorted(second, first), len(second) - 1)
-    return first[second[places] == first]
+    nearest = np.minimum(np.searchsorted(second, first), len(second) - 1)
+    both: Numbers = first[second[nearest] == first]
+    return both

@@ -49,16 +49,16 @@ class Positions:
         """The positions (occurrences,) of a term, by ``lengths`` and ``tfs`` (documents,) of its postings."""
         ends = np.cumsum(lengths, dtype=np.int64)
         code = int(self._starts[term]), int(tfs.sum()), int(ends[-1])
-        places = np.empty(code[1], np.int64)
+        numbers = np.empty(code[1], np.int64)
         if not 0 < code[1] <= code[2]:
             held = False
-        elif cold_start.covers(len(places)):
+        elif cold_start.covers(len(numbers)):
             by_numpy = take_by_numpy(self._words, *code)[0]
             held = by_numpy is not None
-            places = places if by_numpy is None else by_numpy
+            numbers = numbers if by_numpy is None else by_numpy
         else:
-            held = bool(take(self._words, *code, places))
-        positions: Numbers = places - np.repeat(ends - lengths, tfs)
+            held = bool(take(self._words, *code, numbers))
+        positions: Numbers = numbers - np.repeat(ends - lengths, tfs)
         if not held or positions.min() < 0 or np.any(positions >= np.repeat(lengths, tfs)):
             raise IndexDamaged(f"{self._file}: damaged (not the positions of its terms)")
         return positions
