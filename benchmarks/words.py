@@ -17,6 +17,7 @@ from random import Random
 from results_page import write
 
 import telerank as tr
+from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import measure
 from telerank.feedback.methods import METHODS
 from telerank.show.tables import Table, render_markdown
@@ -64,17 +65,25 @@ def report_feedback() -> Table:
             if len(queries) > QUESTIONS:
                 queries = Random(SEED).sample(queries, QUESTIONS)
             qrels = {query.qid: qrels[query.qid] for query in queries}
-            for label, runs in list_systems(index, queries, qrels):
-                values = measure(runs, qrels, list(MEASURES)).mean
-                rows.append([f"{data.name} ({len(queries)})", label, *(f"{values[m]:.4f}" for m in MEASURES)])
+            measured = {
+                label: measure(runs, qrels, list(MEASURES))
+                for label, runs in list_systems(index, queries, qrels)
+            }
+            compared = compare_evaluations(measured, ["bm25"], measures=["nDCG@10"])
+            ps = {each.system: f"{each.p_holm:.3f}" for each in compared.differences}
+            for label, evaluation in measured.items():
+                means = (f"{evaluation.mean[m]:.4f}" for m in MEASURES)
+                rows.append([f"{data.name} ({len(queries)})", label, *means, ps.get(label, "")])
     notes = [
         (
             "Tuned by nDCG@10: each question has the setting that the other four of 5 folds chose; "
             f"no feedback is one of the settings. Of more than {QUESTIONS} questions {QUESTIONS} are drawn, "
-            f"with the seed {SEED}. 1000 documents retrieved."
+            f"with the seed {SEED}. 1000 documents retrieved. "
+            "p: of nDCG@10 against bm25, by a paired t-test with Holm's correction over the systems of a "
+            "collection; systems that are equal to bm25 in every question have none to test."
         )
     ]
-    return Table.of(("collection (questions)", "system", *MEASURES), rows, left=2, notes=notes)
+    return Table.of(("collection (questions)", "system", *MEASURES, "p"), rows, left=2, notes=notes)
 
 
 def list_systems(index: tr.Index, queries: Sequence[Query], qrels) -> Iterator[tuple[str, list]]:

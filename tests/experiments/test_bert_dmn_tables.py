@@ -122,6 +122,16 @@ def test_table_1_counts_a_query_of_two_splits_once(folder, tmp_path):
     assert track["words of a query"] == pytest.approx((3 + 5 + 3) / 3)
 
 
+def test_the_memory_of_the_authors_stands_beside_that_of_the_text(folder, tmp_path):
+    tiny = {name: value for name, value in TINY.items() if name != "models"}
+    outcome = run(folder, tmp_path, "authors", "antique", tiny)
+    assert not outcome.lacking
+    assert {"BERT", "BERT-DMN", "BERT-DMN, authors"} <= set(saved_results(outcome)[0]["means"])
+    (config,) = tmp_path.glob("antique/trained/BERT-DMN_authors-*-0-*/config.yaml")
+    record = yaml.safe_load(config.read_text(encoding="utf-8"))
+    assert (record["model"]["head"]["gate"], record["optimisation"]["schedule"]) == ("authors", "constant")
+
+
 @pytest.mark.parametrize("data", ["antique", "msmarco"])
 def test_table_2_has_every_model_on_every_set(folder, trained, data):
     outcome = run(folder, trained, "table2", data, TINY)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import torch
 from small_bench import run_record, saved_results
 from test_long_document_data import robust, towns
 
 from papers import read_paper
-from small_models import small_encoder
+from small_models import save_vectors, small_encoder
 from small_set import write_beir
 from telerank.experiments.report import PooledOutcome
 from telerank.experiments.schema import merge
+from telerank.verbs.train import lengthen
 
 pytestmark = pytest.mark.train
 
@@ -27,6 +30,10 @@ MODELS = {
     "BeST": {"data": {"segments": {"iterations": 2, "leading": 2}}},
     "PARADE": {"model": {"max_length": 35, "head": {"length": 12, "stride": 10, "passages": 3}}},
 }
+
+
+KNOWN = ("town", "river", "what", "is", "in", "the", "a", "of", ".")
+"""Words of the made sets that have vectors."""
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +133,32 @@ def test_table_1_cross_validates_on_a_made_set_of_the_format_of_robust04(place, 
     means = saved_results(outcome)[0]["means"]
     assert means.keys() >= {"candidates", "BERT (First P)", "BERT (Max P)", "BeST"}
     assert "cross-validated" in outcome.systems["BeST"].about
+
+
+def test_table_1_trains_the_models_of_long_inputs(place, monkeypatch):
+    """From an encoder that was made long, and on word vectors."""
+    lengthen(place / "encoder", place / "long", max_length=64, window=16)
+    monkeypatch.setenv("TELERANK_MODELS", str(place / "models"))
+    save_vectors(place / "models" / "glove-300d", KNOWN, torch.randn(len(KNOWN) + 2, 8))
+    long = {"model": {"start": str(place / "long"), "max_length": 60}}
+    models = {
+        "RoBERTa (Max P)": {"model": {"start": str(place / "encoder")}},
+        "Longformer-QA": long,
+        "QDS-Transformer": long,
+        "TKL": {
+            "model": {"start": "glove-300d", "max_length": 60},
+            "optimisation": {"epochs": 1, "batch": 2},
+        },
+    }
+    others = dict.fromkeys(("BERT (First P)", "BERT (Max P)", "BERT (Gold P)", "BeST"))
+    quality = [{"kind": "quality", "measures": ["RR"], "latency_queries": 0}]
+    changes = {"models": models, "systems": others, "analyses": quality}
+    (outcome,) = run(place, "best/table1", "english-long-1", **changes)
+    assert saved_results(outcome)[0]["means"].keys() == {"candidates", *models}
+    kinds = {
+        path.parent.name.split("-0-")[0]: json.loads((path.parent / "model" / "reranker.json").read_text())[
+            "kind"
+        ]
+        for path in outcome.data.folder.glob("trained/*/config.yaml")
+    }
+    assert set(kinds.values()) == {"monobert", "qds", "tkl"}

@@ -167,8 +167,8 @@ UPDATES = {
     ("conv-knrm", "float32"): Budget(2, 7),
     ("co-pacrr", "float32"): Budget(3, 10),
     ("parade", "float32"): Budget(1, 11),
-    ("qds", "float32"): Budget(99, 99),
-    ("tkl", "float32"): Budget(99, 99),
+    ("qds", "float32"): Budget(35, 7),
+    ("tkl", "float32"): Budget(15, 8),
 }
 
 

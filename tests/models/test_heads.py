@@ -9,6 +9,7 @@ import torch
 
 from random_pairs import random_features, random_word_pairs
 from telerank.errors import ModelError
+from telerank.models.long.tkl import Tkl
 from telerank.models.losses import max_margin
 from telerank.models.pairs.pair import PairFeatures, batch_of
 from telerank.models.pairs.words import PADDING, Words
@@ -19,7 +20,6 @@ from telerank.models.rerankers.dmn import Dmn
 from telerank.models.rerankers.episodic import GATES, EpisodicMemory
 from telerank.models.rerankers.knrm import Knrm
 from telerank.models.rerankers.qa_lstm import QaLstm
-from telerank.models.rerankers.tkl import Tkl
 
 HEADS = {gate: partial(DmnHead, 12, 8, episodes=3, gate=gate) for gate in sorted(GATES)}
 OVER_WORDS = {

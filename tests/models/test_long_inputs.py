@@ -16,9 +16,9 @@ from small_rerankers import small_reranker
 from telerank.cli.main import app
 from telerank.errors import ModelError
 from telerank.models.loading import read_encoder
+from telerank.models.long.qds import find_global
 from telerank.models.pairs.pair import QUERY, batch_of
 from telerank.models.rerankers.kinds import Shape
-from telerank.models.rerankers.qds import find_global
 from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, save_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import explain_score
@@ -182,6 +182,9 @@ def test_ordinary_encoders_of_long_inputs_are_re_rankers_at_any_length_they_were
     scored = tr.rerank(str(tmp_path / "saved"), {"a": said(650), "b": "d1"}, max_length=700, max_query=8)
     (ranking,) = scored([tr.Ranking(tr.Query("1", "q1"), ("a", "b"), (2.0, 1.0))])
     assert dict(ranking)["a"] == pytest.approx(scores[0], abs=1e-5)
+    if architecture == "longformer":
+        assert reranker.refuses("onnx") == "is a Longformer, whose windows are cut for each batch"
+        assert not reranker.refuses("torch")
     with pytest.raises(ModelError, match="pairs of 701 tokens, but the model has 700 positions"):
         fresh_reranker(start, Shape("monobert", max_query=8, max_length=701))
 

@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from random_pairs import random_word_pairs  # noqa: E402
+from telerank.models.long.tkl import Tkl  # noqa: E402
 from telerank.models.pairs.pair import batch_of  # noqa: E402
 from telerank.models.pairs.words import PADDING, UNKNOWN  # noqa: E402
 from telerank.models.rerankers.co_pacrr import CoPacrr  # noqa: E402
 from telerank.models.rerankers.conv_knrm import ConvKnrm  # noqa: E402
 from telerank.models.rerankers.knrm import Knrm  # noqa: E402
 from telerank.models.rerankers.qa_lstm import QaLstm  # noqa: E402
-from telerank.models.rerankers.tkl import Tkl  # noqa: E402
 
 
 def test_knrm_is_its_formula():
@@ -296,7 +296,7 @@ def test_tkl_is_its_formula():
     ]
     model = Tkl(vectors, heads=2, inner=6, chunk=4, overlap=1, regions=2).double()
     with torch.no_grad():
-        model.places.copy_(torch.tensor([[1.0, 0.5, 0.4, 0.3, 0.2], [0.7, 0.2, 0.1, 0.3, 0.6]]))
+        model.shares.copy_(torch.tensor([[1.0, 0.5, 0.4, 0.3, 0.2], [0.7, 0.2, 0.1, 0.3, 0.6]]))
         model.weight.weight.normal_()
         scores = model(batch_of(pairs, PADDING)).tolist()
         regions = 0
@@ -304,7 +304,7 @@ def test_tkl_is_its_formula():
             windows = tkl_windows(model, rows_of(pair, 1), rows_of(pair, 2))
             left, total = {n: float(own) for n, own in enumerate(windows) if own is not None}, 0.0
             kept = dict(left)
-            for places in model.places.tolist():
+            for places in model.shares.tolist():
                 if not left:
                     break
                 best = max(left, key=lambda number: (left[number], -number))

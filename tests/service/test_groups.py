@@ -128,7 +128,7 @@ def test_the_page_shows_a_file_once_and_opens_its_further_passages(folder, langu
         assert reply.text.count('class="result"') == 3
         assert re.search(r'<input type="checkbox" name="group" value="file" checked>', reply.text)
         kept = [link for link in page.values("a", "href") if "/document?" in link or "/explain?" in link]
-        assert len(kept) == 3 + 10 + 2 + 3  # titles, further passages, explanations
+        assert len(kept) == 3 + 10 + 2 + 3 + 3  # titles, further passages, explanations, similar documents
         assert all("group=file" in link for link in kept)
         flat = client.get("/search?query=prime").text
         assert "checked" not in flat

@@ -34,7 +34,11 @@ def marked(page: str) -> list[str]:
 
 
 def docnos(page: Outline) -> list[str]:
-    links = [value for value in page.values("a", "href") if value.startswith("/document")]
+    links = [
+        value
+        for value in page.values("a", "href")
+        if value.startswith("/document") and not value.endswith("#similar")
+    ]
     return [re.search(r"docno=([^&#]+)", link)[1] for link in links]
 
 

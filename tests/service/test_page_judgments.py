@@ -170,3 +170,34 @@ def test_a_document_is_judged_where_it_is_read(client: Any, judged: Path):
     assert page.values("button", "aria-pressed") == ["true", "false"]
     assert "Merci, votre avis est enregistré." in page.text
     assert "judge" not in client.get("/document?docno=F1").text
+
+
+def test_a_thumb_up_leads_to_a_search_with_that_document(client: Any):
+    plain = Outline(client.get("/search?query=prime").text)
+    [hidden] = {names for tag, names in plain.elements if tag == "a" and "hidden" in names}
+    assert hidden
+    shown = client.get("/search?query=prime&judged=F1&grade=1")
+    links = [value for value in Outline(shown.text).values("a", "href") if "given" in value]
+    page = client.get(next(link for link in links if "F1" in link))
+    assert page.status_code == 200
+    assert "rocchio" in page.text
+    again = [value for value in Outline(page.text).values("a", "href") if "given" in value and "F1" in value]
+    assert client.get(again[1]).status_code == 200
+
+
+def test_opened_results_are_kept_as_judgments_with_their_rank(fiches: Path, tmp_path: Path):
+    clicks = tmp_path / "clicks.jsonl"
+    with page_client(page_settings(fiches, clicks=clicks)) as client:
+        results = Outline(client.get("/search?query=prime").text).values("a", "href")
+        opened = [link for link in results if link.startswith("/document") and "rank=2" in link]
+        assert len(opened) == 1
+        for headers in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Referer": "https://evil.example.org/"}):
+            assert client.get(opened[0], headers=headers).status_code == 200
+        assert not clicks.exists()
+        assert client.get(opened[0], headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+        client.get(opened[0].replace("rank=2", "rank=7"), headers={"Referer": "http://testserver/search"})
+    kept = [*read_judgments(clicks)]
+    assert [(each.query, each.grade, each.rank) for each in kept] == [("prime", 1, 2), ("prime", 1, 7)]
+    assert open_collection(clicks).notes() == {"clicks": 2, "clicks on the first rank": 0}
+    with page_client(page_settings(fiches)) as client:
+        assert "rank=" not in client.get("/search?query=prime").text

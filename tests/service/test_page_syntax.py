@@ -122,6 +122,13 @@ def test_the_page_says_what_it_could_not_read_and_that_nothing_fulfils_the_condi
         shown = french.get("/search", params={"query": "prime SAUF apprenti"})
         check_page(shown, "fr")
         assert "Comment cette recherche a été lue." in shown.text
+        for query, told in (
+            ('prime "activité', "un guillemet &#34; n’est pas fermé"),
+            ("prime ET", "il manque un mot après AND"),
+            ("(prime OU -x", "une parenthèse n’est pas fermée"),
+            ("prime typ:x -y", "n’est pas une colonne des documents"),
+        ):
+            assert told in french.get("/search", params={"query": query}).text
         for address in ("/compare?a=bm25&b=bm25", "/document?docno=F1"):
             check_page(french.get(address, params={"query": "prime SAUF apprenti"}), "fr")
 
@@ -163,3 +170,30 @@ def test_a_language_that_is_not_sure_is_told(tmp_path):
         assert "The language of this search is not sure" in shown.text
         sure = client.get("/search", params={"query": "comment demander la prime d’activité ?"})
         assert "is not sure" not in sure.text
+
+
+def test_a_document_leads_to_those_most_like_it(page, keyed):
+    shown = page.get("/document", params={"docno": "F1"})
+    check_page(shown, "en")
+    section = shown.text.split('id="similar"')[1]
+    assert "Apprenti" in section
+    assert "Annonce" in section
+    assert "Prime d’activité" not in section
+    assert "#similar" in page.get("/search", params={"query": "prime"}).text
+    headers = {"Authorization": "Bearer sees-the-news"}
+    assert 'id="similar"' not in keyed.get("/document", params={"docno": "N1"}, headers=headers).text
+
+
+def test_synonyms_are_read_anew_when_their_file_changes(folder, tmp_path):
+    file = tmp_path / "synonyms.txt"
+    file.write_text("bonus, prime\n", encoding="utf-8")
+    with page_client(page_settings(folder, synonyms=file)) as client:
+        found = client.post("/v1/search", json={"query": "bonus"}).json()
+        assert len(found["hits"]) == 3
+        assert "3 results" in client.get("/search", params={"query": "bonus"}).text
+        file.write_text("autre, chose, mots\n", encoding="utf-8")
+        assert not client.post("/v1/search", json={"query": "bonus"}).json()["hits"]
+        file.write_text("boni, prime\nle, la, les\n", encoding="utf-8")  # a faulty one is not used
+        assert client.post("/v1/search", json={"query": "prime"}).status_code == 200
+        reply = client.post("/v1/search", json={"query": "x", "pipeline": f"synonyms(bm25, '{file}')"})
+        assert reply.status_code == 422

@@ -224,6 +224,21 @@ def test_phrases_are_read_up_to_a_bound_which_is_told(index, monkeypatch):
     assert matcher.unread == {'"carte vitale"': 1}
 
 
+def test_an_index_with_positions_finds_the_same_phrases_and_reads_fewer(index, tmp_path):
+    placed = tr.index(DOCS, tmp_path / "placed", analyzer="french", positions=True, workers=1, progress=False)
+    for query in (
+        '"carte d\'identité"',
+        '"volé ou perdu"',
+        '"volé et perdu"',
+        '"carte vitale est"',
+        'title:"carte identité"',
+    ):
+        assert hits(placed, query) == hits(index, query)
+    matcher = matching.PartMatcher(placed.sparse, left=0)
+    assert matcher.select(parse_typed('"carte vitale"', {}).steps[0], 0).sum() == 1
+    assert not matcher.unread
+
+
 def test_a_view_tells_nothing_of_other_documents(index):
     view = index.within(Filter.parse('type == "news"'))
     assert {*view.simple().search("passeport").docnos} == {"visa"}
@@ -264,3 +279,26 @@ def test_hostile_queries_are_answered_in_bounded_time(index, query):
     started = time.process_time()
     index.simple().search(query)
     assert time.process_time() - started < 5
+
+
+def test_queries_of_files_are_words_to_the_byte_without_the_syntax(index, tmp_path):
+    queries = {
+        "1": '"carte vitale" -mairie',
+        "2": "title:prix AND type:fiche",
+        "3": "pass* OR (visa",
+        "4": "docno:lost NOT perdue",
+    }
+    tr.search(index, queries, progress=False).save(str(tmp_path / "run"))
+    lines = []
+    for qid, text in queries.items():
+        ranked = (index.bm25() % 1000).search(Query(qid, text))
+        lines += [
+            f"{qid} Q0 {docno} {rank} {score!r} telerank" for rank, (docno, score) in enumerate(ranked, 1)
+        ]
+    saved = [line.split() for line in (tmp_path / "run").read_text().splitlines()]
+    assert [line[:4] for line in saved] == [line.split()[:4] for line in lines]
+    assert [float(line[4]) for line in saved] == [float(line.split()[4]) for line in lines]
+    tr.search(index, queries, syntax="none", progress=False).save(str(tmp_path / "none"))
+    assert (tmp_path / "none").read_bytes() == (tmp_path / "run").read_bytes()
+    tr.search(index, queries, syntax="simple", progress=False).save(str(tmp_path / "simple"))
+    assert (tmp_path / "simple").read_bytes() != (tmp_path / "run").read_bytes()

@@ -20,7 +20,7 @@ from telerank.models.masked_language import fresh_masked_model, save_masked_mode
 from telerank.models.precision import precision
 from telerank.training.log import read_log
 from telerank.training.mlm.config import Masks
-from telerank.training.mlm.masks import Masker, Window
+from telerank.training.mlm.masks import Masker, PieceWindow
 from telerank.training.mlm.texts import cut
 from telerank.training.mlm.train import make_masked_task, train_mlm
 from telerank.training.parallel import ALONE
@@ -47,14 +47,14 @@ def masker(**settings) -> Masker:
     return Masker.of(Masks(**settings), MASK, np.arange(5, VOCABULARY), VOCABULARY)
 
 
-def random_windows(count: int, longest_word: int) -> list[Window]:
+def random_windows(count: int, longest_word: int) -> list[PieceWindow]:
     """Windows of 2 special pieces and 40 others, in words of one to ``longest_word`` pieces."""
     draw = np.random.default_rng(0)
     windows = []
     for _ in range(count):
         starts = np.cumsum([1, *draw.integers(1, longest_word + 1, 40)])
         ids = np.concatenate([[2], draw.integers(5, VOCABULARY, 40), [3]])
-        windows.append(Window(ids, starts[starts < 41], 41))
+        windows.append(PieceWindow(ids, starts[starts < 41], 41))
     return windows
 
 
@@ -86,10 +86,10 @@ def test_all_pieces_of_a_word_are_chosen_or_none():
 
 
 def test_a_window_of_one_long_word_is_masked_whole_and_one_without_choices_not_at_all():
-    long = Window(np.array([2, 7, 8, 9, 3]), np.array([1]), 4)
+    long = PieceWindow(np.array([2, 7, 8, 9, 3]), np.array([1]), 4)
     (own,) = masker()([long], (0,))
     assert own.chosen.tolist() == [1, 2, 3]
-    special = Window(np.array([2, 7, 1, 3]), np.array([1]), 3)
+    special = PieceWindow(np.array([2, 7, 1, 3]), np.array([1]), 3)
     assert not len(masker()([special], (0,))[0].chosen)
 
 
@@ -208,7 +208,7 @@ def test_an_encoder_without_a_piece_for_masks_gets_one_and_a_row(place, tmp_path
     assert masked.mask_id == len(names) == len(table) - 1
     torch.testing.assert_close(table[-1], table[:-1].mean(0))
     assert masked.last.weight is table
-    save_masked_model(masked, tmp_path / "saved", 24)
+    save_masked_model(masked, tmp_path / "saved")
     again = AutoTokenizer.from_pretrained(tmp_path / "saved")
     assert again.mask_token_id == masked.mask_id
     assert again("d3 [MASK]")["input_ids"] == [2, names["d3"], masked.mask_id, 3]

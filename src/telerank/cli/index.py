@@ -272,6 +272,26 @@ def _describe(value: object) -> list[str]:
 
 
 @derive
+def acronyms(
+    index: options.IndexName,
+    *,
+    least: Annotated[int, Ge(1), Help("Documents that must explain an acronym.")] = 1,
+) -> None:
+    """Print the acronyms that the texts explain, as a file of synonyms to edit.
+
+    "carte nationale d'identité (CNI)" becomes the line `CNI, carte nationale d'identité`. The option
+    `--synonyms` of searches and of the service takes the file.
+
+    Example: `telerank index acronyms idx --least 2`
+    """
+    import telerank as tr
+    from telerank.syntax.acronyms import acronym_lines, find_acronyms
+
+    for line in acronym_lines(find_acronyms(tr.open(index).docs.values(), least)):
+        print(line)
+
+
+@derive
 def backup(
     index: options.IndexName,
     backup: Annotated[str, Flags("BACKUP"), Help("The folder or the .tar file of the backup.")],
@@ -305,7 +325,7 @@ def restore(
     console.say(f"restored {index} from {backup} ({count_noun(documents, 'document')})")
 
 
-@group(build, add, update, watch, delete, merge, verify, info, backup, restore, default="build")
+@group(build, add, update, watch, delete, merge, verify, info, acronyms, backup, restore, default="build")
 def index() -> None:
     """Build, add, update, watch a folder, delete, merge, verify, describe, back up, restore.
 

@@ -145,6 +145,10 @@ FilterText = Annotated[
     Flags("--filter"),
     Help("Only documents that pass: `type == 'fiche' and date >= 2024-01-01 and 'emploi' in topics`."),
 ]
+SynonymFile = Annotated[
+    str | None,
+    Help("File of synonyms of queries, such as `cni, carte d'identité`; the index stays as it is."),
+]
 SyntaxName = Annotated[
     Literal["none", "simple"],
     Help(

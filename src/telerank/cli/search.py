@@ -16,12 +16,14 @@ from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
 from telerank.errors import CollectionError, FormatError, count_noun
+from telerank.expressions import quote
 from telerank.feedback.like import LIKE
 from telerank.parameters import Flags, Help, Split
 from telerank.retrieval.group import MOST_FURTHER, FileGroups
 from telerank.retrieval.group import Column as GroupColumn
 from telerank.show.tables import plain
 from telerank.syntax.stage import FUNCTION as SIMPLE
+from telerank.syntax.synonyms import SYNONYMS
 from telerank.text.languages import describe_languages
 from telerank.types import whole_docno
 
@@ -60,6 +62,7 @@ def search(
     model: options.Pipeline = None,
     filter: options.FilterText = None,  # noqa: A002
     syntax: options.SyntaxName = "none",
+    synonyms: options.SynonymFile = None,
     facet: Annotated[
         list[str] | None,
         Flags("--facet"),
@@ -117,33 +120,31 @@ def search(
         if model is not None:
             raise CollectionError("search: --like searches with the words of a document: leave out --model")
         opened.docs.locate(like)
-        model, query, syntax = LIKE, like, "none"
-    if syntax == "simple" and (group is not None or query is not None or is_typed):
-        model = f"{SIMPLE}({model or opened.default_pipeline})"
-    if group is not None:
-        model = f"{model or opened.default_pipeline} >> group({group})"
+        model, query, syntax, synonyms = LIKE, like, "none", None
+    model = _compose(model or opened.default_pipeline, synonyms, syntax, group)
     if analyzer is not None:
         opened.require_analyzer(analyzer)
     if query is not None or is_typed:
         spelling = opened.has_texts and like is None and query != "-" and not no_spelling
-        shown: dict[str, Any] = {
-            "explain": explain,
-            "show_segment": show_segment,
-            "as_json": as_json,
-            "spelling": spelling,
-            "facets": facet or (),
-            "syntax": syntax,
-        }
+        shown: dict[str, Any] = {"explain": explain, "show_segment": show_segment, "as_json": as_json}
+        shown |= {"spelling": spelling, "facets": facet or (), "syntax": syntax}
         _answer(opened, _open_stage(opened, model, filter), query, keep or _FIRST, **shown)
         return
     source = open_queries(collection, queries, format, encoding)
-    run = tr.search(
-        opened, source, model, split=split, where=filter, syntax=syntax, k=keep or _ALL, threads=threads
-    )
+    run = tr.search(opened, source, model, split=split, where=filter, k=keep or _ALL, threads=threads)
     run.save(output, as_json=as_json)
     say_run(f"{count_noun(run.queries, 'query')} searched", output)
     for remark in run.remarks:
         console.say(remark)
+
+
+def _compose(model: str, synonyms: str | None, syntax: Syntax, group: GroupColumn | None) -> str:
+    """The text of a pipeline with what the options say of it."""
+    if synonyms is not None:
+        model = f"{SYNONYMS}({model}, {quote(synonyms)})"
+    if syntax == "simple":
+        model = f"{SIMPLE}({model})"
+    return model if group is None else f"{model} >> group({group})"
 
 
 def check_queries(

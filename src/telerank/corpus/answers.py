@@ -21,6 +21,7 @@ Judgments as a service collects them: a line of JSON each, with the text of the 
 ``docno``         the document
 ``grade``         a whole number; above 0: relevant
 ``time``          when it was judged, as ``2026-11-22T09:30:00Z``
+``rank``          of a click: where the document stood; a click is a grade of 1
 ``index``         the name of the index in the service, which is the split; may be absent
 ================  ====================================================================
 
@@ -34,7 +35,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -178,6 +179,8 @@ _JUDGMENT_KEYS = ("qid", "query", "docno", "grade")
 class Judgment:
     """A grade of a document for a query, and when it was given (ISO 8601).
 
+    Of a click ``rank`` is where the document stood; 0: somebody judged it.
+
     Raises
     ------
     ValueError
@@ -190,6 +193,7 @@ class Judgment:
     grade: int
     time: str = ""
     index: str = WHOLE
+    rank: int = 0
 
     def __post_init__(self) -> None:
         if not LEAST_GRADE <= self.grade <= HIGHEST_GRADE:
@@ -203,7 +207,9 @@ class Judgment:
 
     def line(self) -> str:
         """The line of a file, with its end."""
-        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
+        record = asdict(self) if self.rank else {**asdict(self), "rank": None}
+        kept = {name: value for name, value in record.items() if value is not None}
+        return json.dumps(kept, ensure_ascii=False) + "\n"
 
 
 def read_judgments(path: str | Path, encoding: str = "utf-8") -> Iterator[Judgment]:
@@ -238,7 +244,7 @@ def read_judgments(path: str | Path, encoding: str = "utf-8") -> Iterator[Judgme
 
 def parse_judgment(record: dict[str, Any], path: str | Path, number: int | None, line: str) -> Judgment:
     """The judgment of a line's object; raises FormatError if a value is missing or not as expected."""
-    kinds = {**dict.fromkeys((*_JUDGMENT_KEYS, "time", "index"), str), "grade": int}
+    kinds = {**dict.fromkeys((*_JUDGMENT_KEYS, "time", "index"), str), "grade": int, "rank": int}
     values = {name: record[name] for name in kinds if name in record}
     wrong = [name for name in _JUDGMENT_KEYS if name not in values]
     wrong += [name for name, value in values.items() if type(value) is not kinds[name]]
@@ -298,9 +304,17 @@ def _open_judgments(path: Path, encoding: str) -> Collection:
         {split: partial(queries, split) for split in splits},
         {split: partial(qrels, split) for split in splits},
         size=0,
+        notes=partial(_count_clicks, files, encoding),
     )
 
 
+def _count_clicks(files: Sequence[Path], encoding: str) -> dict[str, int]:
+    """How many of the judgments are clicks, and on the first rank; nothing if none is."""
+    ranks = [judgment.rank for judgment in read_all(read_judgments, files, encoding) if judgment.rank]
+    return {CLICKS: len(ranks), FIRST_CLICKS: ranks.count(1)} if ranks else {}
+
+
+CLICKS, FIRST_CLICKS = "clicks", "clicks on the first rank"
 JUDGMENTS = Format(
     "judgments",
     _judgment_conditions,

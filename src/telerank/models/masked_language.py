@@ -15,7 +15,6 @@ embeddings ("tied"), and one whose vocabulary has no piece for masks gets that.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,13 +105,11 @@ def load_masked_model(folder: Path, max_length: int, *, dropout: float | None = 
         return _with_mask(model, read_tokenizer(folder), max_length)
 
 
-def save_masked_model(masked: MaskedLanguageModel, folder: Path, max_length: int) -> None:
+def save_masked_model(masked: MaskedLanguageModel, folder: Path) -> None:
     """Write the model and its tokenizer into ``folder``, as every other encoder's."""
     save_weights(masked.model, folder)
-    tokenizer = deepcopy(masked.tokenizer)
-    tokenizer.model_max_length = max(max_length, min(tokenizer.model_max_length, 512))
     with quiet():
-        tokenizer.save_pretrained(folder)
+        masked.tokenizer.save_pretrained(folder)
 
 
 def _with_mask(model: Any, tokenizer: Any, max_length: int) -> MaskedLanguageModel:

@@ -39,6 +39,7 @@ from telerank.models.rerankers.reranker import readable_lengths
 from telerank.models.rerankers.transformer_ranker import (
     TwoStepModel,
     check_length,
+    describe_windows,
     inputs_of,
     read_pair_tokenizer,
     save_model,
@@ -162,7 +163,9 @@ class Reader:
 
     def refuses(self, backend: str) -> str:
         """Why that back end does not compute it; empty if it does."""
-        return "is not compiled" if backend == "compiled" else ""
+        if backend == "compiled":
+            return "is not compiled"
+        return "" if backend == "torch" else describe_windows(self.model)
 
     def with_settings(self, **changes: Any) -> Reader:
         """The same model with other settings, by name.

@@ -13,6 +13,7 @@ from telerank.computing import PairComputing, SpanComputing
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
 from telerank.feedback import bo1, rm3, rocchio
+from telerank.feedback.given import GIVEN, GivenDocuments
 from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.feedback.words import WordFeedback
 from telerank.fusion import interleave, minmax, prob, rrf, within
@@ -26,6 +27,7 @@ from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import is_similarity
 from telerank.stage import Stage, change_stages, walk_stages
 from telerank.syntax.stage import FUNCTION as SIMPLE
+from telerank.syntax.synonyms import SYNONYMS, SynonymTerms, WithSynonyms
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -153,6 +155,16 @@ def simple(names: Names, stage: Stage) -> Stage:
     return names.index.simple(stage)
 
 
+def given(docnos: str) -> Stage:
+    """The documents of these docnos, with blanks between them, for feedback behind it."""
+    return GivenDocuments(tuple(docnos.split()))
+
+
+def synonyms(names: Names, stage: Stage, file: str) -> Stage:  # noqa: ARG001
+    """A stage whose searches of words have the synonyms of a file (:mod:`telerank.syntax.synonyms`)."""
+    return WithSynonyms(stage, SynonymTerms.read(file))
+
+
 READ = "read"
 Reading = Annotated[Any, FieldsOf(SpanComputing)]
 
@@ -211,7 +223,9 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "bo1": bo1,
     "rocchio": rocchio,
     LIKE: like,
+    GIVEN: given,
     SIMPLE: simple,
+    SYNONYMS: synonyms,
     **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
     "read": read,
 }

@@ -27,7 +27,7 @@ from telerank.expressions import (
 from telerank.model_names import require_default
 from telerank.parameters import REQUIRED, Check, Parameter, WordValues, parameters_of
 from telerank.retrieval.index import Index
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import MODELS, build_similarity, is_similarity
 from telerank.stage import Stage

@@ -18,7 +18,7 @@ from telerank.errors import ArgumentTypeError, show_value
 from telerank.parameters import check_methods
 from telerank.retrieval.index_reader import IndexReader
 from telerank.retrieval.index_vectors import complete_vectors, copy_vectors, finish_vectors
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.retrieval.passages import find_passages
 from telerank.show.progress import continued, show_progress, unchanged
 from telerank.sparse.index import PIPELINES, SparseIndex

@@ -20,7 +20,7 @@ from telerank.errors import ByName, CollectionError, IndexDamaged, IndexFault, k
 from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.parameters import check_methods
 from telerank.retrieval.index_vectors import open_vectors
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.retrieval.passages import find_passages
 from telerank.show.notebook import render_rows
 from telerank.show.progress import show_progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from telerank.columns.filters import Filter
 from telerank.compiled import start_warm
-from telerank.errors import ExpressionError, FilterError, TelerankError
+from telerank.errors import ArgumentError, ExpressionError, FilterError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
 from telerank.feedback.like import Like
 from telerank.model_names import READER
@@ -22,7 +23,7 @@ from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
 from telerank.retrieval.group import Column, FileGroups
 from telerank.retrieval.index import Index
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
@@ -31,6 +32,7 @@ from telerank.sparse.index import PIPELINES, VECTORS
 from telerank.stage import Stage, change_stages
 from telerank.stored import MANIFEST
 from telerank.syntax.reading import ReadQuery, read_typed
+from telerank.syntax.synonyms import SYNONYMS, SynonymTerms
 from telerank.types import Query, whole_docno
 from telerank.vocabulary.lexicon import open_lexicon
 
@@ -65,9 +67,10 @@ class WatchedDocs:
 # A pipeline that ranks, or one that answers.
 Filtered = TypeVar("Filtered", Stage, "ReadAnswers")
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
+_log = logging.getLogger(__name__)
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
-_OF_FILES = ("run", "pool")  # functions that read what a service has not
+_OF_FILES = ("run", "pool", SYNONYMS)  # functions that read what a service has not
 _SEARCHED = 1000  # documents of an index that are searched for passages
 _PROBES = (8, 200)  # words of the queries that warm
 
@@ -120,6 +123,7 @@ class ServedIndex:
         self._recent: dict[tuple[str, bool], Any] = {}
         self._retrievers: dict[str, DenseRetriever] = {}
         self._is_open = False
+        self.synonyms = None if settings.synonyms is None else WatchedSynonyms(settings.synonyms, index)
         self.chosen: Filter | None = None
         self._read_pipelines()
 
@@ -196,6 +200,7 @@ class ServedIndex:
         if chosen in self.answering:
             raise Unprocessable(f"the pipeline {chosen} ends in read: its answers are no ranking")
         stage: Stage = self._within(self._read(chosen, answering=False), where)
+        stage = stage if self.synonyms is None else self.synonyms.expand(stage)
         stage = stage if read is None else read.restrict(stage)
         if group is None or isinstance(split_stages(stage)[-1], FileGroups):
             return stage
@@ -394,6 +399,44 @@ class ServedIndex:
         """The name of the index if it keeps the model, else empty."""
         is_kept = Path(source).is_absolute() and Path(source).is_relative_to(self.index.folder)
         return self.name if is_kept else ""
+
+
+class WatchedSynonyms:
+    """The synonyms of a file, which is read anew when it changes; a faulty one is logged, and not used.
+
+    Raises
+    ------
+    AnalyzerError
+        If the file cannot be used when the service starts.
+    """
+
+    def __init__(self, file: Path, index: Index) -> None:
+        self.file, self.index = file, index
+        self._stat, self._terms = self._read_stat(), self._read()
+
+    def expand(self, stage: Stage) -> Stage:
+        """A pipeline whose searches of words have the synonyms; itself if none of them can."""
+        if (stat := self._read_stat()) != self._stat:
+            self._stat = stat
+            try:
+                self._terms = self._read()
+            except TelerankError as error:
+                _log.error("%s: the synonyms of before stay: %s", self.file, error)
+        with suppress(ArgumentError):
+            return self._terms.expand(stage)
+        return stage
+
+    def _read_stat(self) -> tuple[int, int]:
+        with suppress(OSError):
+            stat = self.file.stat()
+            return stat.st_mtime_ns, stat.st_size
+        return 0, 0
+
+    def _read(self) -> SynonymTerms:
+        terms = SynonymTerms.read(self.file)
+        if self.index.has_texts:
+            terms.open(self.index.sparse)
+        return terms
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,8 @@ class JudgmentFile:
                 f"{error.strerror or 'other processes write for too long'}"
             ) from error
 
-    def add(self, query: str, docno: str, grade: int, index: str) -> Judgment:
-        """Add a judgment of now; it is on the disk when this returns.
+    def add(self, query: str, docno: str, grade: int, index: str, rank: int = 0) -> Judgment:
+        """Add a judgment, or a click on a rank, of now; it is on the disk when this returns.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class JudgmentFile:
             If the file cannot be written, such as on a full disk.
         """
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        judgment = Judgment(query_id(query), query, docno, grade, now, index)
+        judgment = Judgment(query_id(query), query, docno, grade, now, index, rank)
         try:
             self._append(judgment.line().encode())
         except TimeoutError as error:

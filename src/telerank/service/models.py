@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from telerank.errors import MissingExtra
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.settings import ServiceSettings
 

@@ -18,7 +18,7 @@ from telerank.retrieval.group import FileGroups, Grouping
 from telerank.service.errors import Unprocessable
 from telerank.service.settings import Limits
 from telerank.sparse.query_words import count_matches
-from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.retriever import SparseRetriever, count_terms
 from telerank.stage import (
     Chain,
     Cut,
@@ -266,7 +266,7 @@ def count_results(stage: Stage, query: Query) -> int | None:
     """How many documents a stage ranks for a query, if they can be counted without ranking them."""
     if isinstance(stage, Listing):
         return stage.count()
-    if not isinstance(stage, SparseRetriever):
+    if not isinstance(stage, SparseRetriever) or stage.weigh is not count_terms:
         return None
     count = count_matches(stage.index, query.text, stage.chosen, stage.similarity)
     return count if count is None or stage.depth is None else min(count, stage.depth)

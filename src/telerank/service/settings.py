@@ -219,9 +219,19 @@ class ServiceSettings(Section):
         Flags("--facet"),
         Help("Column whose values the page counts beside results: type, date:year. Default: none."),
     ] = ()
+    synonyms: Annotated[
+        Path | None,
+        Help("File of synonyms of queries, which is read anew when it changes. Default: none."),
+    ] = None
     cors: Annotated[tuple[str, ...], Help("Origin whose pages may call the service. Default: none.")] = ()
     log_queries: Annotated[bool, Help("Log the texts of queries, too.")] = False
     judgments: Annotated[Path | None, Help("File to which the page adds judgments. Default: none.")] = None
+    clicks: Annotated[
+        Path | None,
+        Help(
+            "File to which the results that are opened are added, with their query and rank. Default: none."
+        ),
+    ] = None
     limits: Limits = Limits()
 
     @model_validator(mode="after")

@@ -95,8 +95,8 @@ class Served:
         OSError
             If a file may not be read.
         """
-        if self.settings.judgments is not None:
-            JudgmentFile(self.settings.judgments).check()
+        for file in filter(None, (self.settings.judgments, self.settings.clicks)):
+            JudgmentFile(file).check()
         models = ServedModels(self.settings)
         indexes = {}
         for name in self.settings.indexes:

@@ -1,15 +1,16 @@
 """Which documents of an index have a part of a query that was typed: a word, a phrase, a beginning, a title.
 
-The index knows which documents hold the terms of a phrase and, with positions, in which they follow each
-other: these are read, and the phrase is looked for among the tokens that the index's own analyzer finds, for
-stop words have no position.
+An index without positions knows which documents hold the terms of a phrase, not where: those that hold all of
+them are read, and the phrase is looked for among the tokens that the index's own analyzer finds. One with
+positions finds the documents that hold the terms one behind the other; only a phrase with words that have no
+term, such as stop words, or one of a title, is then looked for in these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -20,6 +21,7 @@ from telerank.columns.filters import Filter
 from telerank.errors import ExpressionError
 from telerank.sparse.boolean import Documents, find_holding, hold_all
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.inverted.phrases import phrase_rows
 from telerank.syntax.parser import TypedPart
 from telerank.text import Analyzer
 from telerank.text.steps import fold_accents
@@ -57,7 +59,6 @@ class PartMatcher:
     left: int = MOST_READ
     unread: dict[str, int] = field(default_factory=dict)
     _beginnings: dict[str, Beginning] = field(default_factory=dict)
-    _followed: dict[tuple[str, ...], list[Documents]] = field(default_factory=dict)
     _selected: dict[tuple[TypedPart, int], Documents | None] = field(default_factory=dict)
 
     @cached_property
@@ -94,7 +95,9 @@ class PartMatcher:
         if not part.in_title:
             return find_holding(self.index, part.words, number)
         variants = [terms for terms in _variant_terms(analyzer, part.words) if terms]
-        holding = reduce(np.logical_or, (hold_all(self.index, terms, number) for terms in variants), False)
+        holding = np.zeros(len(segment), np.bool_)
+        for terms in variants:
+            holding |= hold_all(self.index, terms, number)
 
         def has_word(title: str) -> bool:
             return any(own <= other for own in variants for other in _variant_terms(analyzer, title))
@@ -104,14 +107,18 @@ class PartMatcher:
     def select_phrase(self, part: TypedPart, number: int) -> Documents | None:
         """Which documents of a segment have a phrase, in their title or in their text."""
         analyzer, phrases = self.index.analyzer, list[list[Key]]()
-        holding = np.zeros(len(self.visible[number]), np.bool_)
+        segment, holding = self.index.segments[number], np.zeros(len(self.visible[number]), np.bool_)
         for tokens in analyzer.variants(part.words):
             if terms := [*chain.from_iterable(map(analyzer.terms, tokens))]:
                 phrases.append(_keys(analyzer, tokens))
-                holding |= self._hold_adjacent(tuple(terms), number)
+                if segment.positions is None:
+                    holding |= hold_all(self.index, terms, number)
+                else:
+                    holding[phrase_rows(segment, terms)] = True
         if not phrases:
             return None
-        if max(map(len, phrases)) == 1 and not part.in_title:
+        is_placed = segment.positions is not None and all(key[0] for keys in phrases for key in keys)
+        if (is_placed or max(map(len, phrases)) == 1) and not part.in_title:
             return holding
 
         def has_phrase(text: str) -> bool:
@@ -119,16 +126,6 @@ class PartMatcher:
             return any(_has_phrase(keys, phrase) for phrase in phrases)
 
         return self._keep(part, number, holding, has_phrase)
-
-    def _hold_adjacent(self, terms: tuple[str, ...], number: int) -> Documents:
-        """Which documents of a segment hold all terms; with positions, one behind the other."""
-        if not self.index.manifest.positions:
-            return hold_all(self.index, terms, number)
-        if terms not in self._followed:
-            self._followed[terms] = [np.zeros(len(segment), np.bool_) for segment in self.index.segments]
-            for marks, rows in zip(self._followed[terms], self.index.find_phrase(terms, [""]), strict=True):
-                marks[rows[""]] = True
-        return self._followed[terms][number]
 
     def _keep(
         self, part: TypedPart, number: int, holding: Documents, has_part: Callable[[str], bool]

@@ -284,7 +284,7 @@ class _Matching:
         effect = "alternative" if use.is_alternative else effect
         if use.is_wanted and part.is_bare and part not in self.required:
             effect = "ranks"
-        terms, many = (), 0
+        terms, many = tuple[str, ...](), 0
         if part.kind == "prefix":
             terms, many, _ = self.matcher.expand(part.words)
         elif part.words and not self.index.analyzer(part.words):

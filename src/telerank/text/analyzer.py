@@ -181,7 +181,7 @@ class Analyzer:
         return self._tokenizer.detect(self.normalize(text))
 
     def mark(self, doc: TextDoc, field: str | None = None) -> str:
-        """The text of a document, or of a field of it, as it is analysed: with its language if there are several.
+        """The text of a document, or of a field of it, as it is analysed: with its language, if it has one.
 
         The language is what a column says; a field is in that of its document.
         """

@@ -164,7 +164,7 @@ class LanguageTokenizer:
         return [f"{tag}{TAG}{token}" for token in self.surfaces(text)]
 
     def mark(self, text: str, columns: Mapping[str, Any], whole: str = "") -> str:
-        """A text with the language before it that a column says, such as ``fr-CA``, or that of the ``whole``."""
+        """A text with its language before it: what a column says, such as ``fr-CA``, or that of ``whole``."""
         code = str(columns.get(self.column, "")).casefold().partition("-")[0]
         code = code if code in self.analyzers or not whole else next(iter(self.detect(whole)))
         return f"{_MARK}{code}{_MARK}{text}" if code in self.analyzers else text

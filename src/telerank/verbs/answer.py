@@ -13,7 +13,7 @@ from telerank.errors import ArgumentError, CollectionError, ExpressionError
 from telerank.model_names import READER, require_default
 from telerank.pipelines.functions import Reading, answer_pipeline, ends_in_read, pipeline
 from telerank.retrieval.index import Index
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages
 from telerank.text.sentences import Span, cover_sentences

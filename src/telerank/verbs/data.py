@@ -15,7 +15,7 @@ from telerank.errors import CollectionError
 from telerank.expressions import Call, Word, parse_expression, walk
 from telerank.pipelines.functions import pipeline
 from telerank.retrieval.index import Index
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.show.progress import show_progress
 from telerank.stage import Stage
 from telerank.text import Analyzer

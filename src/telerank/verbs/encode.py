@@ -18,7 +18,7 @@ from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Device, Flags, Help
 from telerank.retrieval.index import Index, stream_documents
 from telerank.retrieval.index_vectors import count_lacking, finish_vectors
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.show.progress import continued, show_progress
 from telerank.training import launched
 from telerank.types import Progress, ProgressSetting, silent

@@ -17,7 +17,7 @@ from telerank.pipelines.functions import pipeline
 from telerank.pipelines.run_files import LazyRun
 from telerank.retrieval.functions import open_docs
 from telerank.retrieval.index import Index
-from telerank.retrieval.model_folders import locate_model
+from telerank.retrieval.model_sources import locate_model
 from telerank.training import launched
 from telerank.types import ProgressSetting, Ranking, silent
 

@@ -18,6 +18,7 @@ from telerank.retrieval.index import Index
 from telerank.show.progress import show_progress
 from telerank.stage import Stage, change_stages, require_first, walk_stages
 from telerank.syntax.parser import Syntax
+from telerank.syntax.synonyms import SynonymTerms, WithSynonyms
 from telerank.types import ProgressSetting, Query, Ranking
 from telerank.verbs.judge import describe_judged
 
@@ -34,6 +35,7 @@ def search(
     split: str | None = None,
     where: str | None = None,
     syntax: Syntax = "none",
+    synonyms: str | Path | None = None,
     k: Count = 1000,
     threads: Count = 1,
     progress: ProgressSetting = None,
@@ -46,7 +48,8 @@ def search(
     ``pool(NAME)`` in it are candidate lists of the collection. ``where`` is a filter of documents by their
     columns (:mod:`telerank.columns.filters`), such as ``type == "fiche"``, within which it searches. In
     the ``simple`` syntax (:mod:`telerank.syntax.parser`) queries may have phrases, operators and columns.
-    ``k`` documents are kept for each query. ``threads`` answer the queries of first stages. The rankings are
+    ``synonyms`` is a file (:mod:`telerank.syntax.synonyms`) that searches of words read. ``k`` documents are
+    kept for each query. ``threads`` answer the queries of first stages. The rankings are
     computed when they are read or saved.
 
     >>> tr.search("idx", "scifact", "bm25 % 100 >> rerank(my-reranker) % 10", split="test").save("test.run")
@@ -66,6 +69,8 @@ def search(
     pool = partial(queries.pool, split=split) if isinstance(queries, Collection) else None
     text = model or opened.default_pipeline
     stage = require_first(text if isinstance(text, Stage) else pipeline(text, opened, pool=pool))
+    if synonyms is not None:
+        stage = WithSynonyms(stage, SynonymTerms.read(synonyms))
     if syntax == "simple":
         stage = opened.simple(stage)
     if where is not None:

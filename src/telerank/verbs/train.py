@@ -165,7 +165,7 @@ def lengthen(
     MissingExtra
         If torch or transformers is not installed.
     """
-    from telerank.models.longformer import lengthen_model
+    from telerank.models.long.longformer import lengthen_model
 
     return lengthen_model(model, output, max_length=max_length, window=window, overwrite=overwrite)
 

@@ -10,9 +10,10 @@ from functools import cache, partial
 from pathlib import Path
 
 from telerank.computing import Count
+from telerank.corpus.answers import CLICKS, FIRST_CLICKS, JUDGMENTS
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
-from telerank.errors import ArgumentError, CollectionError
+from telerank.errors import ArgumentError, CollectionError, count_noun
 from telerank.evaluation.matching import describe_unmatched
 from telerank.evaluation.measures import MeasureNames, parse_measures
 from telerank.evaluation.tune import Folds, Objective, TuneResult
@@ -31,6 +32,8 @@ from telerank.types import Progress, ProgressSetting, Qrels, Query, Ranking
 __all__ = ["TuneResult", "TuneSetting", "tune"]
 
 _BATCH = 256  # queries answered at a time
+LEAST_JUDGED = 20
+"""Queries that users must have judged, or clicked for, before pipelines are chosen by them."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def tune(
     Raises
     ------
     CollectionError
-        If the index is another collection's, or there are too few judged queries.
+        If the index is another collection's, or there are too few judged queries: 20 of users.
     ExpressionError
         If a setting or the name of a family cannot be read.
     MeasureError
@@ -93,7 +96,7 @@ def tune(
     held_out: Folds | list[Query] = Folds(folds, seed)
     if test is not None:
         held_out, qrels = list(source.split_queries(test)), {**qrels, **source.judged(test)}
-    notes = _check_documents(opened, source, qrels)
+    notes = (*_check_documents(opened, source, qrels), *_check_use(source, len(qrels)))
     with (
         show_progress(progress, kept=NOTHING) as shown,
         _open_indexes(opened, analyzers, shown) as indexes,
@@ -122,6 +125,22 @@ def _check_documents(index: Index, source: Collection, qrels: Qrels) -> tuple[st
             f"documents of other names: {notes[0]}"
         )
     return tuple(notes)
+
+
+def _check_use(source: Collection, queries: int) -> Iterator[str]:
+    """What to say of a collection of clicks; raises CollectionError if users judged too few queries."""
+    if source.format != JUDGMENTS.name:
+        return
+    if queries < LEAST_JUDGED:
+        needed = f"at least {LEAST_JUDGED} are needed to choose by them"
+        raise CollectionError(f"{source.name}: users judged {count_noun(queries, 'query')}; {needed}")
+    notes = source.notes()
+    if clicks := notes.get(CLICKS):
+        share = notes[FIRST_CLICKS] / clicks
+        yield (
+            f"{count_noun(clicks, 'click')} among the judgments, {share:.0%} on the first rank: what stood "
+            "first is clicked more often, and the ranking that was shown is favoured"
+        )
 
 
 @contextmanager

@@ -218,8 +218,8 @@ class QualityAnalysis(Analysis):
         qrels, names, said = bench.judged.qrels, self.measures, list[str]()
         notes, tests = list[str](), list[Table]()
         if self.queries_of is not None and self.queries_of in bench.systems:
-            answered = {ranking.query.qid for ranking in bench.rankings(self.queries_of)}
-            qrels = {qid: grades for qid, grades in qrels.items() if qid in answered}
+            found = {ranking.query.qid for ranking in bench.rankings(self.queries_of)}
+            qrels = {qid: grades for qid, grades in qrels.items() if qid in found}
             said.append(f"Measured on the {count_noun(len(qrels), 'query')} that {self.queries_of} answers.")
         runs = {name: bench.measure(name, names, qrels) for name in bench.systems}
         if self.reader is not None:
@@ -248,12 +248,7 @@ class QualityAnalysis(Analysis):
             notes, marks, tests = [pairs.describe_marks()], pairs.marks, [pairs.table(), *tests]
             record["tests"] = pairs.tests
         table = _table(record, marks, bench.published, caption=self.title, notes=notes)
-        if latencies:
-            busy = ""
-            if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
-                busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
-            queries = next(iter(latencies.values()))["queries"]
-            said.append(f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}.")
+        said += _describe_times(latencies)
         return AnalysisResult(
             (table, *tests),
             {**record, "published": bench.published},
@@ -332,6 +327,16 @@ def _table(
     spread = "± is the standard deviation over the seeds of a training."
     notes = [*notes, *[spread] * bool(deviations)]
     return paper_table(rows, ["system", *names, *[MS] * timed], published, caption=caption, notes=notes)
+
+
+def _describe_times(latencies: Mapping[str, Mapping[str, float]]) -> list[str]:
+    if not latencies:
+        return []
+    busy = ""
+    if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
+        busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
+    queries = next(iter(latencies.values()))["queries"]
+    return [f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}."]
 
 
 def _describe_best(comparison: Comparison) -> str:

@@ -82,9 +82,8 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
         }
     sources = {name: _measure_sources(bench, own, rules) for name, own in readings.items()}
     tables.append(_sources_table(sources, spec))
-    tables += _example_tables(
-        bench, next(iter(readings.values())), rules, spec.examples, "with the first system"
-    )
+    first = next(iter(readings.values()))
+    tables += _example_tables(bench, first, rules, spec.examples, "with the first system")
     notes = [
         f"The reader is {spec.reader}, of the first seed; it reads {count_noun(spec.documents, 'document')}."
     ]

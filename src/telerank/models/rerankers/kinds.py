@@ -32,8 +32,8 @@ KINDS = {
     "conv-knrm": "telerank.models.rerankers.conv_knrm",
     "co-pacrr": "telerank.models.rerankers.co_pacrr",
     "parade": "telerank.models.rerankers.parade",
-    "qds": "telerank.models.rerankers.qds",
-    "tkl": "telerank.models.rerankers.tkl",
+    "qds": "telerank.models.long.qds",
+    "tkl": "telerank.models.long.tkl",
 }
 """The module of each kind."""
 

@@ -38,6 +38,7 @@ from telerank.models.rerankers.transformer_ranker import (
     EncoderRanker,
     TransformerRanker,
     check_length,
+    describe_windows,
     positions,
     save_model,
 )
@@ -98,8 +99,9 @@ class Reranker:
         """Why that back end does not compute it; empty if it does."""
         if self.kind.over_words and backend != "torch":
             return "has no transformer"
-        in_graph = backend not in ("torch", "compiled")
-        return self.kind.no_graph if in_graph else ""
+        if backend in ("torch", "compiled"):
+            return ""
+        return self.kind.no_graph or describe_windows(self.parts.transformer)
 
     @property
     def transformer(self) -> TransformerRanker:

@@ -128,6 +128,12 @@ def positions(model: nn.Module) -> int | None:
     return longest
 
 
+def describe_windows(transformer: Any) -> str:
+    """Why no graph computes a transformer whose windows depend on the length of the batch; else empty."""
+    is_longformer = getattr(transformer.config, "model_type", "") == "longformer"
+    return "is a Longformer, whose windows are cut for each batch" if is_longformer else ""
+
+
 HEAD = "head.safetensors"
 
 

@@ -17,6 +17,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from telerank.errors import shorten
+from telerank.feedback.given import judged_pipeline
 from telerank.retrieval.facets import has_column
 from telerank.retrieval.group import MOST_FURTHER, Column
 from telerank.retrieval.index import Index
@@ -118,6 +119,10 @@ class Pages:
     def can_judge(self) -> bool:
         """Whether documents have thumbs, to say whether they are relevant to the query."""
         return self.snapshot.settings.judgments is not None and bool(self.inquiry.query)
+
+    def again(self, docno: str) -> str:
+        """The address of a search with the terms of a document that was judged, and of those before it."""
+        return self.links.search(self.inquiry, page=1, model=judged_pipeline(docno, self.inquiry.model))
 
     @cached_property
     def terms(self) -> Mapping[str, float]:
@@ -224,6 +229,8 @@ class Pages:
             **listed,
             "pipeline": stage.text,
             "read": self.read,
+            "problem": describe_detail(self.read.problem, self.say),
+            "read_notes": [describe_detail(note, self.say) for note in self.read.notes],
             "languages": self._languages(),
             "inquiry": self.inquiry,
             "meant": meant,
@@ -437,17 +444,19 @@ class Pages:
             results.append(
                 {
                     "rank": rank,
-                    **self._shown(doc, passage),
+                    **self._shown(doc, passage, rank),
                     "further": len(further),
                     "passages": [self._shown(self.index[other]) for other in further[:MOST_FURTHER]],
                 }
             )
         return {"results": results, "pipeline": stage.text, "stages": ranked.stages + runs, "groups": groups}
 
-    def _shown(self, doc: Doc, passage: SegmentMatch | None = None) -> Values:
+    def _shown(self, doc: Doc, passage: SegmentMatch | None = None, rank: int | None = None) -> Values:
         """A document with the text that a result shows of it."""
         text, span = self._excerpt(doc, passage)
-        return {"source": self.source(doc, span), "text": flow(text), "passage": passage}
+        source, clicked = self.source(doc, span), rank if self.snapshot.settings.clicks else None
+        source["href"] = self.links.document(self.inquiry, doc.docno, span, rank=clicked)
+        return {"source": source, "text": flow(text), "passage": passage}
 
     def _excerpt(self, doc: Doc, passage: SegmentMatch | None) -> tuple[list[Part], tuple[int, int] | None]:
         """What a result shows of its document, and the characters to which it leads, if not to all."""

@@ -115,14 +115,19 @@ class Links:
         *,
         is_answer: bool = False,
         part: int | None = None,
+        rank: int | None = None,
     ) -> str:
-        """The address of a document, at the characters of an answer or a passage; or of one of its parts."""
+        """The address of a document, at the characters of an answer or a passage; or of one of its parts.
+
+        With ``rank`` it is that of a result, and opening it is a click.
+        """
         values = {
             **self.values(inquiry),
             "page": None,
             "part": part,
             "at": f"{span[0]}-{span[1]}" if span else None,
             "kind": "answer" if is_answer else None,
+            "rank": rank,
         }
         return self.to("document", docno=docno, **values) + ("#passage" if span else "")
 

@@ -274,6 +274,16 @@ def describe(what: str, say: Messages, words: Mapping[str, str]) -> str | None:
 
 
 _FRENCH = (
+    (r".*: a quotation mark (\S) that is not closed .*", "un guillemet {0} n’est pas fermé"),
+    (r".*: expected a word after (\w+|\() .*", "il manque un mot après {0}"),
+    (r".*: expected a word before (\w+|\)) .*", "il manque un mot avant {0}"),
+    (r".*: '\(' without '\)' .*", "une parenthèse n’est pas fermée"),
+    (r".*: expected '\(' before \) .*", "une parenthèse est fermée sans être ouverte"),
+    (r"(.*): the column (\S+) is a \w+", "{0}~: la colonne {1} a d’autres valeurs"),
+    (r".*: a phrase of more than (\d+) words .*", "une expression exacte a {0} mots au plus"),
+    (r"more than (\d+) words and conditions", "il y a plus de {0} mots et conditions"),
+    (r"(.*): is no column of the documents.*", "{0} n’est pas une colonne des documents"),
+    (r"(.*): \* counts at the end of a word, .*", "{0}~: * compte à la fin d’un mot, après deux lettres"),
     (r"the query has ([\d,]+) characters, at most ([\d,]+)", "la recherche a {0} caractères, {1} au plus"),
     (r"the pipeline has ([\d,]+) characters, at most ([\d,]+)", "la méthode a {0} caractères, {1} au plus"),
     (r"page (\d+): there are pages 1 to (\d+)", "page {0}~: il y a les pages 1 à {1}"),

@@ -6,18 +6,20 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
 
-from telerank.errors import TelerankError, shorten_message
+from telerank.errors import ArgumentError, TelerankError, shorten_message
 from telerank.service.errors import NotServed, ServiceError, Unprocessable
+from telerank.service.judgments import JudgmentFile
 from telerank.service.page.messages import TEXTS
 from telerank.service.page.pages import Pages
 from telerank.service.page.refine import LEAST, MOST, read_ranges
@@ -31,6 +33,7 @@ from telerank.service.page.render import (
     static_file,
     static_version,
 )
+from telerank.service.page.similar import list_similar
 from telerank.service.page.why import describe_detail
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served
@@ -131,6 +134,23 @@ async def pages_of(
     return Pages(request, snapshot, inquiry, links_of(request), messages_of(request))
 
 
+def is_own_page(request: Request) -> bool:
+    """Whether a link of this service's own page was followed, as far as the browser says."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    referer = request.headers.get("referer", "")
+    return urlsplit(referer).netloc == request.headers.get("host", "")
+
+
+def keep_click(pages: Pages, docno: str, rank: int) -> None:
+    """Add a click to the file of the settings, if there is one; one that cannot be kept is logged."""
+    file = pages.snapshot.settings.clicks
+    if file is not None:
+        with suppress(ServiceError, ArgumentError):  # the file logs what it could not write
+            JudgmentFile(file).add(pages.inquiry.query, docno, 1, pages.served.name, rank)
+
+
 async def thanks_for(judged: str | None = None, grade: int | None = None) -> Mapping[str, int]:
     """The grade of the document that was just judged, as the address says."""
     return {} if judged is None or grade is None else {judged: grade}
@@ -202,13 +222,20 @@ async def document(
     at: str = "",
     part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     kind: str = "passage",
+    rank: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
 ) -> Response:
-    """A document, in which the address marks characters, from the first to behind the last: ``120-180``."""
+    """A document, in which the address marks characters, from the first to behind the last: ``120-180``.
+
+    With ``rank`` a result was opened, which is kept if the settings say so.
+    """
     served: Served = pages.request.app.state.served
     match = _SPAN.fullmatch(at)
     span = (int(match[1]), int(match[2])) if match else None
     view = await served.search(pages.document, docno, span, part, kind)
-    return pages.render("document.html", view=view, thanks=thanks)
+    if rank is not None and pages.inquiry.query and is_own_page(pages.request):
+        await served.search(keep_click, pages, docno, rank)
+    similar = await served.search(list_similar, pages, docno)
+    return pages.render("document.html", view=view, thanks=thanks, similar=similar)
 
 
 @router.api_route("/static/{name}", methods=_METHODS)

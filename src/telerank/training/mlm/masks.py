@@ -16,7 +16,7 @@ Ids: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class PieceWindow:
     """The pieces of a window, special ones among them, (L,), and the first place of each word, ascending.
 
     The places from ``end`` on, and those before the first word, are special.
@@ -52,12 +52,12 @@ class Masker:
         allowed[choices] = True
         return cls(settings, mask_id, choices, allowed)
 
-    def __call__(self, windows: Sequence[Window], seed: tuple[int, ...]) -> list[MaskedWindow]:
+    def __call__(self, windows: Sequence[PieceWindow], seed: tuple[int, ...]) -> list[MaskedWindow]:
         """The windows, masked; a function of the seed."""
         random = np.random.default_rng(seed)
         return [self._mask(window, random) for window in windows]
 
-    def _mask(self, window: Window, random: np.random.Generator) -> MaskedWindow:
+    def _mask(self, window: PieceWindow, random: np.random.Generator) -> MaskedWindow:
         chosen = self._choose(window, random)
         targets, ids = window.ids[chosen], window.ids.copy()
         draws = random.random(len(chosen))
@@ -66,7 +66,7 @@ class Masker:
         ids[chosen] = np.where(draws < masked, self.mask_id, np.where(draws < drawn, others, targets))
         return MaskedWindow(ids, chosen, targets)
 
-    def _choose(self, window: Window, random: np.random.Generator) -> Ids:
+    def _choose(self, window: PieceWindow, random: np.random.Generator) -> Ids:
         """The places of whole words in random order, as long as they fit into the share.
 
         A word that does not fit is passed over, as in BERT's own program; if none fits, the first one of

@@ -32,7 +32,7 @@ from telerank.errors import CollectionError, IndexDamaged, ModelError
 from telerank.models.encoders.bi_encoder import rules_of
 from telerank.stored import MANIFEST, Manifest, StoredFiles, check_files, map_npy, record_files
 from telerank.training.mlm.config import MaskedTraining, TextSource
-from telerank.training.mlm.masks import Ids, Window
+from telerank.training.mlm.masks import Ids, PieceWindow
 from telerank.types import Progress, silent
 
 WINDOW = np.dtype([("begin", "<i8"), ("pieces", "<i4")])
@@ -76,13 +76,13 @@ class TextWindows:
         """The pieces of each window, special ones among them, (windows,)."""
         return self.table["pieces"].astype(np.int64) + len(self.before) + len(self.after)
 
-    def __getitem__(self, row: int) -> Window:
+    def __getitem__(self, row: int) -> PieceWindow:
         begin, count = (int(value) for value in self.table[row])
         marked = np.array(self.pieces[begin : begin + count], np.int64)
         ids = np.concatenate([np.array(self.before, np.int64), marked >> 1, np.array(self.after, np.int64)])
         starts = marked & 1
         starts[0] = 1  # a word that no window holds goes on in the next one
-        return Window(ids, np.flatnonzero(starts) + len(self.before), len(self.before) + count)
+        return PieceWindow(ids, np.flatnonzero(starts) + len(self.before), len(self.before) + count)
 
     def choose_pieces(self, most: int | None, special: Iterable[int], vocabulary: int) -> Ids:
         """The pieces to choose among, ascending: the ``most`` frequent ones, or all but the ``special``."""

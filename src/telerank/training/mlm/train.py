@@ -125,7 +125,7 @@ class MaskedTask(Task):
         return self.hardware.processes.first(lambda: total / count if count else None)
 
     def save(self, folder: Path) -> None:
-        save_masked_model(self.masked, folder, self.config.model.max_length)
+        save_masked_model(self.masked, folder)
 
     def _measure(self, batches: Sequence[tuple[int, list[int]]]) -> list[tuple[float, int]]:
         """The summed loss and the number of chosen pieces of each batch."""

@@ -86,6 +86,8 @@ function press(form, grade) {
   for (const button of form.querySelectorAll("button")) {
     button.setAttribute("aria-pressed", String(button.value === grade));
   }
+  const again = form.querySelector(".again");
+  if (again) again.hidden = Number(grade) <= 0;
 }
 
 // what was judged in this tab: grades by index, query and document

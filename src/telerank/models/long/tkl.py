@@ -49,16 +49,30 @@ class Contextualiser(nn.Module):
     """λ t + (1 - λ) TF(t + p): words mixed with what a transformer makes of the words around them.
 
     A text is cut into chunks of ``chunk`` words, which see ``overlap`` further ones on each side, no others.
+    By default there are as many ``heads``, ten at most, as divide the width (10 of GloVe's 50 or 300).
     """
 
-    def __init__(self, width: int, *, heads: int, layers: int, inner: int, chunk: int, overlap: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int | None = None,
+        layers: int = 2,
+        inner: int = 100,
+        chunk: int = 40,
+        overlap: int = 5,
+    ) -> None:
         super().__init__()
+        heads = next(n for n in range(10, 0, -1) if width % n == 0) if heads is None else heads
+        if min(chunk, layers, heads) < 1 or overlap < 0 or width % heads:
+            sizes = f"{heads} heads on vectors of {width}, {layers} layers"
+            raise ArgumentError(f"{sizes}, chunks of {chunk} words and {overlap} on each side")
         self.chunk, self.overlap = chunk, overlap
         self.mix = nn.Parameter(torch.tensor(0.5))
         self.positions = nn.Parameter(make_positions(chunk + 2 * overlap, width))
-        sizes = (width, heads, inner, 0.0)
+        shape = (width, heads, inner, 0.0)
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(*sizes, batch_first=True) for _ in range(layers)
+            nn.TransformerEncoderLayer(*shape, batch_first=True) for _ in range(layers)
         )
 
     def forward(self, words: Tensor, known: Tensor) -> Tensor:
@@ -116,37 +130,22 @@ class Tkl(nn.Module):
     on each side, by weights that are learned. An unknown word is similar to no word.
 
     ``vectors`` (V, E) are rows as :class:`telerank.models.pairs.words.Words` has them; they are trained, too,
-    unless ``frozen``. By default there are as many ``heads``, ten at most, as divide the vectors (10 of
-    GloVe's 50 or 300). A query of more than ``chunk`` words is read in chunks as well.
+    unless ``frozen``. ``context`` has the settings of the :class:`Contextualiser`, which reads a query of
+    more words than its chunks have in chunks, too.
     """
 
-    def __init__(
-        self,
-        vectors: Tensor,
-        *,
-        heads: int | None = None,
-        layers: int = 2,
-        inner: int = 100,
-        chunk: int = 40,
-        overlap: int = 5,
-        regions: int = 3,
-        frozen: bool = False,
-    ) -> None:
+    def __init__(self, vectors: Tensor, *, regions: int = 3, frozen: bool = False, **context: Any) -> None:
         super().__init__()
+        if regions < 1:
+            raise ArgumentError(f"a document has at least one region, got {regions}")
         width = vectors.shape[1]
-        heads = next(n for n in range(10, 0, -1) if width % n == 0) if heads is None else heads
-        if min(chunk, regions, layers, heads) < 1 or overlap < 0 or width % heads:
-            sizes = f"{heads} heads on vectors of {width}, {layers} layers, chunks of {chunk} words"
-            raise ArgumentError(f"{sizes}, {overlap} on each side, {regions} regions")
         self.regions = regions
         self.words = make_embedding(vectors, frozen=frozen)
-        self.context = Contextualiser(
-            width, heads=heads, layers=layers, inner=inner, chunk=chunk, overlap=overlap
-        )
+        self.context = Contextualiser(width, **context)
         self.saturation = Saturation(width)
         self.weight = nn.Linear(len(MEANS), 1, bias=False)
         nn.init.uniform_(self.weight.weight, -0.014, 0.014)
-        self.places = nn.Parameter(torch.ones(regions, len(_NEIGHBOURS)))
+        self.shares = nn.Parameter(torch.ones(regions, len(_NEIGHBOURS)))
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Pairs -> scores, (B,)."""
@@ -167,9 +166,10 @@ class Tkl(nn.Module):
 
     def _pool(self, query: Tensor, passage: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """The sum of each kernel over each window, (B, N, W, kernels), and its known words, (B, W)."""
-        one, other = functional.normalize(query, dim=-1), functional.normalize(passage, dim=-1)
-        cosines = functional.pad(one @ other.transpose(1, 2), (0, WINDOW))  # (B, N, T + WINDOW)
-        real = functional.pad(known, (0, WINDOW)).to(cosines.dtype).unsqueeze(1)
+        behind = WINDOW + STEP  # the last window has no word, whatever else is in the batch
+        query, passage = functional.normalize(query, dim=-1), functional.normalize(passage, dim=-1)
+        cosines = functional.pad(query @ passage.transpose(1, 2), (0, behind))  # (B, N, T + behind)
+        real = functional.pad(known, (0, behind)).to(cosines.dtype).unsqueeze(1)
         pooled = [
             functional.avg_pool1d(torch.exp(-((cosines - mean) ** 2) / (2 * width**2)) * real, WINDOW, STEP)
             for mean, width in zip(MEANS, DEVIATIONS, strict=True)
@@ -183,11 +183,11 @@ class Tkl(nn.Module):
         offsets = torch.tensor(_NEIGHBOURS, device=scores.device)
         finite = scores.masked_fill(scores == -torch.inf, 0.0)
         added, chosen = [], []
-        for place in range(self.regions):
+        for region in range(self.regions):
             best = rest.argmax(1, keepdim=True)  # (B, 1)
             exists = rest.gather(1, best) > -torch.inf
             around = (best + offsets).clamp(0, scores.shape[1] - 1)  # (B, neighbours)
-            added.append((finite.gather(1, around) * self.places[place]).sum(1) * exists.squeeze(1))
+            added.append((finite.gather(1, around) * self.shares[region]).sum(1) * exists.squeeze(1))
             chosen.append(best.masked_fill(~exists, -1).squeeze(1))
             rest = rest.masked_fill((numbers - best).abs() < WINDOW // STEP, -torch.inf)
         return torch.stack(added, 1), torch.stack(chosen, 1)

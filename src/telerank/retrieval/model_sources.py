@@ -1,4 +1,4 @@
-"""Where the models are that an index, an experiment or a machine has."""
+"""Where the models are that pipelines and vectors name."""
 
 from __future__ import annotations
 

@@ -90,8 +90,10 @@ class QdsKind(HeadKind):
     ) -> Loaded:
         encoder = read_encoder(start, dropout)
         if not isinstance(encoder, LongformerModel):
-            made = f"make one of it: telerank train lengthen {start.name} FOLDER"
-            raise ModelError(f"{start}: a qds starts from a Longformer, got {type(encoder).__name__}; {made}")
+            command = f"make one of it: telerank train lengthen {start.name} FOLDER"
+            raise ModelError(
+                f"{start}: a qds starts from a Longformer, got {type(encoder).__name__}; {command}"
+            )
         model = QdsTransformer(encoder, build(ClsMlp, width(encoder), shape, "head of "))
         return model, read_pair_tokenizer(start, model, shape.max_query, shape.max_length)
 
