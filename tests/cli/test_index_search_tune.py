@@ -164,3 +164,29 @@ def test_names_with_brackets_and_long_ones_are_shown_on_one_line():
     assert "a [b]/idx: " in ok("index verify 'a [b]/idx'").stderr
     long = f"{'long' * 40}.run"
     assert f"run in {long}, its settings in {long}.json" in ok(f"search idx set -o {long}").stderr
+
+
+def test_fields_are_indexed_searched_and_tuned_as_they_are_typed():
+    rows = [
+        ("d1", "cold", "aspirin helps"),
+        ("d2", "aspirin", "a cold drink"),
+        ("d3", "vitamins", "none of it"),
+    ]
+    lines = (json.dumps({"docno": n, "title": title, "text": text}) + "\n" for n, title, text in rows)
+    Path("titled.jsonl").write_text("".join(lines), encoding="utf-8")
+    ok("index titled.jsonl fields --fields title,text --positions --analyzer english")
+    facts = json.loads(ok("index info fields --json").stdout)
+    assert (facts["fields"], facts["positions"]) == ("title, text", "yes")
+    for model, first in (("bm25f(title=9, text=1)", "d2"), ("bm25(field=text)", "d1")):
+        printed = json.loads(ok(f"search fields --query aspirin --model '{model}' --json").stdout)
+        assert printed["ranking"][0]["docno"] == first
+    assert "has no field 'titel'; did you mean 'title'?" in refusal(
+        "search fields --query a --model 'bm25f(titel=1)'"
+    )
+    assert "has no fields: index it again with --fields title,text" in refusal(
+        "search idx --query a --model bm25f"
+    )
+    ok("index set by-field --analyzer english --fields title,text")
+    tuned = ok("tune by-field set --model 'bm25f(title=1, text=1)' --folds 2 --measures RR").stdout
+    assert "80 settings" in tuned
+    assert "bm25f(title=" in tuned

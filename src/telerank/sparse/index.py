@@ -195,7 +195,7 @@ def read_versions() -> dict[str, str]:
 
 _FILTERS_KEPT, _MOST_MARKS = 64, 1 << 28  # whose marks stay in memory, a byte for each document
 _LISTS_KEPT = 16  # what is read of an index
-_SIMILARITIES_KEPT = 8  # whose contributions stay in memory
+_SIMILARITIES_KEPT = 4  # whose contributions stay in memory
 
 
 class SparseIndex(FolderReader):
