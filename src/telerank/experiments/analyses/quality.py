@@ -218,8 +218,8 @@ class QualityAnalysis(Analysis):
         qrels, names, said = bench.judged.qrels, self.measures, list[str]()
         notes, tests = list[str](), list[Table]()
         if self.queries_of is not None and self.queries_of in bench.systems:
-            found = {ranking.query.qid for ranking in bench.rankings(self.queries_of)}
-            qrels = {qid: grades for qid, grades in qrels.items() if qid in found}
+            with_run = {ranking.query.qid for ranking in bench.rankings(self.queries_of)}
+            qrels = {qid: grades for qid, grades in qrels.items() if qid in with_run}
             said.append(f"Measured on the {count_noun(len(qrels), 'query')} that {self.queries_of} answers.")
         runs = {name: bench.measure(name, names, qrels) for name in bench.systems}
         if self.reader is not None:

@@ -190,11 +190,10 @@ class Pages:
     def results(self, stage: Stage, *, as_typed: bool = False) -> Values:
         """A page of results; of what was probably meant if nothing is found, unless ``as_typed``.
 
-        ``meant`` is the query without misspelt words, if results are as it was typed.
-
-        ``total`` is how many results there are on all pages, None if that is not known. ``groups`` are the
-        files, if the pipeline groups by them. ``can_answer``: a
-        reader is served, and has something to read. ``none`` says why there are no results.
+        ``meant`` is the query without misspelt words, if results are as it was typed. ``total`` is how many
+        results there are on all pages, None if that is not known. ``groups`` are the files, if the pipeline
+        groups by them. ``can_answer``: a reader is served, and has something to read. ``none`` says why there
+        are no results.
 
         Raises
         ------
@@ -218,20 +217,15 @@ class Pages:
                 return respelled
         listed = self._list(ranked, placed, first)
         can_answer = self.served.default_answer is not None and (settings.answer is not None or count > first)
-        total, groups = None, listed["groups"]
+        groups = listed["groups"]
         if groups is not None:
             total = groups.total
-        elif count < depth:
-            total = count
         else:
-            total = count_results(placed, self.query)
+            total = count if count < depth else count_results(placed, self.query)
         return {
             **listed,
             "pipeline": stage.text,
-            "read": self.read,
-            "problem": describe_detail(self.read.problem, self.say),
-            "read_notes": [describe_detail(note, self.say) for note in self.read.notes],
-            "languages": self._languages(),
+            **self._query_values(),
             "inquiry": self.inquiry,
             "meant": meant,
             "first": first + 1,
@@ -244,10 +238,15 @@ class Pages:
             "facets": self._facets(placed),
         }
 
-    def _languages(self) -> list[tuple[str, float]]:
-        """The languages of the query if it is not sure, with their probabilities."""
+    def _query_values(self) -> Values:
+        """How the query was read; its languages with their probabilities, if they are not sure."""
         languages = self.index.languages(self.read.words) if self.index.has_texts else {}
-        return [*languages.items()] if describe_languages(languages) else []
+        return {
+            "read": self.read,
+            "problem": describe_detail(self.read.problem, self.say),
+            "read_notes": [describe_detail(note, self.say) for note in self.read.notes],
+            "languages": [*languages.items()] if describe_languages(languages) else [],
+        }
 
     def _placed(self, stage: Stage) -> Stage:
         """A pipeline among the documents that fulfil the conditions of the query."""

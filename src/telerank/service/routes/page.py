@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -213,28 +213,42 @@ async def explain(served: CurrentServed, pages: CurrentPages, docno: str) -> Res
     return pages.render("explain.html", view=await served.run_stage(stage, pages.explained, stage, docno))
 
 
-@router.api_route("/document", methods=_METHODS)
-async def document(
-    pages: CurrentPages,
-    thanks: Thanks,
-    *,
+class Excerpt(NamedTuple):
+    """A document, or a part of it, in which the address marks characters: ``120-180``."""
+
+    docno: str
+    span: tuple[int, int] | None
+    part: int | None
+    kind: str
+
+
+def excerpt_of(
     docno: str,
     at: str = "",
     part: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     kind: str = "passage",
+) -> Excerpt:
+    """The excerpt that a request names."""
+    match = _SPAN.fullmatch(at)
+    return Excerpt(docno, (int(match[1]), int(match[2])) if match else None, part, kind)
+
+
+@router.api_route("/document", methods=_METHODS)
+async def document(
+    pages: CurrentPages,
+    thanks: Thanks,
+    excerpt: Annotated[Excerpt, Depends(excerpt_of)],
     rank: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
 ) -> Response:
-    """A document, in which the address marks characters, from the first to behind the last: ``120-180``.
+    """A document; its marked characters are from the first to behind the last.
 
     With ``rank`` a result was opened, which is kept if the settings say so.
     """
     served: Served = pages.request.app.state.served
-    match = _SPAN.fullmatch(at)
-    span = (int(match[1]), int(match[2])) if match else None
-    view = await served.search(pages.document, docno, span, part, kind)
+    view = await served.search(pages.document, *excerpt)
     if rank is not None and pages.inquiry.query and is_own_page(pages.request):
-        await served.search(keep_click, pages, docno, rank)
-    similar = await served.search(list_similar, pages, docno)
+        await served.search(keep_click, pages, excerpt.docno, rank)
+    similar = await served.search(list_similar, pages, excerpt.docno)
     return pages.render("document.html", view=view, thanks=thanks, similar=similar)
 
 
