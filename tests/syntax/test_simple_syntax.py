@@ -224,21 +224,6 @@ def test_phrases_are_read_up_to_a_bound_which_is_told(index, monkeypatch):
     assert matcher.unread == {'"carte vitale"': 1}
 
 
-def test_an_index_with_positions_finds_the_same_phrases_and_reads_fewer(index, tmp_path):
-    placed = tr.index(DOCS, tmp_path / "placed", analyzer="french", positions=True, workers=1, progress=False)
-    for query in (
-        '"carte d\'identité"',
-        '"volé ou perdu"',
-        '"volé et perdu"',
-        '"carte vitale est"',
-        'title:"carte identité"',
-    ):
-        assert hits(placed, query) == hits(index, query)
-    matcher = matching.PartMatcher(placed.sparse, left=0)
-    assert matcher.select(parse_typed('"carte vitale"', {}).steps[0], 0).sum() == 1
-    assert not matcher.unread
-
-
 def test_a_view_tells_nothing_of_other_documents(index):
     view = index.within(Filter.parse('type == "news"'))
     assert {*view.simple().search("passeport").docnos} == {"visa"}

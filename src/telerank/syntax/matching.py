@@ -117,8 +117,8 @@ class PartMatcher:
                     holding[phrase_rows(segment, terms)] = True
         if not phrases:
             return None
-        is_placed = segment.positions is not None and all(key[0] for keys in phrases for key in keys)
-        if (is_placed or max(map(len, phrases)) == 1) and not part.in_title:
+        # positions alone pass over stop words, and over where the title ends
+        if max(map(len, phrases)) == 1 and not part.in_title:
             return holding
 
         def has_phrase(text: str) -> bool:
