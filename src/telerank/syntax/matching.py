@@ -1,9 +1,8 @@
 """Which documents of an index have a part of a query that was typed: a word, a phrase, a beginning, a title.
 
-An index without positions knows which documents hold the terms of a phrase, not where: those that hold all of
-them are read, and the phrase is looked for among the tokens that the index's own analyzer finds. One with
-positions finds the documents that hold the terms one behind the other; only a phrase with words that have no
-term, such as stop words, or one of a title, is then looked for in these.
+The index knows which documents hold the terms of a phrase and, with positions, in which they follow each
+other: these are read, and the phrase is looked for among the tokens that the index's own analyzer finds, for
+stop words have no position.
 """
 
 from __future__ import annotations
