@@ -184,7 +184,7 @@ def test_the_demo_is_shown_in_one_place():
     (step,) = (step for step in steps(lines(page), needing=DEMO) if step.code == "telerank demo")
     output = lines(page)[step.shown]
     assert is_shown(output, output)
-    assert any("First stages and a re-ranker on PIAF" in line for line in output)
+    assert any("French questions: found, re-ranked and answered" in line for line in output)
 
 
 @pytest.mark.parametrize("called", COMMANDS)

@@ -200,7 +200,7 @@ def _say_what_follows(output: Path, time: str) -> None:
         "  2. five sparse models, with and without preprocessing, at their defaults and tuned",
     ]
     if is_here("e5-small") and find_spec("torch") is not None:
-        lines.append(f"It takes {time}; what it makes is kept in {output}.")
+        lines.append(f"It takes {time}. All is written to {output}.")
     else:
         lines.append(
             "The first part needs two extras, pip install 'telerank[neural,e5]'; the second a few seconds."
