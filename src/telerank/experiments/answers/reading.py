@@ -113,7 +113,7 @@ def open_sets(
 
 
 def answer_sets(
-    folders: Sequence[Path], sets: Mapping[str, QuestionSet], progress: Progress
+    folders: Sequence[str | Path], sets: Mapping[str, QuestionSet], progress: Progress
 ) -> dict[str, SetAnswers]:
     """The answers of a reader, which has a folder for each seed, to the questions of each set."""
     import torch

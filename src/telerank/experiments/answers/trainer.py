@@ -34,8 +34,10 @@ class ReaderTrainer:
     sources: Sources
     kind: Literal["reader", "mlm"] = "reader"
 
-    def folders(self, name: str, questions: int | None = None) -> tuple[Path, ...]:
-        """The folders of a reader, one for each seed; ``questions``: learned from that many of its one set.
+    def folders(self, name: str, questions: int | None = None) -> tuple[str | Path, ...]:
+        """The folders of a reader, one for each seed, or the name of one that is given.
+
+        ``questions``: learned from that many of its one set.
 
         Raises
         ------
@@ -46,7 +48,7 @@ class ReaderTrainer:
         """
         model = self.spec.models.get(name)
         if isinstance(model, GivenModel) and questions is None:
-            return (Path(find_encoder(model.names, self.sources)),)
+            return (find_encoder(model.names, self.sources),)
         configs = [
             self.configure(name, seed, questions) for seed in self._training(name).seeds or self.spec.seeds
         ]
