@@ -135,8 +135,7 @@ def test_published_values_of_other_data_are_a_rough_guide():
 
 def test_the_functions_of_experiments_are_those_that_are_read():
     functions = ExperimentFunctions(None, None, "test").all()
-    replaced = {"given"}  # of an experiment it is a run, of an index its documents
-    assert set(EXPERIMENT_FUNCTIONS) == (functions.keys() - FUNCTIONS.keys()) | replaced
+    assert set(EXPERIMENT_FUNCTIONS) == functions.keys() - FUNCTIONS.keys()
 
 
 def test_settings_are_merged_key_by_key():

@@ -27,13 +27,13 @@ def index(tmp_path_factory):
 
 
 def test_judged_documents_are_searched_as_the_first_of_a_ranking_are(index):
-    stage = tr.pipeline("given('2 1') >> rocchio(fb_docs=2, fb_terms=20, max_df=1)", index)
+    stage = tr.pipeline("documents('2 1') >> rocchio(fb_docs=2, fb_terms=20, max_df=1)", index)
     by_hand = tr.pipeline("bm25 >> rocchio(fb_docs=2, fb_terms=20, max_df=1)", index)
     assert {*index.bm25().search("mainz").docnos} == {"1", "2"}
     assert dict(stage.search("mainz")) == pytest.approx(dict(by_hand.search("mainz")))
     assert stage.search("zzz").docnos[0] in ("1", "2")
     queries = [Query("1", "mainz"), Query("2", ""), Query("3", "wine")]
-    for each in (stage, GivenDocuments(("1", "3")), tr.pipeline("given('1 gone') >> rocchio", index)):
+    for each in (stage, GivenDocuments(("1", "3")), tr.pipeline("documents('1 gone') >> rocchio", index)):
         check_stage(each, queries)
     assert tr.pipeline(repr(stage), index) == stage
     for docnos in ((), ("1", "1")):
@@ -43,8 +43,8 @@ def test_judged_documents_are_searched_as_the_first_of_a_ranking_are(index):
 
 def test_the_address_keeps_the_documents_that_were_judged_before():
     first = judged_pipeline("a#1-0f")
-    assert first == "given('a#1-0f') >> rocchio(fb_docs=1, fb_terms=20)"
-    assert judged_pipeline("b", first) == "given('a#1-0f b') >> rocchio(fb_docs=2, fb_terms=20)"
+    assert first == "documents('a#1-0f') >> rocchio(fb_docs=1, fb_terms=20)"
+    assert judged_pipeline("b", first) == "documents('a#1-0f b') >> rocchio(fb_docs=2, fb_terms=20)"
     assert judged_pipeline("b", judged_pipeline("b", "bm25")) == judged_pipeline("b")
     many = None
     for number in range(30):
@@ -70,7 +70,7 @@ def write_use(path, queries, *, clicks):
 
 def test_a_choice_by_use_is_measured_held_out_and_tells_of_clicks(index, tmp_path):
     file = write_use(tmp_path / "use.jsonl", 24, clicks=16)
-    result = tr.tune(index, file, settings=["bm25", "given('3') >> rocchio"], progress=False)
+    result = tr.tune(index, file, settings=["bm25", "documents('3') >> rocchio"], progress=False)
     assert len(result.folds) == 5
     assert any("16 clicks among the judgments, 25% on the first rank" in note for note in result.notes)
     plain = tr.tune(

@@ -13,11 +13,11 @@ from telerank.expressions import call_text, quote
 from telerank.stage import Stage
 from telerank.types import Docs, Explanation, Query, Ranking
 
-GIVEN = "given"
+GIVEN = "documents"
 """The name of the stage in pipelines."""
 FEEDBACK = "rocchio(fb_docs={count}, fb_terms=20)"
 """What searches again with documents that a person judged relevant."""
-_JUDGED = re.compile(r"given\('?([^']*?)'?\) >> .*")
+_JUDGED = re.compile(r"documents\('?([^']*?)'?\) >> .*")
 _MOST = 10  # documents that are kept in an address
 
 
@@ -25,7 +25,7 @@ _MOST = 10  # documents that are kept in an address
 class GivenDocuments(Stage):
     """The same documents for every query, of equal scores, without those that are not there.
 
-    >>> tr.pipeline("given('F14 F17') >> rocchio(fb_docs=2)", index).search("prime")
+    >>> tr.pipeline("documents('F14 F17') >> rocchio(fb_docs=2)", index).search("prime")
     """
 
     docnos: tuple[str, ...]

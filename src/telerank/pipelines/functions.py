@@ -155,7 +155,7 @@ def simple(names: Names, stage: Stage) -> Stage:
     return names.index.simple(stage)
 
 
-def given(docnos: str) -> Stage:
+def documents(docnos: str) -> Stage:
     """The documents of these docnos, with blanks between them, for feedback behind it."""
     return GivenDocuments(tuple(docnos.split()))
 
@@ -223,7 +223,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "bo1": bo1,
     "rocchio": rocchio,
     LIKE: like,
-    GIVEN: given,
+    GIVEN: documents,
     SIMPLE: simple,
     SYNONYMS: synonyms,
     **{name: f"telerank.segments.stage:{name}" for name in OF_SEGMENTS},
