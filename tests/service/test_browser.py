@@ -424,7 +424,8 @@ def test_hostile_texts_run_nothing(visit: Any, tmp_path: Path):
         for query in (text for text in HOSTILE if "\x00" not in text):
             page.locator("input[role=combobox]").fill(f"{query} prime")
             page.locator("input[role=combobox]").press("Enter")
-            expect(page.locator(".result")).to_have_count(5)
+            has_phrase = query.count('"') == 2
+            expect(page.locator(".result")).to_have_count(1 if has_phrase else 5)
             expect(page.locator("input[role=combobox]")).to_have_value(" ".join(f"{query} prime".split()))
             page.get_by_role("button", name="Why this rank?").first.click()
             expect(page.locator("#why1 .stages")).to_be_visible()

@@ -1,0 +1,183 @@
+"""An encoder made better by ``telerank train fine-tune``, beside sentence-transformers at the same updates.
+
+``python -m benchmarks.fine_tuning [--only piaf] [--epochs 0.2] [--queries 300] [--write]``
+
+Of each collection (in TELERANK_DATA) the start, telerank's model and that of sentence-transformers rank all
+documents for the test queries. telerank learns by its defaults; its dev queries may end it earlier, or keep
+the start. Sentence-transformers has its model and its MultipleNegativesRankingLoss (scale 20) with telerank's
+learning rate, schedule and batch, the same queries and, ``with its negatives``, the same hard negatives;
+its last weights are measured. PIAF's questions are parted by article.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from results_page import write
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.losses import MultipleNegativesRankingLoss
+from transformers import get_linear_schedule_with_warmup
+
+import telerank as tr
+from telerank.corpus.derived.articles import ArticleParts, article_name
+from telerank.corpus.derived.questions import shuffle
+from telerank.evaluation.compare import compare_evaluations
+from telerank.evaluation.measures import Evaluation, measure
+from telerank.models.loading import locate
+from telerank.show.tables import Table, render_markdown
+from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.log import read_log
+from telerank.training.settings import read_settings
+from telerank.training.trained import CONFIG, LOG
+from telerank.trec import read_run
+
+MEASURES = ["RR@10", "nDCG@10"]
+PARTS = ArticleParts(test=0.2, dev=0.1, seed=3)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A collection, the encoder that is made better, the split that measures, and a model's prompts."""
+
+    collection: str
+    start: str
+    test: str
+    analyzer: str = "english"
+    prompts: tuple[str, str] = ("", "")
+
+
+ROWS = (
+    Row("msmarco-slice", "minilm", "dev.small"),
+    Row("insuranceqa-v2", "minilm", "test"),
+    Row("piaf", "e5-small", "test", "french", ("query: ", "passage: ")),
+)
+
+
+def main() -> None:
+    """Measure, and print or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", choices=[row.collection for row in ROWS])
+    parser.add_argument("--epochs", type=float, default=0.2, help="passes over the queries to learn from")
+    parser.add_argument("--queries", type=int, default=300, help="most test queries")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/repbert.md")
+    options = parser.parse_args()
+    lines = []
+    for row in ROWS:
+        if options.only in (None, row.collection):
+            with tempfile.TemporaryDirectory() as folder:
+                lines += compare(row, Path(folder), options.epochs, options.queries)
+    tests = ["p, against the start", "p, against telerank"]
+    heads = ["collection", "system", "updates", *MEASURES, *tests, "minutes"]
+    text = render_markdown(Table.of(heads, lines))
+    if options.write:
+        write("repbert", "benchmarks/fine_tuning", text)
+    print(text)
+
+
+def compare(row: Row, folder: Path, epochs: float, most: int) -> Iterator[list[str]]:
+    """The rows of a collection."""
+    source = write_parts(folder / "parts") if row.collection == "piaf" else row.collection
+    data = tr.collection(source)
+    judged = data.judged(row.test)
+    kept = set(shuffle(judged, str, seed=0)[:most])
+    queries = [query for query in data.split_queries(row.test) if query.qid in kept]
+    qrels = {qid: grades for qid, grades in judged.items() if qid in kept}
+    begun = time.perf_counter()
+    tuned = tr.fine_tune(source, row.start, folder / "ours", epochs=epochs)
+    systems = {f"{row.start}, as it is": (row.start, 0, 0.0)}
+    systems["telerank train fine-tune"] = (str(tuned.model), tuned.step, time.perf_counter() - begun)
+    updates = max(record.step for record in read_log(folder / "ours" / LOG))
+    for name, with_negatives in (("in-batch negatives", False), ("the same hard negatives", True)):
+        begun = time.perf_counter()
+        target = folder / name.replace(" ", "-")
+        train_theirs(row, data, folder / "ours", updates, with_negatives).save(str(target))
+        systems[f"sentence-transformers, {name}"] = (str(target), updates, time.perf_counter() - begun)
+    index = tr.index(data, folder / "index", analyzer=row.analyzer)
+    values = {}
+    for name, (model, _, _) in systems.items():
+        vectors = tr.encode(index, folder / f"vectors of {name}", model=model)
+        values[name] = measure((vectors.retriever() % 100).run(queries), qrels, MEASURES)
+    yield from list_rows(row, systems, values)
+
+
+def list_rows(
+    row: Row, systems: Mapping[str, tuple[str, int, float]], values: Mapping[str, Evaluation]
+) -> Iterator[list[str]]:
+    """A row a system, with the tests against the start and of telerank's against the others."""
+    start, ours, *_ = systems
+    against = compare_evaluations(values, [start, ours], measures=MEASURES)
+    p = {(each.baseline, each.system, each.measure): each.p_holm for each in against.differences}
+    for system, (_, updates, seconds) in systems.items():
+        means = (f"{values[system].mean[name]:.3f}" for name in MEASURES)
+        tests = (p.get((baseline, system, "RR@10")) for baseline in (start, ours))
+        shown = ("–" if value is None else f"{value:.4f}" for value in tests)
+        yield [row.collection, system, f"{updates}", *means, *shown, f"{seconds / 60:.1f}"]
+
+
+def write_parts(folder: Path) -> Path:
+    """PIAF as a collection whose questions are parted by article, in BEIR's files."""
+    data = tr.collection("piaf")
+    names = {doc.docno: article_name(doc, data.name) for doc in data.docs()}
+    (folder / "qrels").mkdir(parents=True)
+    docs = ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in data.docs())
+    queries = ({"_id": query.qid, "text": query.text} for query in data.split_queries("all"))
+    for name, records in (("corpus", docs), ("queries", queries)):
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    lines = {part: ["query-id\tcorpus-id\tscore"] for part in ("train", "dev", "test")}
+    for qrel in data.split_qrels("all"):
+        lines[PARTS.part_of(names[qrel.docno])].append(f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}")
+    for part, rows in lines.items():
+        (folder / "qrels" / f"{part}.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+def train_theirs(row: Row, data: tr.Collection, ours: Path, updates: int, hard: bool) -> SentenceTransformer:
+    """A model of sentence-transformers after as many updates, with telerank's batches and rates."""
+    config = read_settings(ours / CONFIG, BiEncoderTraining)
+    size = config.optimisation.batch // (1 + config.data.negatives.per_positive)
+    model = SentenceTransformer(str(locate(row.start)), device="cpu")
+    model.max_seq_length = config.model.document_length
+    loss = MultipleNegativesRankingLoss(model, scale=20)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=config.optimisation.learning_rate)
+    schedule = get_linear_schedule_with_warmup(optimiser, math.ceil(0.1 * updates), updates)
+    examples = list_examples(row, data, config)
+    model.train()
+    for update in range(updates):
+        batch = [examples[(update * size + place) % len(examples)] for place in range(size)]
+        columns = list(zip(*batch, strict=True))[: 3 if hard else 2]
+        loss([model.preprocess(list(texts)) for texts in columns], torch.empty(0)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad()
+    return model.eval()
+
+
+def list_examples(row: Row, data: tr.Collection, config: BiEncoderTraining) -> list[tuple[str, str, str]]:
+    """A query, a relevant document and one of telerank's negatives, for each pair to learn from."""
+    draw = random.Random(0)
+    negatives = {ranking.query.qid: ranking.docnos for ranking in read_run(config.data.negatives.run)}
+    relevant = data.relevant([config.data.split])
+    texts = {doc.docno: row.prompts[1] + doc.full_text for doc in data.docs()}
+    examples = [
+        (row.prompts[0] + query.text, texts[docno], texts[draw.choice(negatives[query.qid])])
+        for query in data.split_queries(config.data.split)
+        if negatives.get(query.qid)
+        for docno in relevant[query.qid]
+    ]
+    draw.shuffle(examples)
+    return examples
+
+
+if __name__ == "__main__":
+    main()
