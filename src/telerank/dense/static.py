@@ -325,13 +325,13 @@ def load_static(folder: Path) -> StaticModel:
     kinds = [module.kind for module in modules]
     if kinds not in ([], [MODULE], [MODULE, "Normalize"]):
         raise ModelError(f"{folder}: expected {MODULE} and perhaps Normalize, got {', '.join(kinds)}")
-    place = folder / modules[0].path if modules else folder
+    part = folder / modules[0].path if modules else folder
     query, document = read_part(folder / MODEL, ModelFile).sides
     settings = StaticSettings("Normalize" in kinds, query=query, document=document)
     if (config := _read_config(folder)).model_type == "model2vec":
         settings = replace(settings, normalise=config.normalize, max_length=config.max_length, unknown=False)
-    table, rows, weights = _read_tables(place / WEIGHTS)
-    tokenizer = _read_pieces(place / TOKENIZER)
+    table, rows, weights = _read_tables(part / WEIGHTS)
+    tokenizer = _read_pieces(part / TOKENIZER)
     if config.model_type == "model2vec":
         tokenizer.no_truncation()
         if settings.max_length is not None:
@@ -340,7 +340,7 @@ def load_static(folder: Path) -> StaticModel:
     last = max(tokenizer.get_vocab().values(), default=0)
     if last >= model.pieces:
         raise ModelError(
-            f"{place}: {TOKENIZER} has pieces up to number {last:,}, "
+            f"{part}: {TOKENIZER} has pieces up to number {last:,}, "
             f"but {WEIGHTS} has vectors of {model.pieces:,}"
         )
     return model
