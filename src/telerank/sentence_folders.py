@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -69,3 +69,21 @@ def read_modules(folder: Path) -> list[ModuleEntry]:
 def read_part(file: Path, kind: type[T]) -> T:
     """A record of a file, or an empty one without the file."""
     return read_record(file, kind, ModelError) if file.exists() else kind()
+
+
+def late_kind(folder: Path) -> str | None:
+    """``modules`` or ``colbert`` if a folder is that of a model with vectors of tokens; else None.
+
+    Raises
+    ------
+    ModelError
+        If its lists of modules cannot be read.
+    """
+    if modules := read_modules(folder):
+        kinds = [module.kind for module in modules]
+        is_late = "MultiVectorMask" in kinds or (kinds[0] == "Transformer" and set(kinds[1:]) == {"Dense"})
+        return "modules" if is_late else None
+    if not (folder / "config.json").exists():
+        return None
+    named = read_part(folder / "config.json", dict[str, Any]).get("architectures")
+    return "colbert" if isinstance(named, list) and "HF_ColBERT" in named else None

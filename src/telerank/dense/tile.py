@@ -26,7 +26,9 @@ LANES = 64
 # Rows of a tile: 6 times 4 registers of sums, 4 of queries and one of the row, of 32.
 ROWS = 6
 _WIDE = 16  # sums of a register
-_VECTORS = LANES // _WIDE
+# The same for 32 queries: 12 times 2 registers of sums.
+FEW_LANES, FEW_ROWS = 32, 12
+_FUSED = ("contract",)  # a product and a sum may be one instruction
 
 
 def is_available() -> bool:
@@ -35,18 +37,18 @@ def is_available() -> bool:
     return native and bool(dict(binding.get_host_cpu_features()).get("avx512vnni"))
 
 
-def pack(queries: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
-    """Pack the bytes of at most 64 queries (Q, D), D a multiple of 4, as the tile reads them; flat."""
+def pack(queries: npt.NDArray[np.int8], lanes: int = LANES) -> npt.NDArray[np.uint8]:
+    """Pack the bytes of at most ``lanes`` queries (Q, D), D a multiple of 4, as a tile reads them; flat."""
     count, width = queries.shape
-    shifted = np.full((LANES, width), 128, np.uint8)
+    shifted = np.full((lanes, width), 128, np.uint8)
     shifted[:count] = (queries.astype(np.int16) + 128).astype(np.uint8)
-    return np.ascontiguousarray(shifted.reshape(LANES, width // 4, 4).transpose(1, 0, 2)).reshape(-1)
+    return np.ascontiguousarray(shifted.reshape(lanes, width // 4, 4).transpose(1, 0, 2)).reshape(-1)
 
 
-def _tile(rows: int) -> Any:
+def _tile(rows: int, lanes: int) -> Any:
     """The intrinsic ``(codes, start, width, packed, products)`` for ``rows`` rows from byte ``start`` on.
 
-    ``products`` gets (rows, 64) int32 at its beginning.
+    ``products`` gets (rows, lanes) int32 at its beginning.
     """
 
     @intrinsic
@@ -55,7 +57,7 @@ def _tile(rows: int) -> Any:
             data = [
                 context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 3, 4)
             ]
-            _generate(builder, rows, data, arguments[1], arguments[2])
+            _generate(builder, (rows, lanes // _WIDE), data, arguments[1], arguments[2])
             return context.get_dummy_value()
 
         return types.void(codes, start, width, packed, products), generate
@@ -63,8 +65,9 @@ def _tile(rows: int) -> Any:
     return tile
 
 
-def _generate(builder: Any, rows: int, data: list[Any], start: Any, width: Any) -> None:
-    """The loop over the row's bytes, four at a time."""
+def _generate(builder: Any, sizes: tuple[int, int], data: list[Any], start: Any, width: Any) -> None:
+    """The loop over the row's bytes, four at a time; ``sizes`` are rows, and registers of each."""
+    rows, vectors = sizes
     long = ir.IntType(64)
     sum_type = ir.VectorType(ir.IntType(32), _WIDE)
     codes, packed, products = data
@@ -72,24 +75,24 @@ def _generate(builder: Any, rows: int, data: list[Any], start: Any, width: Any) 
     name = f"llvm.x86.avx512.vpdpbusd.{32 * _WIDE}"
     add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(sum_type, [sum_type] * 3), name)
     zero = ir.Constant(sum_type, [0] * _WIDE)
-    sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(_VECTORS)] for _ in range(rows)]
+    sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(vectors)] for _ in range(rows)]
     begins = [
         builder.gep(codes, [builder.add(start, builder.mul(width, ir.Constant(long, r)))])
         for r in range(rows)
     ]
     with cgutils.for_range_slice(builder, ir.Constant(long, 0), width, ir.Constant(long, 4)) as (offset, _):
-        first = builder.mul(offset, ir.Constant(long, LANES))
+        first = builder.mul(offset, ir.Constant(long, vectors * _WIDE))
         queries = [
             _load(builder, packed, builder.add(first, ir.Constant(long, 4 * _WIDE * v)), sum_type)
-            for v in range(_VECTORS)
+            for v in range(vectors)
         ]
         for r in range(rows):
             four = _broadcast(builder, _load(builder, begins[r], offset, ir.IntType(32)), sum_type)
-            for v in range(_VECTORS):
+            for v in range(vectors):
                 builder.store(builder.call(add, [builder.load(sums[r][v]), queries[v], four]), sums[r][v])
     for r in range(rows):
-        for v in range(_VECTORS):
-            target = builder.gep(products, [ir.Constant(long, r * LANES + v * _WIDE)])
+        for v in range(vectors):
+            target = builder.gep(products, [ir.Constant(long, (r * vectors + v) * _WIDE)])
             builder.store(builder.load(sums[r][v]), builder.bitcast(target, sum_type.as_pointer())).align = 4
 
 
@@ -123,5 +126,95 @@ def fetch(_: Any, codes: Any, offset: Any) -> Any:
     return types.void(codes, offset), generate
 
 
-tile_of_rows = _tile(ROWS)
-tile_of_one = _tile(1)
+@intrinsic
+def raise_least(  # noqa: PLR0917 — as numba calls it
+    _: Any, products: Any, start: Any, row: Any, shift: Any, numbers: Any, values: Any, least: Any
+) -> Any:
+    """The bounds of a row's 32 products with queries, whose bytes are ``products`` from ``start`` on.
+
+    ``row`` is a pair, its scale and its length; ``shift`` what the products are too large by; ``numbers`` the
+    scales and the rounding errors of 32 queries. ``values`` gets the largest possible products from ``start``
+    on, and ``least`` is raised to the least possible ones.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole, real = (ir.VectorType(kind, _WIDE) for kind in (ir.IntType(32), ir.FloatType()))
+        data = [
+            context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 4, 5, 6)
+        ]
+        scale, norm = (_broadcast(builder, builder.extract_value(arguments[2], n), real) for n in (0, 1))
+        shifts = _broadcast(builder, arguments[3], whole)
+        for v in range(FEW_LANES // _WIDE):
+            first, lane = (
+                ir.Constant(ir.IntType(64), v * _WIDE),
+                ir.Constant(ir.IntType(64), FEW_LANES + v * _WIDE),
+            )
+            at = builder.add(arguments[1], first)
+            counts = builder.sitofp(builder.sub(_load(builder, data[0], at, whole), shifts), real)
+            middle = builder.fmul(counts, builder.fmul(scale, _load(builder, data[1], first, real)))
+            margin = builder.fmul(norm, _load(builder, data[1], lane, real))
+            _store(builder, builder.fadd(middle, margin), data[2], at)
+            low, before = builder.fsub(middle, margin), _load(builder, data[3], first, real)
+            higher = builder.select(builder.fcmp_ordered(">", low, before), low, before)
+            _store(builder, higher, data[3], first)
+        return context.get_dummy_value()
+
+    return types.void(products, start, row, shift, numbers, values, least), generate
+
+
+@intrinsic
+def reach_least(_: Any, values: Any, start: Any, least: Any) -> Any:
+    """Which of 32 numbers from ``start`` on are not below those of ``least``: the bits of an integer."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        real, half, word = ir.VectorType(ir.FloatType(), _WIDE), ir.IntType(_WIDE), ir.IntType(64)
+        data = [context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 2)]
+        bits = ir.Constant(word, 0)
+        for v in range(FEW_LANES // _WIDE):
+            first = ir.Constant(word, v * _WIDE)
+            high = _load(builder, data[0], builder.add(arguments[1], first), real)
+            flags = builder.fcmp_ordered(">=", high, _load(builder, data[1], first, real))
+            part = builder.zext(builder.bitcast(flags, half), word)
+            bits = builder.or_(bits, builder.shl(part, first))
+        return bits
+
+    return types.int64(values, start, least), generate
+
+
+@intrinsic
+def multiply_exactly(_: Any, codes: Any, start: Any, numbers: Any, begin: Any, width: Any) -> Any:
+    """The product of ``width`` bytes from ``start`` on with as many float64 numbers, a multiple of 16."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        long, bytes_, reals = (
+            ir.IntType(64),
+            ir.VectorType(ir.IntType(8), 8),
+            ir.VectorType(ir.DoubleType(), 8),
+        )
+        data = [context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 2)]
+        zero = ir.Constant(reals, [0.0] * 8)
+        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(2)]
+        step = ir.Constant(long, 16)
+        with cgutils.for_range_slice(builder, ir.Constant(long, 0), arguments[4], step) as (offset, _):
+            for number, total in enumerate(sums):
+                at = builder.add(offset, ir.Constant(long, 8 * number))
+                row = builder.sitofp(_load(builder, data[0], builder.add(arguments[1], at), bytes_), reals)
+                other = _load(builder, data[1], builder.add(arguments[3], at), reals)
+                product = builder.fmul(row, other, flags=_FUSED)
+                builder.store(builder.fadd(builder.load(total), product, flags=_FUSED), total)
+        both = builder.fadd(*(builder.load(total) for total in sums))
+        parts = [builder.extract_element(both, ir.Constant(ir.IntType(32), n)) for n in range(8)]
+        while len(parts) > 1:
+            parts = [builder.fadd(left, right) for left, right in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    return types.float64(codes, start, numbers, begin, width), generate
+
+
+def _store(builder: Any, value: Any, begin: Any, offset: Any) -> None:
+    target = builder.bitcast(builder.gep(begin, [offset]), value.type.as_pointer())
+    builder.store(value, target).align = 1
+
+
+tile_of_rows, tile_of_one = _tile(ROWS, LANES), _tile(1, LANES)
+few_of_rows, few_of_one = _tile(FEW_ROWS, FEW_LANES), _tile(1, FEW_LANES)

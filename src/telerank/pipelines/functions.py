@@ -126,6 +126,11 @@ def boolean(names: Names, join: Literal["and", "or"] = "and") -> Stage:
     return names.models.open_boolean(join)
 
 
+def maxsim(names: Names, model: str | None = None) -> Stage:
+    """Score the documents of rankings again by their tokens; see :meth:`telerank.Index.maxsim`."""
+    return names.models.open_maxsim(model)
+
+
 Scoring = Annotated[Any, FieldsOf(PairComputing)]
 
 
@@ -210,6 +215,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "boolean": boolean,
     "dense": dense,
     "rerank": rerank,
+    "maxsim": maxsim,
     "minmax": minmax,
     "prob": prob,
     "within": within,

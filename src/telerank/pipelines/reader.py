@@ -74,6 +74,10 @@ class Models:
         index = self._need("dense")
         return index.dense(model, approximate=approximate, candidates=candidates, models=self.sources)
 
+    def open_maxsim(self, model: str | None) -> Stage:
+        """The re-ranker over the vectors of tokens of a model; None: the only ones of the index."""
+        return self._need("maxsim").maxsim(model, models=self.sources)
+
     def open_boolean(self, join: Literal["and", "or"]) -> Stage:
         """The retriever of Boolean expressions."""
         return self._need("boolean").boolean(join)

@@ -19,12 +19,14 @@ from typing import BinaryIO, TypeAlias
 from telerank.dense.manifest import VectorManifest, is_vectors
 from telerank.drafts import DRAFT, draft_folder, open_draft, remove, sweep
 from telerank.errors import IndexDamaged, IndexFault, nearest_beside
+from telerank.late_interaction.manifest import TokenManifest, has_tokens
 from telerank.sparse.index import (
     FILES,
     LOCK,
     MODELS,
     PIPELINES,
     SEGMENTS,
+    TOKENS,
     VECTORS,
     IndexManifest,
     check_contents,
@@ -96,6 +98,10 @@ def read_state(folder: Path) -> IndexState:
         replaced = [folder / PIPELINES, folder / FILES / MANIFEST, folder / MANIFEST]
         others = list(_list_files(folder / MODELS, set()))
         vectors = sorted(path for path in (folder / VECTORS).glob("*") if path.suffix != DRAFT)
+    for each in filter(has_tokens, sorted((folder / TOKENS).glob("*"))):
+        inside = f"{each.relative_to(folder).as_posix()}/"
+        lasting |= {f"{inside}{name}": file for name, file in TokenManifest.read(each).files.items()}
+        replaced.insert(0, each / MANIFEST)
     for each in filter(is_vectors, vectors):
         inside = "" if each == folder else f"{each.relative_to(folder).as_posix()}/"
         lasting |= {f"{inside}{name}": file for name, file in VectorManifest.read(each).files.items()}

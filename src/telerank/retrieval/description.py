@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from telerank.retrieval.folder_update import read_record
+from telerank.retrieval.index_tokens import describe_tokens
 from telerank.retrieval.index_vectors import describe_vectors
 from telerank.sparse.index import describe_copies
 
@@ -43,4 +44,6 @@ def describe_index(index: IndexReader) -> dict[str, Any]:
         facts |= {"files": len(record.files), "files not read": unread}
     docs = index.sparse if index.has_texts else None
     vectors = {name: describe_vectors(folder, docs) for name, folder in index.vectors.items()}
+    tokens = {} if docs is None else describe_tokens(docs)
+    facts |= {"vectors of tokens": tokens} if tokens else {}
     return {**facts, "vectors": vectors, "pipelines": index.pipelines}

@@ -12,11 +12,13 @@ from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.readers.files.folder import FileRecord
-from telerank.dense.manifest import VectorManifest, check_name, is_vectors
+from telerank.dense.manifest import VectorManifest, check_name, folder_name, is_vectors
 from telerank.drafts import replace_file
 from telerank.errors import ArgumentTypeError, show_value
+from telerank.late_interaction.encoder import LateEncoder
 from telerank.parameters import check_methods
 from telerank.retrieval.index_reader import IndexReader
+from telerank.retrieval.index_tokens import encode_tokens, follow_tokens, list_tokens, open_maxsim
 from telerank.retrieval.index_vectors import complete_vectors, copy_vectors, finish_vectors
 from telerank.retrieval.model_sources import locate_model
 from telerank.retrieval.passages import find_passages
@@ -27,6 +29,8 @@ from telerank.types import Doc, ProgressSetting
 if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.vectors import Vectors
+    from telerank.late_interaction.stage import MaxSim
+    from telerank.late_interaction.store import TokenVectors
     from telerank.retrieval.backup import BackupManifest
     from telerank.retrieval.folder_update import FolderChanges
     from telerank.sparse.writer import BeforeCommit, IndexWriter
@@ -92,6 +96,50 @@ class Index(IndexReader):
         self._encoders[folder.name] = encoder
         self._reopen()
         return vectors
+
+    def encode_tokens(
+        self,
+        model: str | LateEncoder,
+        *,
+        name: str | None = None,
+        overwrite: bool = False,
+        progress: ProgressSetting = None,
+    ) -> TokenVectors:
+        """Encode each token of the documents with a late-interaction model, for :meth:`maxsim`.
+
+        A byte a dimension is kept with the index. ``name`` is the name that :meth:`maxsim` takes, by default
+        the model's. An interrupted call goes on after the last 1024 documents that were written; if vectors
+        of the same model are there, only documents that have none are encoded.
+
+        Raises
+        ------
+        IndexFault
+            If vectors of another model are there by that name.
+        ModelError
+            If there is no such model, or it has no vectors of tokens.
+        MissingExtra
+            If torch is not installed.
+        """
+        encoder = LateEncoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
+        named = (
+            folder_name(model if isinstance(model, str) else model.name) if name is None else check_name(name)
+        )
+        with show_progress(progress, len(self)) as shown:
+            return encode_tokens(self.sparse, encoder, named, overwrite=overwrite, progress=shown)
+
+    def maxsim(self, model: str | None = None, *, models: Mapping[str, str | Path] | None = None) -> MaxSim:
+        """The re-ranker over the vectors that :meth:`encode_tokens` made; None: the only ones here.
+
+        >>> index.bm25() % 1000 >> index.maxsim("colbert") % 10
+
+        Raises
+        ------
+        IndexFault
+            If there are no such vectors.
+        ModelError
+            If the model of that name is not the one that made them.
+        """
+        return open_maxsim(self.sparse, model, models)
 
     def add(
         self,
@@ -252,12 +300,16 @@ class Index(IndexReader):
     def _following(self, progress: ProgressSetting, *, vectors: bool) -> Iterator[BeforeCommit | None]:
         """Let the vectors follow a change of the index, which this index has afterwards."""
         folders = self.vectors if vectors else {}
+        tokens = list_tokens(self.folder) if vectors else {}
         yield copy_vectors(self.folder, folders.values()) if folders else None
         self._reopen()
         if folders:
             kept = f"the documents are in {self.folder}: encode it to add the vectors that they lack"
             with show_progress(progress, kept=kept) as shown:
                 complete_vectors(self.sparse, folders, self._open_encoder, shown)
+        if tokens:
+            with show_progress(progress) as shown:
+                follow_tokens(self.sparse, shown)
 
     def _open_encoder(self, name: str, manifest: VectorManifest) -> Encoder:
         """The encoder of vectors, by their name."""

@@ -28,7 +28,7 @@ from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unre
 from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
 from telerank.service.settings import ServiceSettings
-from telerank.sparse.index import PIPELINES, VECTORS
+from telerank.sparse.index import PIPELINES, TOKENS, VECTORS
 from telerank.stage import Stage, change_stages
 from telerank.stored import MANIFEST
 from telerank.syntax.reading import ReadQuery, read_typed
@@ -77,7 +77,8 @@ _PROBES = (8, 200)  # words of the queries that warm
 
 def read_signature(folder: Path) -> Signature:
     """Which files say what is in an index, with their inodes, sizes and times; empty if it is missing."""
-    files = [folder / MANIFEST, folder / PIPELINES, *sorted(folder.glob(f"{VECTORS}/*/{MANIFEST}"))]
+    files = [folder / MANIFEST, folder / PIPELINES]
+    files += [file for kind in (VECTORS, TOKENS) for file in sorted(folder.glob(f"{kind}/*/{MANIFEST}"))]
     signature = []
     for file in (*files, *sorted(folder.glob(f"{VECTORS}/*/approximate.*.json"))):
         with suppress(OSError):
@@ -122,6 +123,7 @@ class ServedIndex:
         self._stages: dict[str, Any] = {}
         self._recent: dict[tuple[str, bool], Any] = {}
         self._retrievers: dict[str, DenseRetriever] = {}
+        self._late: dict[str, Stage] = {}
         self._is_open = False
         self.synonyms = None if settings.synonyms is None else WatchedSynonyms(settings.synonyms, index)
         self.chosen: Filter | None = None
@@ -387,6 +389,15 @@ class ServedIndex:
         opened: Any = self.index.dense(model, models=self.models.encoders.sources, make_encoder=make_encoder)
         return self._retrievers.setdefault(model or opened.name, opened)
 
+    def maxsim(self, model: str | None) -> Stage:
+        """The stage over the vectors of tokens of a model; None: the only ones that there are."""
+        name = model or ""
+        if name not in self._late:
+            if self._is_open:
+                raise NotServed.named("vectors of tokens", name, self._late)
+            self._late[name] = self.index.maxsim(model)
+        return self._late[name]
+
     def open_model(self, family: ModelFamily[Model], model: str, **settings: Any) -> Model:
         """A re-ranker or a reader of a pipeline, by its name."""
         if self._is_open:
@@ -457,6 +468,9 @@ class _OpenModels(Models):
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
         exact = self.served.retriever(model)
         return exact if approximate is None else exact.approximately(approximate, candidates)
+
+    def open_maxsim(self, model: str | None) -> Stage:
+        return self.served.maxsim(model)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)

@@ -53,6 +53,7 @@ LOCK = "write.lock"
 SEGMENTS = "segments"
 # The folder for vectors of the documents, with a folder for each model.
 VECTORS = "vectors"
+TOKENS = "tokens"
 # Models and texts of pipelines that are kept with an index.
 MODELS, PIPELINES = "models", "pipelines.json"
 # The folder for the record of the files that an index was made from.
@@ -166,7 +167,7 @@ def check_contents(folder: Path) -> None:
     if MANIFEST in names and LOCK not in names:
         IndexManifest.read(folder)  # refuses a manifest of another kind
     if {MANIFEST, LOCK} & names:  # without either, a folder named segments may belong to another program
-        names -= {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, MODELS, PIPELINES, FILES}
+        names -= {MANIFEST, MANIFEST_DRAFT, LOCK, SEGMENTS, VECTORS, TOKENS, MODELS, PIPELINES, FILES}
     if others := sorted(names):
         raise IndexFault(f"{folder}: holds other things ({others[0]}); an index needs a folder of its own")
 

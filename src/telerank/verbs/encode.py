@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from telerank.corpus.collection import Collection
-from telerank.dense.manifest import is_vectors
+from telerank.dense.manifest import folder_name, is_vectors
 from telerank.errors import CollectionError, count_noun
 from telerank.parameters import Device, Flags, Help
 from telerank.retrieval.index import Index, stream_documents
+from telerank.retrieval.index_tokens import is_late
 from telerank.retrieval.index_vectors import count_lacking, finish_vectors
 from telerank.retrieval.model_sources import locate_model
 from telerank.show.progress import continued, show_progress
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from telerank.dense.retriever import RecallReport
     from telerank.dense.static import StaticEncoder
     from telerank.dense.vectors import Vectors
+    from telerank.late_interaction.store import TokenVectors
 
 _QUERIES = 200  # queries of a collection that the recall of an approximate index is measured with
 
@@ -88,6 +90,34 @@ class EncodedDocuments:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedTokens:
+    """Vectors of tokens in a folder of an index, and the seconds that those took which it lacked."""
+
+    folder: Path
+    vectors: TokenVectors
+    seconds: float
+
+    def record(self) -> dict[str, Any]:
+        """The properties of the vectors, for JSON."""
+        manifest = self.vectors.manifest
+        return {
+            "folder": str(self.folder),
+            "documents": len(self.vectors),
+            "tokens": sum(part.tokens for part in manifest.parts),
+            "dimension": manifest.dimension,
+            "model": manifest.model,
+            "fingerprint": manifest.fingerprint,
+            "settings": manifest.settings,
+        }
+
+    def __str__(self) -> str:
+        facts = self.record()
+        size = f"{facts['tokens']:,} x {facts['dimension']} bytes by {facts['model']}"
+        documents = count_noun(len(self.vectors), "document")
+        return f"the tokens of {documents} have vectors in {self.folder}: {size} ({self.seconds:.1f} s)"
+
+
 def encode(
     docs: Index | Collection | str | Path,
     folder: str | Path | None = None,
@@ -114,9 +144,11 @@ def encode(
     ] = None,
     overwrite: Annotated[bool, Help("Replace existing vectors.")] = False,
     progress: ProgressSetting = None,
-) -> EncodedDocuments:
-    """Encode the documents of an index or of a collection (or of the path of either) with a bi-encoder.
+) -> EncodedDocuments | EncodedTokens:
+    """Encode the documents of an index or of a collection (or of the path of either).
 
+    With a bi-encoder each gets a vector. With a late-interaction model each of its tokens gets one, in a byte
+    a dimension, for ``maxsim``; then the documents are an index, and only ``device`` and ``overwrite`` count.
     The vectors of an index lie in it if no folder is given; if it has some by the model, documents that have
     none are encoded. ``dtype`` is the type of numbers on disk; ``shard`` documents are written together; an
     interrupted call goes on where it was. Vectors of the same documents, model and type that are there are
@@ -138,6 +170,8 @@ def encode(
     from telerank.dense.encode import Encoding, encode_documents
     from telerank.dense.encoder import TorchEncoder
 
+    if is_late(model):
+        return _encode_tokens(docs, folder, model, device, overwrite=overwrite, progress=progress)
     make: Callable[..., Vectors] = encode_documents
     if launched.is_shared():
         from telerank.training.shares import encode_shares
@@ -172,6 +206,29 @@ def encode(
     )
     encoded = lacking or len(vectors)
     return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory(), encoded)
+
+
+def _encode_tokens(
+    docs: Index | Collection | str | Path,
+    folder: str | Path | None,
+    model: str,
+    device: str | None,
+    *,
+    overwrite: bool,
+    progress: ProgressSetting,
+) -> EncodedTokens:
+    """The vectors of the tokens of an index's documents."""
+    from telerank.late_interaction.encoder import LateEncoder
+
+    source = open_source(docs) if isinstance(docs, str | Path) else docs
+    if not isinstance(source, Index) or folder is not None:
+        raise CollectionError(
+            f"{model} makes vectors of tokens, which are kept with an index: give an index alone"
+        )
+    encoder = LateEncoder(locate_model(model, index=source.folder), device)
+    began = time.perf_counter()
+    vectors = source.encode_tokens(encoder, name=folder_name(model), overwrite=overwrite, progress=progress)
+    return EncodedTokens(vectors.folder, vectors, time.perf_counter() - began)
 
 
 def _prepare(

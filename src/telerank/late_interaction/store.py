@@ -1,0 +1,291 @@
+"""The vectors of tokens of an index's documents: a byte a dimension, and a scale for each token.
+
+A folder holds parts, each of some documents of one segment of the index, and a manifest that names them:
+
+====================  ============================================================================
+``codes.NNNN.npy``    (T, D rounded up to a multiple of 4) int8: each vector divided by its scale
+``bounds.NNNN.npy``   (T, 4) float32: scale, 0, length of the stored vector, sum of codes
+``spans.NNNN.npy``    (rows, 2) int64: the first token of each document, and the one after its last
+``rows.NNNN.npy``     (rows,) int32: the documents' rows in the segment
+``texts.NNNN.npy``    (rows, 2) uint64: the digests of their texts
+====================  ============================================================================
+
+Segments never change, so neither do parts: deleted documents are not asked for, and a document that a merge
+or an update moves gets the vectors of its text again, without encoding. Replacing ``manifest.json`` commits
+a part; a killed process loses the part that it was encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import filelock
+import numpy as np
+import numpy.typing as npt
+
+from telerank.dense.kinds import Floats, check_vectors, pad_width
+from telerank.dense.segments import IndexDocuments, KnownTexts, compute_digests
+from telerank.drafts import remove, sweep, sync_folder
+from telerank.errors import IndexDamaged, IndexFault, ModelError
+from telerank.late_interaction.manifest import TokenManifest, TokenPart, has_tokens
+from telerank.stored import (
+    MANIFEST,
+    FolderReader,
+    StoredFile,
+    becoming_writer,
+    check_files,
+    map_npy,
+    verify_files,
+)
+from telerank.types import Doc, Progress, silent
+
+PART = 1024  # documents of a part
+Array = npt.NDArray[Any]
+
+
+class TextEncoder(Protocol):
+    """What makes the vectors of tokens."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+    def encode_documents(self, texts: Sequence[str]) -> Any:
+        """The number of each text and the vectors (T, D) float32 of its tokens, in any order."""
+
+
+class PlacedTokens:
+    """The documents of a part: ``codes``, ``bounds`` and ``spans`` as they are stored."""
+
+    def __init__(self, folder: Path, part: TokenPart, width: int) -> None:
+        number = f"{part.number:04d}.npy"
+
+        def read(name: str, kind: Any, *shape: int, mapped: bool = True) -> Array:
+            return map_npy(folder / f"{name}.{number}", kind, shape, mapped=mapped)
+
+        self.codes = read("codes", np.int8, part.tokens, width)
+        self.bounds = read("bounds", np.float32, part.tokens, 4)
+        self.spans = read("spans", np.int64, part.rows, 2, mapped=False)
+        self.rows = read("rows", np.int32, part.rows, mapped=False)
+        begins, ends = self.spans.T
+        if part.rows and not (begins.min() >= 0 and (begins <= ends).all() and ends.max() <= part.tokens):
+            raise IndexDamaged(f"{folder / f'spans.{number}'}: damaged (beyond {part.tokens} tokens)")
+
+
+class TokenVectors(FolderReader):
+    """The vectors of tokens of the documents of an index at one moment; ``lacking`` have none.
+
+    Raises IndexFault if there are none, IndexDamaged naming a damaged file.
+    """
+
+    def __init__(self, folder: str | Path, index: IndexDocuments) -> None:
+        self.folder, self.index = Path(folder).resolve(), index
+        if not has_tokens(self.folder):
+            raise IndexFault(f"{self.folder}: no vectors of tokens here (make them: telerank encode)")
+        self.manifest, self.parts = TokenManifest.open(self.folder, self._open_parts)
+        self._contents = self.manifest, index.state
+        self.locations = [self._place(name) for name in (segment.name for segment in index.segments)]
+
+    @property
+    def lacking(self) -> int:
+        """How many documents have no vectors."""
+        pairs = zip(self.index.segments, self.locations, strict=True)
+        return sum(int((segment.kept & (at[:, 0] < 0)).sum()) for segment, at in pairs)
+
+    def find(self, segment: int, row: int) -> tuple[int, int]:
+        """The part of a document of the index, and its place there; KeyError if it has no vectors."""
+        part, at = self.locations[segment][row]
+        if part < 0:
+            raise KeyError(row)
+        return int(part), int(at)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """Folder, fingerprint of the model, and the checksums of the files."""
+        crc32 = {name: file.crc32 for name, file in self.manifest.files.items()}
+        return {"folder": str(self.folder), "fingerprint": self.manifest.fingerprint, "crc32": crc32}
+
+    def verify(self, progress: Progress = silent) -> None:
+        """Read every file and compare its checksum; raises IndexDamaged naming a damaged file."""
+        verify_files(self.folder, self.manifest.files, "verifying vectors of tokens", progress)
+
+    def __len__(self) -> int:
+        return len(self.index) - self.lacking
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.folder, self.index)
+
+    def _open_parts(self, manifest: TokenManifest) -> list[PlacedTokens]:
+        check_files(self.folder, manifest.files)
+        width = pad_width(manifest.dimension)
+        return [PlacedTokens(self.folder, part, width) for part in manifest.parts]
+
+    def _place(self, name: str) -> Array:
+        """For each row of a segment its part, -1 for none, and its place there: (rows, 2) int32."""
+        size = next(len(segment.docs) for segment in self.index.segments if segment.name == name)
+        locations = np.full((size, 2), -1, np.int32)
+        for number, (part, placed) in enumerate(zip(self.manifest.parts, self.parts, strict=True)):
+            if part.segment == name:
+                if part.rows and not 0 <= placed.rows.min() <= placed.rows.max() < size:
+                    raise IndexDamaged(f"{self.folder}: rows of vectors are not those of {name}")
+                locations[placed.rows, 0] = number
+                locations[placed.rows, 1] = np.arange(part.rows)
+        return locations
+
+
+class TokenWriter(AbstractContextManager["TokenWriter"]):
+    """The only writer of the vectors of tokens in a folder of an index.
+
+    Raises IndexLocked if another process writes to them, IndexFault if they are of another model (and
+    ``overwrite`` is not set).
+    """
+
+    def __init__(self, folder: Path, encoder: Callable[[], TextEncoder], *, overwrite: bool = False) -> None:
+        self.folder, self._open = folder.resolve(), encoder
+        self._lock = filelock.FileLock(f"{self.folder}.lock", timeout=0, thread_local=False)
+        with becoming_writer(self.folder, "another process encodes into it", self.close):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+            self.manifest = self._begin(overwrite=overwrite)
+            self._sweep()
+
+    def complete(self, index: IndexDocuments, progress: Progress = silent) -> int:
+        """Give every document of an index vectors, those of an equal text if there are some.
+
+        The number of documents that were encoded.
+        """
+        encoded, total = 0, len(index)
+        vectors = TokenVectors(self.folder, index)
+        lacking = [
+            np.flatnonzero(segment.kept & (at[:, 0] < 0))
+            for segment, at in zip(index.segments, vectors.locations, strict=True)
+        ]
+        done = total - sum(map(len, lacking))
+        for segment, rows in zip(index.segments, lacking, strict=True):
+            for begin in range(0, len(rows), PART):
+                part = rows[begin : begin + PART].astype(np.int32)
+                docs = [segment.docs.get_row(int(row)) for row in part]
+                encoded += self._add(segment.name, part, docs)
+                done += len(part)
+                progress("encoding tokens", done, total)
+        return encoded
+
+    def drop(self, index: IndexDocuments) -> None:
+        """Remove the parts of segments that an index does not have any more."""
+        names = {segment.name for segment in index.segments}
+        kept = tuple(part for part in self.manifest.parts if part.segment in names)
+        if len(kept) < len(self.manifest.parts):
+            self._commit(replace(self.manifest, parts=kept))
+        self._sweep()
+
+    def close(self) -> None:
+        if self._lock.is_locked:
+            remove(Path(self._lock.lock_file))
+            self._lock.release()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self, *, overwrite: bool) -> TokenManifest:
+        if has_tokens(self.folder):
+            manifest = TokenManifest.read(self.folder)
+            if not overwrite:
+                return manifest
+        encoder = self._open()
+        manifest = TokenManifest(encoder.dimension, encoder.name, encoder.fingerprint, dict(encoder.settings))
+        manifest.write(self.folder)
+        return manifest
+
+    def _add(self, segment: str, rows: Array, docs: Sequence[Doc]) -> int:
+        """Write and commit the part of some documents; how many of them were encoded."""
+        digests = compute_digests(docs)
+        known = self._known.find(digests) if self.manifest.parts else np.full(len(docs), -1, np.int64)
+        arrays: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0))] * len(docs)
+        for number in np.flatnonzero(known >= 0):
+            arrays[number] = self._stored(int(known[number]))
+        new = np.flatnonzero(known < 0)
+        if len(new):
+            encoder = self._check(self._open())
+            for at, vectors in encoder.encode_documents([docs[int(number)].full_text for number in new]):
+                check_vectors(vectors, f"document {docs[new[at]].docno}: token")
+                arrays[new[at]] = quantise_tokens(vectors)
+        ends = np.cumsum([len(codes) for codes, _ in arrays])
+        files = {
+            "codes": np.concatenate([codes for codes, _ in arrays]),
+            "bounds": np.concatenate([bounds for _, bounds in arrays]),
+            "spans": np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1).astype(np.int64),
+            "rows": rows,
+            "texts": digests,
+        }
+        self._write(segment, files)
+        return len(new)
+
+    def _write(self, segment: str, arrays: Mapping[str, Array]) -> None:
+        number = 1 + max((part.number for part in self.manifest.parts), default=-1)
+        stored = {}
+        for kind, array in arrays.items():
+            name = f"{kind}.{number:04d}.npy"
+            with (self.folder / name).open("wb") as file:
+                np.save(file, array)
+            stored[name] = StoredFile.record(self.folder / name)
+        sync_folder(self.folder)
+        part = TokenPart(segment, len(arrays["rows"]), len(arrays["codes"]), stored)
+        self._commit(replace(self.manifest, parts=(*self.manifest.parts, part)))
+
+    @property
+    def _known(self) -> KnownTexts:
+        parts = self.manifest.parts
+        return KnownTexts(
+            [
+                map_npy(self.folder / f"texts.{part.number:04d}.npy", np.uint64, (part.rows, 2))
+                for part in parts
+            ]
+        )
+
+    def _stored(self, row: int) -> tuple[Array, Array]:
+        """Codes and bounds of a document, by its number among all that are stored."""
+        for part in self.manifest.parts:
+            if row < part.rows:
+                placed = PlacedTokens(self.folder, part, pad_width(self.manifest.dimension))
+                begin, end = placed.spans[row]
+                return np.array(placed.codes[begin:end]), np.array(placed.bounds[begin:end])
+            row -= part.rows
+        raise KeyError(row)
+
+    def _check(self, encoder: TextEncoder) -> TextEncoder:
+        if encoder.fingerprint != self.manifest.fingerprint:
+            raise ModelError(
+                f"{self.folder}: these vectors were made by {self.manifest.model} "
+                f"({self.manifest.fingerprint[:12]}), not by {encoder.name} ({encoder.fingerprint[:12]})"
+            )
+        return encoder
+
+    def _commit(self, manifest: TokenManifest) -> None:
+        manifest.write(self.folder)
+        self.manifest = manifest
+
+    def _sweep(self) -> None:
+        sweep(self.folder.iterdir(), {MANIFEST, *self.manifest.files})
+
+
+def quantise_tokens(vectors: Floats) -> tuple[Array, Array]:
+    """Codes (T, D rounded up) int8 and bounds (T, 4) of vectors (T, D)."""
+    from telerank.dense import kernel  # what does not encode needs no numba
+
+    codes = np.empty((len(vectors), pad_width(vectors.shape[1])), np.int8)
+    bounds = np.empty((len(vectors), 4), np.float32)
+    kernel.quantise(np.ascontiguousarray(vectors, np.float32), codes, bounds)
+    bounds[:, 1] = 0  # the codes are the vectors
+    return codes, bounds

@@ -1,0 +1,167 @@
+"""Late interaction: a vector for each token of a text, and MaxSim of two texts.
+
+It is ColBERT's (Khattab and Zaharia 2020): ``E = normalise(W h)`` for each token. The score of a query and a
+document is the sum, over the query's tokens i, of the largest ``E_i . E_j`` over the document's tokens j.
+
+Each side has a marker behind the first token, ``[Q]`` or ``[D]``. Queries are filled up with ``[MASK]``,
+whose vectors count, too (query augmentation, section 3.2); punctuation of documents has none (section 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from telerank.errors import ModelError
+from telerank.models.encoders.bi_encoder import width
+
+
+@dataclass(frozen=True)
+class LateSettings:
+    """Everything besides weights and vocabulary that decides the vectors of tokens.
+
+    Lengths count all tokens. Queries are filled up to ``expand_to`` tokens, 0 for none; ``attend`` lets the
+    others see those; ``expand_with`` is their token, None the mask. ``query`` and ``document`` are
+    put before texts: as one token behind the first, if the tokenizer has it, else as text. Documents'
+    tokens that are among ``skipped`` have no vector.
+    """
+
+    query_length: int = 32
+    document_length: int = 180
+    expand_to: int = 32
+    attend: bool = False
+    expand_with: str | None = None
+    query: str = "[Q] "
+    document: str = "[D] "
+    skipped: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.query_length, self.document_length) < 3 or self.expand_to < 0:
+            raise ModelError("a text must be given at least 3 tokens")
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "document": {"max_length": self.document_length, "prompt": self.document}}
+
+
+class LateInteraction(nn.Module):
+    """``encoder`` is any of transformers; ``projections`` are linear layers after it, mostly one, (H, D)."""
+
+    def __init__(self, encoder: nn.Module, projections: Sequence[nn.Linear], settings: LateSettings) -> None:
+        super().__init__()
+        self.encoder, self.projections, self.settings = encoder, nn.ModuleList(projections), settings
+        size = width(encoder)
+        for layer in projections:
+            if layer.in_features != size:
+                raise ModelError(f"a projection of {layer.in_features} dimensions follows {size}")
+            size = layer.out_features
+
+    @property
+    def dimension(self) -> int:
+        """``D``: the width of a token's vector."""
+        layers: Any = list(self.projections)
+        return int(layers[-1].weight.shape[0]) if layers else width(self.encoder)
+
+    def forward(self, ids: Tensor, attention: Tensor) -> Tensor:
+        """The vectors (B, L, D) of tokens (B, L), each of length 1."""
+        inputs = {"input_ids": ids, "attention_mask": attention}
+        if int(getattr(self.encoder.config, "type_vocab_size", 0) or 0) > 1:
+            inputs["token_type_ids"] = torch.zeros_like(ids)
+        vectors = self.encoder(**inputs).last_hidden_state
+        for layer in self.projections:
+            vectors = layer(vectors)
+        return normalize(vectors.float(), dim=-1)
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """The tokens of a text, which the model attends to, and which have a vector that counts."""
+
+    ids: list[int]
+    attended: list[bool]
+    kept: list[bool]
+
+    @property
+    def kept_ids(self) -> list[int]:
+        return [token for token, keeps in zip(self.ids, self.kept, strict=True) if keeps]
+
+
+@dataclass(frozen=True, eq=False)
+class LateTokenizer:
+    """``tokenizer`` is one of transformers', the fast kind."""
+
+    tokenizer: Any
+    settings: LateSettings
+
+    def queries(self, texts: Sequence[str]) -> list[TokenizedText]:
+        """Queries, filled up with masks, which count."""
+        settings, rows = self.settings, []
+        for ids in self._ids(texts, settings.query, settings.query_length):
+            more = max(0, settings.expand_to - len(ids))
+            attended = [True] * len(ids) + [settings.attend] * more
+            rows.append(TokenizedText(ids + [self._mask] * more, attended, [True] * (len(ids) + more)))
+        return rows
+
+    def documents(self, texts: Sequence[str]) -> list[TokenizedText]:
+        """Documents, whose punctuation does not count."""
+        rows = []
+        for ids in self._ids(texts, self.settings.document, self.settings.document_length):
+            kept = [token not in self._skipped for token in ids]
+            rows.append(TokenizedText(ids, [True] * len(ids), kept))
+        return rows
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The tokens as they are written."""
+        return list(self.tokenizer.convert_ids_to_tokens(list(ids)))
+
+    def marker(self, prompt: str) -> int | None:
+        """The number of the token that a prompt is; None if it is a text."""
+        vocabulary = self.tokenizer.get_vocab()
+        return next((vocabulary[name] for name in (prompt, prompt.strip()) if name in vocabulary), None)
+
+    def _ids(self, texts: Sequence[str], prompt: str, most: int) -> list[list[int]]:
+        if not texts:
+            return []
+        marker = self.marker(prompt) if prompt else None
+        plain = [text if marker is not None else prompt + text for text in texts]
+        length = most - (marker is not None)
+        rows = self.tokenizer(plain, truncation=True, max_length=length, return_attention_mask=False)
+        if marker is None:
+            return list(rows["input_ids"])
+        return [[*ids[:1], marker, *ids[1:]] for ids in rows["input_ids"]]
+
+    @cached_property
+    def _mask(self) -> int:
+        name = self.settings.expand_with
+        token = self.tokenizer.mask_token_id if name is None else self.tokenizer.get_vocab().get(name)
+        token = self.tokenizer.eos_token_id if token is None and name is None else token
+        if token is None:
+            raise ModelError("the tokenizer has no mask to fill queries up with")
+        return int(token)
+
+    @cached_property
+    def _skipped(self) -> frozenset[int]:
+        vocabulary = self.tokenizer.get_vocab()
+        return frozenset(vocabulary[word] for word in self.settings.skipped if word in vocabulary)
+
+
+def encode_rows(
+    model: LateInteraction, rows: Sequence[TokenizedText], pad: int, device: torch.device
+) -> list[np.ndarray]:
+    """The vectors (tokens that count, D) float32 of each text, as one batch."""
+    longest = max(len(row.ids) for row in rows)
+    ids = np.full((len(rows), longest), pad, np.int64)
+    attention = np.zeros((len(rows), longest), np.int64)
+    for number, row in enumerate(rows):
+        ids[number, : len(row.ids)] = row.ids
+        attention[number, : len(row.ids)] = row.attended
+    with torch.inference_mode():
+        vectors = model(torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device))
+    computed = vectors.float().cpu().numpy()
+    return [computed[number, : len(row.ids)][row.kept] for number, row in enumerate(rows)]
