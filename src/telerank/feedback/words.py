@@ -13,7 +13,7 @@ from telerank.errors import CollectionError
 from telerank.feedback.methods import FedBack, Frequencies, Rocchio, TermWeights
 from telerank.feedback.stage import Feedback
 from telerank.sparse.index import IndexDocs, SparseIndex
-from telerank.sparse.retriever import SparseRetriever
+from telerank.sparse.retriever import Given, SparseRetriever
 from telerank.sparse.similarities.base import Count, Floats, Reads, Similarity, Statistics
 from telerank.sparse.similarities.families import BM25
 from telerank.stage import Stage, walk_stages
@@ -44,16 +44,6 @@ class InParts(Similarity):
 
     def __repr__(self) -> str:
         return repr(self.whole)
-
-
-@dataclass(frozen=True)
-class Given:
-    """The terms and weights of queries that are known, in their order."""
-
-    weights: tuple[Mapping[str, int], ...]
-
-    def __call__(self, index: SparseIndex, queries: Sequence[str]) -> Sequence[Mapping[str, int]]:  # noqa: ARG002
-        return self.weights
 
 
 @dataclass(frozen=True, repr=False)

@@ -121,6 +121,13 @@ def dense(
     return names.models.open_vectors(model, approximate, candidates)
 
 
+def impact(
+    names: Names, model: str | None = None, queries: str | None = None, table: str | None = None
+) -> Stage:
+    """The documents by their weights of terms times the query's; see :meth:`telerank.Index.impact`."""
+    return names.models.open_impact(model, queries, table)
+
+
 def boolean(names: Names, join: Literal["and", "or"] = "and") -> Stage:
     """The documents that fulfil the expression that a query is; see :meth:`telerank.Index.boolean`."""
     return names.models.open_boolean(join)
@@ -209,6 +216,7 @@ OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
 FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "boolean": boolean,
     "dense": dense,
+    "impact": impact,
     "rerank": rerank,
     "minmax": minmax,
     "prob": prob,

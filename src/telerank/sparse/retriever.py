@@ -31,6 +31,16 @@ def count_terms(index: SparseIndex, queries: Sequence[str]) -> list[Mapping[str,
     return [Counter(index.analyzer.query(query)) for query in queries]
 
 
+@dataclass(frozen=True)
+class Given:
+    """The terms and weights of queries that are known, in their order."""
+
+    weights: tuple[Mapping[str, int], ...]
+
+    def __call__(self, index: SparseIndex, queries: Sequence[str]) -> Sequence[Mapping[str, int]]:  # noqa: ARG002
+        return self.weights
+
+
 @dataclass(frozen=True, repr=False)
 class SparseRetriever(Retriever):
     """Ranks the documents that hold at least one term of the query; ``depth`` None keeps all of them.

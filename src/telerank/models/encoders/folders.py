@@ -165,7 +165,7 @@ def is_for_cosines(name: str | Path) -> bool | None:
     folder = locate(name)
     if read_settings(name).normalise:
         return True
-    similarity = _read_part(folder / _MODEL, _ModelFile).similarity_fn_name
+    similarity = read_part(folder / _MODEL, ModelFile).similarity_fn_name
     if similarity in ("cosine", "dot"):
         return similarity == "cosine"
     return False if (folder / SETTINGS).exists() else None
@@ -213,14 +213,14 @@ def _read_settings(name: str | Path, folder: Path, tokenizer: Any) -> tuple[BiEn
     return settings, True
 
 
-class _Module(BaseModel):
+class Module(BaseModel):
     """A module in ``modules.json``."""
 
     type: str
     path: str
 
 
-class _SideFile(BaseModel):
+class SideFile(BaseModel):
     """The part of ``sentence_bert_config.json`` that decides how a text is cut."""
 
     max_seq_length: PositiveInt | None = None
@@ -229,7 +229,7 @@ class _SideFile(BaseModel):
     do_lower_case: bool | None = None
 
 
-class _ModelFile(BaseModel):
+class ModelFile(BaseModel):
     """The part of ``config_sentence_transformers.json`` with prompts and the similarity."""
 
     prompts: dict[str, str] | None = None
@@ -250,25 +250,21 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     for queries or documents, or for all texts, are kept. Raises ModelError if it has another module, or
     another pooling.
     """
-    modules = read_record(folder / MODULES, list[_Module], ModelError)
-    kinds = [_module_kind(module.type) for module in modules]
+    modules = read_record(folder / MODULES, list[Module], ModelError)
+    kinds = [module_kind(module.type) for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0].path:
         raise ModelError(
             f"{folder}: expected Transformer, Pooling and perhaps Normalize, "
             f"got {', '.join(kinds) or 'nothing'}"
         )
-    side = _read_part(folder / _SIDE, _SideFile)
+    side = read_part(folder / _SIDE, SideFile)
     if side.do_lower_case:
         raise ModelError(
             f"{folder / _SIDE}: do_lower_case is not supported; let the tokenizer lower its case"
         )
-    length = side.max_seq_length or _longest(folder)
-    record = _read_part(folder / _MODEL, _ModelFile)
-    prompts = record.prompts or {}
-    default = prompts.get(record.default_prompt_name or "", "")
-    query = prompts.get("query") or default
-    names = ("document", "passage", "corpus")
-    document = next((prompts[name] for name in names if prompts.get(name)), default)
+    length = side.max_seq_length or longest_text(folder)
+    record = read_part(folder / _MODEL, ModelFile)
+    query, document = side_prompts(record)
     return BiEncoderSettings(
         _pooling_name(folder / modules[1].path / "config.json"),
         normalise="Normalize" in kinds,
@@ -277,21 +273,30 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     )
 
 
-def _module_kind(name: str) -> str:
+def side_prompts(record: ModelFile) -> tuple[str, str]:
+    """What stands before queries, and before documents."""
+    prompts = record.prompts or {}
+    default = prompts.get(record.default_prompt_name or "", "")
+    names = ("document", "passage", "corpus")
+    document = next((prompts[name] for name in names if prompts.get(name)), default)
+    return prompts.get("query") or default, document
+
+
+def module_kind(name: str) -> str:
     """The last word of the name of a class of sentence-transformers; the whole name of any other class."""
     package, _, kind = name.rpartition(".")
     return kind if package.partition(".")[0] in ("", "sentence_transformers") else name
 
 
-def _read_part(file: Path, kind: type[T]) -> T:
+def read_part(file: Path, kind: type[T]) -> T:
     """A record of a file, or an empty one without the file."""
     return read_record(file, kind, ModelError) if file.exists() else kind()
 
 
-def _longest(folder: Path) -> int:
+def longest_text(folder: Path) -> int:
     """The default length of sentence-transformers."""
-    tokens = _read_part(folder / "tokenizer_config.json", dict[str, Any])
-    positions = _read_part(folder / "config.json", dict[str, Any]).get("max_position_embeddings")
+    tokens = read_part(folder / "tokenizer_config.json", dict[str, Any])
+    positions = read_part(folder / "config.json", dict[str, Any]).get("max_position_embeddings")
     known = [n for n in (tokens.get("model_max_length"), positions) if isinstance(n, int) and n > 0]
     if not known:
         raise ModelError(f"{folder}: neither tokenizer nor configuration gives the longest text")

@@ -75,7 +75,7 @@ class BM25F(Similarity):
             raise ModelError("bm25f: with lengths=combined all fields share one b")
 
     @property
-    def reads(self) -> Reads:
+    def reads(self) -> tuple[str, ...]:
         return tuple(dict(self.weights))
 
     def bound_to(self, fields: Sequence[str]) -> BM25F:
