@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from telerank.errors import ArgumentError
@@ -25,10 +25,12 @@ def open_impact(
     folder: Path,
     sources: Mapping[str, str | Path | None],
     models: Mapping[str, str | Path] | None = None,
+    open_encoder: Callable[[str], TermEncoder] | None = None,
 ) -> ImpactRetriever:
     """The retriever whose queries get weights from one of ``sources``: model, queries, table; or from none.
 
-    Models are looked for among ``models``, and with the index. Raises as :meth:`telerank.Index.impact`.
+    Models are looked for among ``models``, and with the index; ``open_encoder`` opens one otherwise. Raises
+    as :meth:`telerank.Index.impact`.
     """
     entry = require_weights(index)
     given = {name: str(value) for name, value in sources.items() if value is not None}
@@ -42,6 +44,9 @@ def open_impact(
         weights = WeightTable(given["table"])
         weights.weights  # noqa: B018
     elif name := given.get("model") or entry.model:
-        encoder = TermEncoder(locate_model(name, models=models, index=folder))
+        if open_encoder is not None:
+            encoder = open_encoder(name)
+        else:
+            encoder = TermEncoder(locate_model(name, models=models, index=folder))
         weights = ModelWeights(encoder, given.get("model", ""))
     return ImpactRetriever(index, weights)

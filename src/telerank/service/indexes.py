@@ -7,6 +7,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -17,11 +18,12 @@ from telerank.compiled import start_warm
 from telerank.errors import ArgumentError, ExpressionError, FilterError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
 from telerank.feedback.like import Like
-from telerank.model_names import READER
+from telerank.model_names import READER, is_here
 from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
 from telerank.retrieval.group import Column, FileGroups
+from telerank.retrieval.impact import open_impact
 from telerank.retrieval.index import Index
 from telerank.retrieval.model_sources import locate_model
 from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unready
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.reranking.scorer import Scorer
+    from telerank.sparse.weights.encoder import TermEncoder
     from telerank.types import Doc, Docs
 
 
@@ -71,6 +74,7 @@ _log = logging.getLogger(__name__)
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
 _OF_FILES = ("run", "pool", SYNONYMS)  # functions that read what a service has not
+_OF_MODELS = ("rerank", "read", "impact")
 _SEARCHED = 1000  # documents of an index that are searched for passages
 _PROBES = (8, 200)  # words of the queries that warm
 
@@ -125,6 +129,7 @@ class ServedIndex:
         self._is_open = False
         self.synonyms = None if settings.synonyms is None else WatchedSynonyms(settings.synonyms, index)
         self.chosen: Filter | None = None
+        self._open_weights()
         self._read_pipelines()
 
     def admits(self, chosen: Filter) -> bool:
@@ -313,13 +318,29 @@ class ServedIndex:
                 self.unavailable[name] = self.scrub(str(error))
         self._is_open = True
 
+    def _open_weights(self) -> None:
+        """Open the model that made the weights of terms, so that queries and `/embed_sparse` have it."""
+        entry = self.index.sparse.manifest.term_weights if self.index.has_texts else None
+        if entry is None or not entry.model:
+            return
+        if find_spec("torch") is None or not is_here(entry.model):
+            self.unavailable["impact"] = "the model of the weights of terms is not on this machine"
+            return
+        self.open_sparse(entry.model)
+
+    def open_sparse(self, model: str) -> TermEncoder:
+        """A model of weights of terms, by its name or its folder, which gets a name."""
+        is_folder = "/" in model and Path(model).is_dir()
+        name = self.models.name_folder(model) if is_folder else model
+        return self.open_model(self.models.sparse_encoders, name)
+
     def _name_folders(self, text: str) -> str:
         """A pipeline with names instead of the paths of models: replies show it, and no path."""
         try:
             tree = parse_expression(text)
         except ExpressionError:
             return text  # whoever reads the pipeline is told
-        calls = (part for part in walk(tree) if isinstance(part, Call) and part.name in {"rerank", "read"})
+        calls = (part for part in walk(tree) if isinstance(part, Call) and part.name in _OF_MODELS)
         words = [value for call in calls for _, value in call.arguments if isinstance(value, Word)]
         for word in sorted(words, key=lambda word: word.at, reverse=True):
             if "/" in word.text and Path(word.text).is_dir():
@@ -457,6 +478,12 @@ class _OpenModels(Models):
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
         exact = self.served.retriever(model)
         return exact if approximate is None else exact.approximately(approximate, candidates)
+
+    def open_impact(self, model: str | None, queries: str | None, table: str | None) -> Stage:
+        index = self._need("impact")
+        if queries or table:
+            raise Unprocessable("impact: a service reads no files of queries and no tables")
+        return open_impact(index.sparse, index.folder, {"model": model}, open_encoder=self.served.open_sparse)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)

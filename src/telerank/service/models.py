@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.dense.encoder import TorchEncoder
     from telerank.reranking.scorer import Scorer
+    from telerank.sparse.weights.encoder import TermEncoder
 
 Model = TypeVar("Model")
 
@@ -42,7 +43,7 @@ class ModelFamily(Generic[Model]):
     Each is made once, while the process opens what it serves. Afterwards the family is closed.
     """
 
-    kind: Literal["re-ranker", "encoder", "reader"]
+    kind: Literal["re-ranker", "encoder", "reader", "sparse encoder"]
     class_name: str
     sources: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +127,15 @@ class ServedModels:
         self.readers: ModelFamily[SpanReader] = ModelFamily(
             "reader", "telerank.answers.scorer:SpanReader", settings.readers
         )
-        self.families: tuple[ModelFamily[Any], ...] = (self.rerankers, self.encoders, self.readers)
+        self.sparse_encoders: ModelFamily[TermEncoder] = ModelFamily(
+            "sparse encoder", "telerank.sparse.weights.encoder:TermEncoder", {}
+        )
+        self.families: tuple[ModelFamily[Any], ...] = (
+            self.rerankers,
+            self.encoders,
+            self.readers,
+            self.sparse_encoders,
+        )
         self.folders: dict[str, str] = {}
         for family in self.families:
             for name in family.sources:
@@ -150,6 +159,8 @@ class ServedModels:
         """Load each model, and let it compute once; raises ModelError if one cannot be loaded."""
         for scorer in self.rerankers:
             scorer.score([("a", "a")])
+        for sparse in self.sparse_encoders:
+            sparse.encode_queries(["a"])
         for encoder in self.encoders:
             encoder.encode_queries(["a"])
         for reader in self.readers:

@@ -114,10 +114,7 @@ class Inversion:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def open_maker(self, *, alone: bool) -> AbstractContextManager[RunMaker | Workers]:
-        """What makes the runs of a segment: this process ``alone``, or others.
-
-        It alone decides the terms of documents and their weights.
-        """
+        """What makes the runs of a segment: this process ``alone``, or others."""
         count = self.workers or count_cores()
         if alone or count == 1 or not self.analyzer.is_portable:
             return nullcontext(RunMaker(self.analyzer, positions=self.positions))

@@ -51,6 +51,11 @@ class TermEncoder:
         """The same for documents."""
         return self._loaded.encode(texts, queries=False)
 
+    def encode_numbers(self, texts: Sequence[str], *, queries: bool) -> list[tuple[list[int], list[float]]]:
+        """The numbers in the vocabulary and the weights of the pieces of each text."""
+        encoded = self._loaded.encode_numbers(texts, queries=queries)
+        return [(numbers.tolist(), weights.tolist()) for numbers, weights in encoded]
+
     def weigh(self, docs: Docstore, take: Take, progress: Progress) -> None:
         """Give ``take`` the vectors of all documents."""
         row, stream = 0, iter(docs)
