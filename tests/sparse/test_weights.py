@@ -145,7 +145,7 @@ def test_an_explanation_sums_to_the_score(tmp_path, queries):
     )
     stage = index.impact(queries=file)
     for qid in weighed:
-        for docno, score in stage.search(Query(qid, ""))[:5]:
+        for docno, score in list(stage.search(Query(qid, "")))[:5]:
             explained = stage.explain(Query(qid, ""), docno)
             assert explained.value == score == sum(part.value for part in explained.parts)
 

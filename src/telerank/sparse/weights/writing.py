@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -65,8 +66,8 @@ def write_weights(
     documents that get none.
     """
     docs = Docstore(folder)
-    writer = WeightsWriter(folder, len(docs))
-    source.weigh(docs, writer.take, progress)
+    with WeightsWriter(folder, len(docs)) as writer:
+        source.weigh(docs, writer.take, progress)
     if writer.lacking:
         lacking = count_noun(writer.lacking, "document")
         note = f"{lacking} of {len(docs):,} {agree(writer.lacking, 'has', 'have')} no weights of terms"
@@ -74,8 +75,11 @@ def write_weights(
     return replace(entry, bits=writer.write(None if entry.bits < 0 else entry.bits, progress))
 
 
-class WeightsWriter:
-    """Writes the weights of a segment, whose folder has the documents already."""
+class WeightsWriter(AbstractContextManager["WeightsWriter"]):
+    """Writes the weights of a segment, whose folder has the documents already.
+
+    Vectors are taken within the context, and written behind it.
+    """
 
     def __init__(self, folder: Path, documents: int) -> None:
         self._folder, self._scratch = folder, folder / "weights"
@@ -100,6 +104,10 @@ class WeightsWriter:
         self._whole = self._whole and bool((values == np.floor(values)).all())
         return True
 
+    def __exit__(self, *_: object) -> None:
+        for file in (self._terms, self._weights):
+            file.close()
+
     @property
     def lacking(self) -> int:
         """The number of documents without a vector."""
@@ -115,8 +123,6 @@ class WeightsWriter:
         DocumentError
             If the weights of a document are 2^31 steps and more.
         """
-        for file in (self._terms, self._weights):
-            file.close()
         bits = choose_bits(self._largest, whole=self._whole) if bits is None else bits
         stretches = partial(self._read_stretches, bits)
         lengths = np.zeros(len(self._counts), np.int64)
