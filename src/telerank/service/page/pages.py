@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from telerank.corpus.read_fields import show_field
 from telerank.errors import shorten
 from telerank.feedback.given import judged_pipeline
 from telerank.retrieval.facets import has_column
@@ -286,7 +287,7 @@ class Pages:
         read = run_reader(reader, ranked.ranking, most)
         answers: list[Values] = []
         for answer in read.answers:
-            doc, span = self.index[answer.docno], Span(answer.start, answer.end)
+            doc, span = show_field(self.index[answer.docno], answer.field), Span(answer.start, answer.end)
             shown = highlight.around(doc.text, span, language=self.text_language or "en")
             passage = flow(mark(doc.text, (), answer=span, shown=shown))
             source = self.source(doc, span, is_answer=True)

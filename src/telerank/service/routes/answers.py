@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from telerank.corpus.read_fields import show_field
 from telerank.expressions import quote
 from telerank.service.errors import ERRORS, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
@@ -66,7 +67,7 @@ class AnswerSource(BaseModel):
 
 
 class AnswerHit(BaseModel):
-    """A span of a document: characters ``start`` to ``end`` (not included) of its text.
+    """A span of a document: characters ``start`` to ``end`` (not included) of its text, or of its ``field``.
 
     ``before`` and ``after`` are the rest of the sentences that it is in.
     """
@@ -77,6 +78,7 @@ class AnswerHit(BaseModel):
     docno: str
     title: str = ""
     url: str = ""
+    field: str = "text"
     start: int
     end: int
     before: str
@@ -141,7 +143,7 @@ def _show_answers(
     """The answers in their sentences, in a thread: long documents take time to split."""
     hits, language = [], stage.reader.reader.settings.language
     for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index[answer.docno]
+        doc = show_field(index.index[answer.docno], answer.field)
         start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
         more = {
             "end": answer.end,
