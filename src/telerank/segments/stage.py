@@ -150,8 +150,15 @@ class SegmentReranker(Stage):
         """The score, the winning segment with what its sentences add, and the scores of the others."""
         return explain_document(self.reranker, self.aggregate, query.text, *self._score(query, docno))
 
+    @property
+    def matches_texts(self) -> bool:
+        """Whether the characters of segments are those of documents' texts, and not of other fields."""
+        return not self.reranker.fields
+
     def match(self, query: Query, docno: str) -> list[SegmentMatch]:
         """The segments of a document, the one that counts most first, then by score.
+
+        Their characters are those of the text that is read, which other fields may make.
 
         Raises
         ------

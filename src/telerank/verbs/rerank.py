@@ -100,8 +100,8 @@ def rerank_run(
     documents; ``queries`` the queries, in its ``split``, if it is another collection. ``model``,
     ``fields`` and ``settings`` are those of :func:`rerank`. The precision ``int8`` needs ``dev``: one half of
     its queries calibrates it, the other half measures what it loses. A run that is wrong somewhere is refused
-    at once; the scores are computed when the rankings are read or saved. Under ``torchrun`` the processes share the
-    queries; each must read or save the rankings, and the first one writes.
+    at once; the scores are computed when the rankings are read or saved. Under ``torchrun`` the processes
+    share the queries; each must read or save the rankings, and the first one writes.
 
     >>> rerank_run("bm25.run", "my-reranker", data, split="test", depth=100, k=10).save("reranked.run")
 

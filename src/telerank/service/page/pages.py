@@ -185,7 +185,7 @@ class Pages:
         """What answers questions: the pipeline of the settings, or what reads the results."""
         if self.served.default_answer is None:
             raise NotServed("no reader is served")
-        stage = self.served.answers(None, self.inquiry.filter) % ANSWERS
+        stage = self.served.answers(None, self.inquiry.filter, self.read) % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
     def results(self, stage: Stage, *, as_typed: bool = False) -> Values:

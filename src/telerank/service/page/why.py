@@ -102,6 +102,7 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "score by the model {model}, which reads {fields}",
         "score du modèle {model}, qui lit {fields}",
     ),
+    "synonyms of the file {file}": ("synonyms, of the file {file}", "synonymes, du fichier {file}"),
     "what single sentences add, in all": (
         "what single sentences add, in all",
         "ce que les phrases ajoutent une à une, en tout",
