@@ -18,11 +18,15 @@ HYBRID = {"hybrid": "rrf(bm25 % 20, dense(nowhere) % 20)"}
 
 
 class Ways(HTMLParser):
-    """The addresses to which links lead, and those that forms ask for as they stand, for each option."""
+    """The addresses to which links lead, and those that forms ask for as they stand, for each option.
+
+    Links that programs are asked not to follow lead to ``aside``: they can be put together without end.
+    """
 
     def __init__(self, page: str, query: str) -> None:
         super().__init__()
         self.addresses: list[str] = []
+        self.aside: list[str] = []
         self._query, self._select = query, ""
         self.feed(page)
 
@@ -30,7 +34,8 @@ class Ways(HTMLParser):
         given = dict(attrs)
         value = given.get("value") or ""
         if tag == "a" and "lang" not in given:
-            self.addresses.append((given["href"] or "").partition("#")[0])
+            further = self.aside if "nofollow" in (given.get("rel") or "").split() else self.addresses
+            further.append((given["href"] or "").partition("#")[0])
         elif tag == "form" and given["method"] == "get":
             self._action, self._values, self._options = given["action"], {}, {}
         elif tag == "input" and hasattr(self, "_values") and given["name"] in ("query", "a", "b"):
@@ -58,17 +63,24 @@ class Ways(HTMLParser):
 
 
 def crawl(client: Any, query: str = "prime", language: str = "en") -> dict[str, int]:
-    """The statuses of all pages that links and forms lead to, from the first page on; each is checked."""
+    """The statuses of all pages that links and forms lead to, from the first page on; each is checked.
+
+    Of a page aside no link is opened.
+    """
     statuses: dict[str, int] = {}
-    waiting = ["/", "/nothing"]
-    while waiting:
-        address = waiting.pop()
+    waiting, aside = ["/", "/nothing"], []
+    while waiting or aside:
+        is_aside = not waiting
+        address = (waiting or aside).pop()
         if address in statuses or not address.startswith("/") or "lang=" in address:
             continue
         reply = client.get(address)
         statuses[address] = reply.status_code
         if reply.headers["content-type"].startswith("text/html"):
-            waiting += Ways(reply.text, query).addresses
+            ways = Ways(reply.text, query)
+            if not is_aside:
+                waiting += ways.addresses
+                aside += ways.aside
             if address != "/docs":
                 check_page(reply, language)
     assert statuses.pop("/nothing") == 404

@@ -193,7 +193,7 @@ def fine_tune(
     It keeps its pooling, similarity and prompts, finds negatives for each query itself, and stops by dev
     queries, which it does not learn from.
 
-    Example: `telerank train fine-tune insuranceqa-v2 --start minilm --output minilm-insurance`
+    Example: `telerank train fine-tune xquad-en --start minilm --output minilm-xquad`
     """
     import telerank as tr
 

@@ -79,11 +79,11 @@ class Index(IndexReader):
             If torch or the model's package is not installed.
         """
         from telerank.dense.encode import Encoding, encode_documents
-        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.encoder import open_encoder
 
         read = as_field_names(fields)
         check_known(read, self.docs)
-        encoder = TorchEncoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
+        encoder = open_encoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
         folder = self.vectors_folder(model if isinstance(model, str) else model.name)
         if name is not None:
             folder = folder.with_name(check_name(name))
@@ -272,12 +272,12 @@ class Index(IndexReader):
 
     def _open_encoder(self, name: str, manifest: VectorManifest) -> Encoder:
         """The encoder of vectors, by their name."""
-        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.encoder import open_encoder
 
         if name in self._encoders:
             return self._encoders[name]
         precision = manifest.settings.get("precision", "float32")
-        return TorchEncoder(self._locate_model(name, manifest), precision=precision)
+        return open_encoder(self._locate_model(name, manifest), precision=precision)
 
 
 Documents: TypeAlias = Collection | str | Path | Mapping[str, str] | Iterable[Any] | Any

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from telerank.dense.encode import Encoding
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.retriever import RecallReport
+    from telerank.dense.static import StaticEncoder
     from telerank.dense.vectors import Vectors
 
 _QUERIES = 200  # queries of a collection that the recall of an approximate index is measured with
@@ -145,9 +146,10 @@ def encode(
     ModelError
         If there is no such model, or a setting is invalid.
     MissingExtra
-        If torch, the model's package or FAISS is not installed.
+        If torch, the model's package or FAISS is not installed; a static encoder needs no torch.
     """
     from telerank.dense.encode import Encoding, encode_documents
+    from telerank.dense.encoder import TorchEncoder
 
     make: Callable[..., Vectors] = encode_documents
     if launched.is_shared():
@@ -175,7 +177,8 @@ def encode(
         if index is not None:
             vectors = _follow(index.folder, target, encoder, how, shown)
     seconds = time.perf_counter() - began if is_new or lacking else None
-    encoder.room.take_least(launched.gather(encoder.room.tokens))
+    if isinstance(encoder, TorchEncoder):
+        encoder.room.take_least(launched.gather(encoder.room.tokens))
     report = (
         None
         if approximate is None or not launched.is_first()
@@ -204,16 +207,16 @@ def _prepare(
     model: str,
     device: str | None,
     precision: str,
-) -> tuple[Index | Collection, Path, TorchEncoder]:
+) -> tuple[Index | Collection, Path, TorchEncoder | StaticEncoder]:
     """The documents, the folder of their vectors, and the encoder."""
-    from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.encoder import open_encoder
 
     source = open_source(docs) if isinstance(docs, str | Path) else docs
     if place.name is not None and (place.folder is not None or not isinstance(source, Index)):
         raise ArgumentError("encode: a name is that of vectors in an index, without a folder")
     check_known(place.fields, source.docs if isinstance(source, Index) else None)
     located = locate_model(model, index=source.folder if isinstance(source, Index) else None)
-    encoder = TorchEncoder(located, device, precision)
+    encoder = open_encoder(located, device, precision)
     if place.folder is not None:
         return source, Path(place.folder), encoder
     if isinstance(source, Index):
@@ -222,7 +225,7 @@ def _prepare(
 
 
 def _follow(
-    index: Path, folder: Path, encoder: TorchEncoder, encoding: Encoding, progress: Progress
+    index: Path, folder: Path, encoder: TorchEncoder | StaticEncoder, encoding: Encoding, progress: Progress
 ) -> Vectors:
     """The vectors of an index, when its documents that had none have one; the first process encodes them."""
 
@@ -237,7 +240,7 @@ def _approximate(
     vectors: Vectors,
     kind: str,
     source: Index | Collection,
-    encoder: TorchEncoder,
+    encoder: TorchEncoder | StaticEncoder,
     progress: ProgressSetting,
 ) -> RecallReport:
     from telerank.dense.retriever import build_approximate
