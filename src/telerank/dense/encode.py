@@ -379,8 +379,8 @@ def check_same(vectors: Vectors, encoder: Encoder, encoding: Encoding) -> None:
             "overwrite them (overwrite=True)"
         )
     if manifest.fields != encoding.fields:
-        made, given = (", ".join(names or TEXT_FIELDS) for names in (manifest.fields, encoding.fields))
+        present, given = (", ".join(names or TEXT_FIELDS) for names in (manifest.fields, encoding.fields))
         raise IndexFault(
-            f"{vectors.folder}: these vectors are of {made}, not of {given}: "
+            f"{vectors.folder}: these vectors are of {present}, not of {given}: "
             "give others a name of their own, or overwrite them (overwrite=True)"
         )

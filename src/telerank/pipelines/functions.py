@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 
 from telerank.computing import PairComputing, SpanComputing
-from telerank.corpus.read_fields import TEXT, as_field_names
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import Call, Expression, Operation, Word, parse_expression, whole_number
 from telerank.feedback import bo1, rm3, rocchio
@@ -139,8 +139,8 @@ def rerank(names: Names, model: str = RERANKER, *, fields: str | None = None, **
     from telerank.reranking.stage import CrossReranker
 
     docs = names.models.open_docs("rerank")
-    given = as_field_names(fields)
-    return CrossReranker(names.models.open_reranker(model, **settings), docs, name=model, fields=given)
+    scorer = names.models.open_reranker(model, **settings)
+    return CrossReranker(scorer, docs, name=model, fields=() if fields is None else fields)
 
 
 def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarity | None = None) -> Stage:
@@ -172,7 +172,12 @@ Reading = Annotated[Any, FieldsOf(SpanComputing)]
 
 
 def read_last(
-    names: Names, model: str = READER, mu: float | None = None, *, field: str = TEXT, **settings: Reading
+    names: Names,
+    model: str = READER,
+    mu: float | None = None,
+    *,
+    field: str | None = None,
+    **settings: Reading,
 ) -> ReadAnswers:
     """The function ``read`` at the end: the reader reads documents of the index."""
     names.models.check_default(model, READER)
@@ -182,7 +187,8 @@ def read_last(
     docs = names.models.open_docs(READ)
     if mu is not None:
         check_mu(mu)  # before the reader is looked for
-    return ReadAnswers(names.models.open_reader(model, **settings), docs, mu, name=model, field=field)
+    stage = ReadAnswers(names.models.open_reader(model, **settings), docs, mu, name=model)
+    return stage if field is None else replace(stage, field=field)
 
 
 def read(**arguments: Annotated[Any, FieldsOf(read_last, ("names",))]) -> Any:  # noqa: ARG001

@@ -157,13 +157,13 @@ def encode(
 
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent
-    place = _Place(folder, name, as_field_names(fields))
-    source, target, encoder = launched.each(partial(_prepare, docs, place, model, device, precision))
+    written = _Target(folder, name, as_field_names(fields))
+    source, target, encoder = launched.each(partial(_prepare, docs, written, model, device, precision))
     of_index = (source.folder.name, source.sparse.state) if isinstance(source, Index) else (source.name, "")
 
     def describe() -> Encoding:
         tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
-        return Encoding(dtype, shard, tokens, *of_index, place.fields)
+        return Encoding(dtype, shard, tokens, *of_index, written.fields)
 
     how = launched.each(describe)
     size, stream = launched.each(lambda: stream_documents(source))
@@ -188,7 +188,7 @@ def encode(
     return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory(), encoded)
 
 
-class _Place(NamedTuple):
+class _Target(NamedTuple):
     """Where vectors are written, and which fields they are of."""
 
     folder: str | Path | None
@@ -203,7 +203,7 @@ class _Place(NamedTuple):
 
 def _prepare(
     docs: Index | Collection | str | Path,
-    place: _Place,
+    written: _Target,
     model: str,
     device: str | None,
     precision: str,
@@ -212,15 +212,15 @@ def _prepare(
     from telerank.dense.encoder import open_encoder
 
     source = open_source(docs) if isinstance(docs, str | Path) else docs
-    if place.name is not None and (place.folder is not None or not isinstance(source, Index)):
+    if written.name is not None and (written.folder is not None or not isinstance(source, Index)):
         raise ArgumentError("encode: a name is that of vectors in an index, without a folder")
-    check_known(place.fields, source.docs if isinstance(source, Index) else None)
+    check_known(written.fields, source.docs if isinstance(source, Index) else None)
     located = locate_model(model, index=source.folder if isinstance(source, Index) else None)
     encoder = open_encoder(located, device, precision)
-    if place.folder is not None:
-        return source, Path(place.folder), encoder
+    if written.folder is not None:
+        return source, Path(written.folder), encoder
     if isinstance(source, Index):
-        return source, place.in_index(source, model), encoder
+        return source, written.in_index(source, model), encoder
     raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
 
 

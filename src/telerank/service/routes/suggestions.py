@@ -79,14 +79,14 @@ def _list_acronyms(opened: ServedIndex, least: int) -> AcronymsReply:
         room -= len(doc.full_text)
         if room < 0:
             break
-    found = find_acronyms(docs, least)
-    items = [AcronymItem.model_validate(each) for each in found]
+    listed = find_acronyms(docs, least)
+    items = [AcronymItem.model_validate(each) for each in listed]
     return AcronymsReply(
         index=opened.name,
         generation=opened.generation,
         read=len(docs),
         acronyms=items,
-        lines=list(acronym_lines(found)),
+        lines=list(acronym_lines(listed)),
     )
 
 
