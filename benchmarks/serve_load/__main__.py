@@ -8,8 +8,8 @@ table, the server's processor time of a request, too. Server and client share th
 
 Each part has a table of its own in docs/results/serving.md: load, filters, swaps, memory, hostile. Searches
 must have no error and a p99 of at most 3 times p50; each swap must be taken up without a failed request, and
-no reply may have texts of two generations; memory must not grow; hostile clients may see documented statuses alone,
-and users beside them no error.
+no reply may have texts of two generations; memory must not grow; hostile clients may see documented statuses
+alone, and users beside them no error.
 """
 
 from __future__ import annotations

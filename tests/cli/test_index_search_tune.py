@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import telerank
-from commands import ok, refusal
+from commands import ok, refusal, typed
 from small_set import write_beir
 from telerank.trec import read_run
 
@@ -212,3 +212,8 @@ def test_tuning_searches_within_a_filter():
     found = [json.loads(ok(f"{tuned} --filter 'kind == \"{kind}\"'").stdout)["held_out"] for kind in "ab"]
     assert found == [0, 1]
     assert "kinds" in refusal(f"{tuned} --filter 'kinds == 1'")
+
+
+def test_an_unknown_facet_is_told_before_anything_is_shown():
+    ran = typed("search idx --query aspirin --facet nothing")
+    assert (ran.status, ran.stdout) == (2, "")
