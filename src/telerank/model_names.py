@@ -78,6 +78,7 @@ class ShippedModel:
         return self.folder
 
 
+_OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 # The models that extras install, by their names.
 PACKAGED: Mapping[str, PackagedModel] = {
     "minilm": PackagedModel(
@@ -94,6 +95,24 @@ def find_folder(name: str) -> Path | None:
     """The folder of that name in those of ``TELERANK_MODELS``; None if there is none."""
     folders = [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
     return next((folder / name for folder in folders if (folder / name).exists()), None)
+
+
+def fetch(name: str) -> Path:
+    """The folder of a model on the hub, fetched if it is not in the hub's cache.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or no hub.
+    """
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
+    except (OSError, ValueError, RuntimeError) as error:
+        fault = ModelError(f"{name!r} is neither a folder nor a model on the hub{nearest_here(name)}")
+        fault.add_note(f"the hub: {' '.join(str(error).split())[:200]}")
+        raise fault from error
 
 
 def is_here(name: str) -> bool:

@@ -58,6 +58,25 @@ def test_a_pipeline_answers_or_ranks(client):
         assert client.post("/v1/answer", json={"query": "q1", "pipeline": ranking}).status_code == 422
 
 
+def test_a_question_in_the_simple_syntax_is_answered_from_what_fulfils_it(client, folder):
+    asked = {"query": "q1 x1", "pipeline": "bm25 % 9 >> read(answers)", "k": 9}
+    plain = client.post("/v1/answer", json=asked).json()
+    assert "syntax" not in plain
+    same = client.post("/v1/answer", json={**asked, "syntax": "simple"}).json()
+    assert (same["answers"], same["syntax"]["words"]) == (plain["answers"], "q1 x1")
+    typed = {**asked, "query": "q1 -x1", "syntax": "simple", "explain": True}
+    without = client.post("/v1/answer", json=typed).json()
+    holding = {doc.docno for doc in tr.open(folder).docs.values() if "x1" in doc.full_text.split()}
+    assert without["syntax"]["words"] == "q1"
+    assert "bm25" in without["pipeline"]
+    assert holding
+    assert without["answers"]
+    assert not {answer["docno"] for answer in without["answers"]} & holding
+    assert "fulfils the expression" in without["answers"][0]["explanation"]["what"]
+    none = client.post("/v1/answer", json={**asked, "query": "-x1", "syntax": "simple"})
+    assert (none.status_code, "no question" in none.text) == (422, True)
+
+
 def test_no_path_of_a_model_is_shown(folder, models, tmp_path):
     """Two folders with one name, in the settings and in a pipeline that is saved with the index."""
     folder, other = (

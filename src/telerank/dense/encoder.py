@@ -17,6 +17,7 @@ from telerank.types import Progress, silent
 
 if TYPE_CHECKING:
     from telerank.dense.computed import ComputedEncoder
+    from telerank.dense.static import StaticEncoder
     from telerank.dense.unfinished import UnfinishedShard
     from telerank.models.encoders.bi_encoder import BiEncoder, Tokenizers
     from telerank.models.inference import Room
@@ -64,6 +65,22 @@ class Encoder(Protocol):
         A batch has at most ``budget`` tokens, padding included; None leaves it to the encoder. What
         ``unfinished`` has need not be computed again, and it may be given what is computed meanwhile.
         """
+
+
+def open_encoder(
+    model: str, device: str | None = None, precision: str = "auto"
+) -> TorchEncoder | StaticEncoder:
+    """The encoder of a name: a static one (:mod:`.static`), or a bi-encoder in torch.
+
+    Raises
+    ------
+    ModelError
+        If the precision is unknown, or a folder's description of its modules cannot be read.
+    """
+    from telerank.dense.static import StaticEncoder, find_static
+
+    encoder = TorchEncoder(model, device, precision)
+    return encoder if find_static(model) is None else StaticEncoder(model)
 
 
 @dataclass(frozen=True)

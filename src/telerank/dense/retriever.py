@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from telerank.columns.filters import Filter
-from telerank.dense.encoder import Encoder, TorchEncoder
+from telerank.dense.encoder import Encoder, TorchEncoder, open_encoder
 from telerank.dense.kinds import Floats
 from telerank.dense.manifest import VectorManifest
 from telerank.dense.search import TOGETHER, Hits, rank_exhaustively, rank_rows, search
@@ -184,6 +184,8 @@ class DenseRetriever(Retriever):
             Explanation(score / product if product else 0.0, "cosine of the angle between them"),
         )
         model = self.name or self.encoder.name
+        if fields := self.vectors.manifest.fields:
+            model += f" ({', '.join(fields)})"
         what = "inner product of {n} dimensions, by {model}: the product of"
         return Explanation(score, Phrase(what, n=self.vectors.dimension, model=model), parts)
 
@@ -249,7 +251,7 @@ def open_retriever(
     opened = vectors if isinstance(vectors, Vectors) else Vectors(vectors)
     encoder = model or opened.manifest.model
     if isinstance(encoder, str):
-        encoder = TorchEncoder(encoder, precision=opened.manifest.settings.get("precision", "float32"))
+        encoder = open_encoder(encoder, precision=opened.manifest.settings.get("precision", "float32"))
     device = encoder.device_name if isinstance(encoder, TorchEncoder) else "cpu"
     batch = 64 if device == "cpu" else TOGETHER
     return DenseRetriever(opened, encoder, batch=batch, device=device, name=name, docs=docs)

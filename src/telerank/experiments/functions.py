@@ -57,13 +57,13 @@ class ExperimentModels(Models):
     progress: Progress = silent
 
     def open_vectors(self, model: str | None, approximate: str | None, candidates: int) -> Stage:
-        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.encoder import open_encoder
         from telerank.dense.retriever import build_approximate
 
         if self.index is None:
             raise Unavailable("dense needs an index")
         model = model or "minilm"
-        encoder = TorchEncoder(self.locate(model))
+        encoder = open_encoder(self.locate(model))
         name = f"{plain_name(Path(model).name)}-{encoder.fingerprint[:12]}"
         vectors = self.index.encode(encoder, name=name, progress=self.progress)
         if note := vectors.manifest.cut_note:
@@ -124,7 +124,9 @@ class ExperimentFunctions:
         if names.index is None:
             raise Unavailable("best needs an index")
         index, depth = names.index.sparse, find_cutoff(by)
-        settings = [SparseRetriever(index, setting, batch=_BATCH) for setting in make_grid(family)]
+        settings = [
+            SparseRetriever(index, setting, batch=_BATCH) for setting in make_grid(family, index.fields)
+        ]
 
         def run(stage: SparseRetriever, queries: Iterable[Query]) -> Iterator[Ranking]:
             return (stage if depth is None else stage.limit(depth)).run(queries)

@@ -26,7 +26,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from telerank.drafts import cached_folder, share_weights
 from telerank.errors import MissingExtra, ModelError
-from telerank.model_names import PACKAGED, SHIPPED, find_folder, nearest_here
+from telerank.model_names import PACKAGED, SHIPPED, fetch, find_folder, nearest_here
 from telerank.models.compact import is_compact, read_manifest, unpack
 from telerank.stored import file_checksum
 from telerank_e5 import FORMAT, WEIGHTS, WeightsError, convert
@@ -109,7 +109,6 @@ _REFUSED = {
     "Weights only load": "its pickle holds more than tensors, and is not read",
 }
 """Words of a library's error by which a file is known that could run code."""
-_OTHER_FORMATS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "openvino/*", "*.gguf"]
 
 
 def locate(name: str | Path) -> Path:
@@ -138,7 +137,7 @@ def locate(name: str | Path) -> Path:
             if model.hub is None:
                 raise
             try:
-                return _fetch(model.hub)
+                return fetch(model.hub)
             except ModelError as error:
                 missing.add_note(f"or {model.hub} from the Hugging Face hub: {error}")
                 raise missing from error
@@ -152,7 +151,7 @@ def locate(name: str | Path) -> Path:
         return folder
     if isinstance(name, Path) or name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder{nearest_here(str(name))}")
-    return _fetch(name)
+    return fetch(name)
 
 
 def locate_packaged(name: str) -> Path:
@@ -200,18 +199,6 @@ def _e5_folder(package: Path) -> Path:
         raise ModelError(str(error)) from error
     except (OSError, SafetensorError) as error:  # the disk is full, for example
         raise ModelError(f"{weights}: its folder cannot be written: {error}") from error
-
-
-def _fetch(name: str) -> Path:
-    """The folder of a model on the hub, fetched if it is not in the hub's cache."""
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
-    except (OSError, ValueError, RuntimeError) as error:
-        fault = ModelError(f"{name!r} is neither a folder nor a model on the hub{nearest_here(name)}")
-        fault.add_note(f"the hub: {' '.join(str(error).split())[:200]}")
-        raise fault from error
 
 
 def read_tokenizer(folder: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
+from telerank.corpus.read_fields import as_field_names, check_known
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, check_name, is_vectors
 from telerank.drafts import replace_file
@@ -57,6 +58,7 @@ class Index(IndexReader):
         model: str | Encoder = "minilm",
         *,
         name: str | None = None,
+        fields: str | Sequence[str] = (),
         overwrite: bool = False,
         progress: ProgressSetting = None,
     ) -> Vectors:
@@ -65,6 +67,8 @@ class Index(IndexReader):
         ``model`` is a name, or an encoder with a device and a precision of its own. ``name`` is the name that
         :meth:`dense` takes, by default the model's. An interrupted call goes on where it was, half a minute
         before at most. If vectors of the same model are there, only documents that have none are encoded.
+        ``fields`` are encoded instead of title and text, ``["title", "topics"]``, also those of
+        documents that are added later.
 
         Raises
         ------
@@ -72,18 +76,25 @@ class Index(IndexReader):
             If other vectors of that name are there.
         ModelError
             If there is no such model.
+        ArgumentError
+            If the documents have no such field.
         MissingExtra
             If torch or the model's package is not installed.
         """
         from telerank.dense.encode import Encoding, encode_documents
-        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.encoder import open_encoder
 
-        encoder = TorchEncoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
+        read = as_field_names(fields)
+        check_known(read, self.docs)
+        encoder = open_encoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
         folder = self.vectors_folder(model if isinstance(model, str) else model.name)
         if name is not None:
             folder = folder.with_name(check_name(name))
         settings = Encoding(
-            batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
+            batch_tokens=encoder.batch_tokens,
+            collection=self.folder.name,
+            source=self.sparse.state,
+            fields=read,
         )
         with show_progress(progress, len(self), kept=continued(folder)) as shown:
             if overwrite or not is_vectors(folder):
@@ -302,12 +313,12 @@ class Index(IndexReader):
 
     def _open_encoder(self, name: str, manifest: VectorManifest) -> Encoder:
         """The encoder of vectors, by their name."""
-        from telerank.dense.encoder import TorchEncoder
+        from telerank.dense.encoder import open_encoder
 
         if name in self._encoders:
             return self._encoders[name]
         precision = manifest.settings.get("precision", "float32")
-        return TorchEncoder(self._locate_model(name, manifest), precision=precision)
+        return open_encoder(self._locate_model(name, manifest), precision=precision)
 
 
 Documents: TypeAlias = Collection | str | Path | Mapping[str, str] | Iterable[Any] | Any

@@ -232,10 +232,12 @@ class ServedIndex:
             raise Unprocessable(f"filter: {self.scrub(str(error))}") from error
         return given
 
-    def answers(self, text: str | None = None, where: str | None = None) -> ReadAnswers:
+    def answers(
+        self, text: str | None = None, where: str | None = None, read: ReadQuery | None = None
+    ) -> ReadAnswers:
         """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
 
-        It is searched within the filter ``where``.
+        It is searched within the filter ``where``, for the query that was ``read``, with synonyms.
 
         Raises
         ------
@@ -250,7 +252,10 @@ class ServedIndex:
         if chosen in self.pipelines:
             raise Unprocessable(f"the pipeline {chosen} ranks: expected one that ends in read(READER)")
         stage: ReadAnswers = self._within(self._read(chosen, answering=True), where)
-        return stage
+        if stage.first is None:
+            return stage
+        first = stage.first if self.synonyms is None else self.synonyms.expand(stage.first)
+        return stage.behind(first if read is None else read.restrict(first))
 
     def _within(self, stage: Any, where: str | None) -> Any:
         """A pipeline within a filter, and within that of the key."""

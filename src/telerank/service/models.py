@@ -10,6 +10,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
+from telerank.dense.static import find_static
 from telerank.errors import MissingExtra
 from telerank.retrieval.model_sources import locate_model
 from telerank.service.errors import NotServed, Unprocessable
@@ -18,6 +19,7 @@ from telerank.service.settings import ServiceSettings
 if TYPE_CHECKING:
     from telerank.answers.scorer import SpanReader
     from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.static import StaticEncoder
     from telerank.reranking.scorer import Scorer
     from telerank.sparse.weights.encoder import TermEncoder
 
@@ -63,10 +65,10 @@ class ModelFamily(Generic[Model]):
         if key not in self._models:
             if self.closed:
                 raise NotServed.named(self.kind, name, self.names)
-            for module in ("torch", "transformers"):
-                if find_spec(module) is None:
-                    raise MissingExtra(module, "neural")
             source = source or locate_model(name, models=self.sources)
+            for module in ("torch", "transformers"):
+                if find_spec(module) is None and (self.kind != "encoder" or find_static(source) is None):
+                    raise MissingExtra(module, "neural")
             self._models[key] = resolve_name(self.class_name)(source, **settings)
         return self._models[key]
 
@@ -121,8 +123,8 @@ class ServedModels:
             "re-ranker", "telerank.reranking.scorer:Scorer", settings.rerankers, computing
         )
         # the vectors that an encoder searches may name another precision
-        self.encoders: ModelFamily[TorchEncoder] = ModelFamily(
-            "encoder", "telerank.dense.encoder:TorchEncoder", settings.encoders, {"precision": "float32"}
+        self.encoders: ModelFamily[TorchEncoder | StaticEncoder] = ModelFamily(
+            "encoder", "telerank.dense.encoder:open_encoder", settings.encoders, {"precision": "float32"}
         )
         self.readers: ModelFamily[SpanReader] = ModelFamily(
             "reader", "telerank.answers.scorer:SpanReader", settings.readers

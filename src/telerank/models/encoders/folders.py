@@ -19,7 +19,7 @@ import shutil
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, PositiveInt, with_config
 from tokenizers.processors import TemplateProcessing
@@ -46,18 +46,15 @@ from telerank.models.loading import (
 )
 from telerank.models.random_numbers import seeded
 from telerank.records import read_record
+from telerank.sentence_folders import MODEL, MODULES, PREFIX, ModelFile, read_modules, read_part
 from telerank_e5 import DOCUMENT as E5_DOCUMENT
 from telerank_e5 import QUERY as E5_QUERY
 
-T = TypeVar("T")
 E5_NAMES = ("e5-small", "multilingual-e5-small")
 """Names, and names of folders, of the model: on the hub it does not say what begins a text."""
 SETTINGS = "bi_encoder.json"
 DOCUMENT = "document"
-MODULES = "modules.json"
 _SIDE = "sentence_bert_config.json"
-_MODEL = "config_sentence_transformers.json"
-_ST = "sentence_transformers.models."
 _WEIGHTS = "*.safetensors"
 
 
@@ -83,19 +80,19 @@ def save_bi_encoder(model: BiEncoder, tokenizers: Tokenizers, folder: str | Path
     if not _alike(model, tokenizers):
         _save_documents(model, tokenizers, root / DOCUMENT)
         _, *ends = parts
-        types = {name or ".": _ST + kind for name, kind in {**parts, DOCUMENT: "Transformer"}.items()}
+        types = {name or ".": PREFIX + kind for name, kind in {**parts, DOCUMENT: "Transformer"}.items()}
         structure = {"query": [".", *ends], "document": [DOCUMENT, *ends]}
         router = {"default_route": "query", "allow_empty_key": True}
         _write(root / "router_config.json", {"types": types, "structure": structure, "parameters": router})
         modules = {"": "Router"}
     records = [
-        {"idx": number, "name": str(number), "path": path, "type": _ST + kind}
+        {"idx": number, "name": str(number), "path": path, "type": PREFIX + kind}
         for number, (path, kind) in enumerate(modules.items())
     ]
     _write(root / MODULES, records)
     query, document = model.settings.query.prompt, model.settings.document.prompt
     _write(
-        root / _MODEL,
+        root / MODEL,
         {
             "prompts": {"query": query, "document": document},
             "default_prompt_name": "query" if query else None,
@@ -165,7 +162,7 @@ def is_for_cosines(name: str | Path) -> bool | None:
     folder = locate(name)
     if read_settings(name).normalise:
         return True
-    similarity = read_part(folder / _MODEL, ModelFile).similarity_fn_name
+    similarity = read_part(folder / MODEL, ModelFile).similarity_fn_name
     if similarity in ("cosine", "dot"):
         return similarity == "cosine"
     return False if (folder / SETTINGS).exists() else None
@@ -213,13 +210,6 @@ def _read_settings(name: str | Path, folder: Path, tokenizer: Any) -> tuple[BiEn
     return settings, True
 
 
-class Module(BaseModel):
-    """A module in ``modules.json``."""
-
-    type: str
-    path: str
-
-
 class SideFile(BaseModel):
     """The part of ``sentence_bert_config.json`` that decides how a text is cut."""
 
@@ -227,14 +217,6 @@ class SideFile(BaseModel):
     query_length: PositiveInt | None = None
     document_length: PositiveInt | None = None
     do_lower_case: bool | None = None
-
-
-class ModelFile(BaseModel):
-    """The part of ``config_sentence_transformers.json`` with prompts and the similarity."""
-
-    prompts: dict[str, str] | None = None
-    default_prompt_name: str | None = None
-    similarity_fn_name: str | None = None
 
 
 class _PoolingFile(BaseModel, extra="allow"):
@@ -250,9 +232,11 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     for queries or documents, or for all texts, are kept. Raises ModelError if it has another module, or
     another pooling.
     """
-    modules = read_record(folder / MODULES, list[Module], ModelError)
-    kinds = [module_kind(module.type) for module in modules]
-    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0].path:
+    modules = read_modules(folder)
+    kinds = [module.kind for module in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[
+        0
+    ].path not in ("", "."):
         raise ModelError(
             f"{folder}: expected Transformer, Pooling and perhaps Normalize, "
             f"got {', '.join(kinds) or 'nothing'}"
@@ -263,34 +247,13 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
             f"{folder / _SIDE}: do_lower_case is not supported; let the tokenizer lower its case"
         )
     length = side.max_seq_length or longest_text(folder)
-    record = read_part(folder / _MODEL, ModelFile)
-    query, document = side_prompts(record)
+    query, document = read_part(folder / MODEL, ModelFile).sides
     return BiEncoderSettings(
         _pooling_name(folder / modules[1].path / "config.json"),
         normalise="Normalize" in kinds,
         query=Side(side.query_length or length, prompt=query),
         document=Side(side.document_length or length, prompt=document),
     )
-
-
-def side_prompts(record: ModelFile) -> tuple[str, str]:
-    """What stands before queries, and before documents."""
-    prompts = record.prompts or {}
-    default = prompts.get(record.default_prompt_name or "", "")
-    names = ("document", "passage", "corpus")
-    document = next((prompts[name] for name in names if prompts.get(name)), default)
-    return prompts.get("query") or default, document
-
-
-def module_kind(name: str) -> str:
-    """The last word of the name of a class of sentence-transformers; the whole name of any other class."""
-    package, _, kind = name.rpartition(".")
-    return kind if package.partition(".")[0] in ("", "sentence_transformers") else name
-
-
-def read_part(file: Path, kind: type[T]) -> T:
-    """A record of a file, or an empty one without the file."""
-    return read_record(file, kind, ModelError) if file.exists() else kind()
 
 
 def longest_text(folder: Path) -> int:

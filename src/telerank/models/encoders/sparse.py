@@ -32,16 +32,7 @@ from transformers import AutoModelForMaskedLM
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import Side, SideTokenizer, rules_of
-from telerank.models.encoders.folders import (
-    MODULES,
-    ModelFile,
-    Module,
-    SideFile,
-    longest_text,
-    module_kind,
-    read_part,
-    side_prompts,
-)
+from telerank.models.encoders.folders import SideFile, longest_text
 from telerank.models.fingerprints import hash_parts
 from telerank.models.inference import Batching, Room
 from telerank.models.loading import (
@@ -55,6 +46,7 @@ from telerank.models.loading import (
 )
 from telerank.models.precision import device_of
 from telerank.records import read_record
+from telerank.sentence_folders import MODEL, ModelFile, ModuleEntry, read_modules, read_part
 
 _ROUTER = "router_config.json"
 _TOKENS = 1024  # of a batch: a logit for each piece of the vocabulary takes 4 bytes
@@ -238,12 +230,11 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
 
 def _read_sides(folder: Path) -> tuple[SparseSide, SparseSide]:
     """The sides of a folder: queries and documents."""
-    settings = read_part(folder / "config_sentence_transformers.json", ModelFile)
-    prompts = side_prompts(settings)
-    if not (folder / MODULES).exists():
+    prompts = read_part(folder / MODEL, ModelFile).sides
+    modules = read_modules(folder)
+    if not modules:
         return _pair(_read_splade(folder, _SpladeFile()), prompts)
-    modules = read_record(folder / MODULES, list[Module], ModelError)
-    kinds = [module_kind(module.type) for module in modules]
+    kinds = [module.kind for module in modules]
     if kinds == ["Router"]:
         root = _inside(folder, modules[0].path)
         router = read_record(root / _ROUTER, _RouterFile, ModelError)
@@ -252,7 +243,10 @@ def _read_sides(folder: Path) -> tuple[SparseSide, SparseSide]:
         opened = dict[tuple[str, ...], SparseSide]()
         for names in (router.structure["query"], router.structure["document"]):
             if tuple(names) not in opened:
-                own = [(module_kind(router.types.get(name, "")), _inside(root, name)) for name in names]
+                own = [
+                    (ModuleEntry(type=router.types.get(name, ""), path=name).kind, _inside(root, name))
+                    for name in names
+                ]
                 opened[tuple(names)] = _read_side(folder, own)
         query, document = (opened[tuple(router.structure[side])] for side in ("query", "document"))
         return _with_prompt(query, prompts[0]), _with_prompt(document, prompts[1])

@@ -22,6 +22,7 @@ from telerank.service.settings import Limits
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.static import StaticEncoder
     from telerank.reranking.scorer import Scorer
     from telerank.service.batching.models import PlainTokenizer
 
@@ -246,7 +247,7 @@ class Batchers:
         self._batchers: dict[object, Batcher[Any]] = {}
         self._tokenizers: dict[object, PlainTokenizer] = {}
 
-    def of(self, name: str, model: Scorer | TorchEncoder) -> Batcher[Any]:
+    def of(self, name: str, model: Scorer | TorchEncoder | StaticEncoder) -> Batcher[Any]:
         """The batcher of a re-ranker or an encoder; ``name`` is for metrics."""
         from telerank.service.batching.models import batch_model
 
@@ -254,7 +255,7 @@ class Batchers:
             self._batchers[model] = Batcher(name, batch_model(model), *self._settings)
         return self._batchers[model]
 
-    def tokenizer_of(self, model: Scorer | TorchEncoder) -> PlainTokenizer:
+    def tokenizer_of(self, model: Scorer | TorchEncoder | StaticEncoder) -> PlainTokenizer:
         """A tokenizer of a model, apart from its batches; raises ModelError if it has none."""
         from telerank.service.batching.models import PlainTokenizer
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.dense.encoder import TorchEncoder
+from telerank.dense.static import StaticEncoder, StaticTokenizers
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import Tokenizers
 from telerank.models.pairs.pair import PairTokenizer, Passage
@@ -86,7 +87,7 @@ EncodedTexts: TypeAlias = tuple[
 class BatchedEncoder:
     """The vectors of an encoder, (n, D) float32."""
 
-    encoder: TorchEncoder
+    encoder: TorchEncoder | StaticEncoder
 
     @property
     def budget(self) -> int:
@@ -107,12 +108,12 @@ class BatchedEncoder:
         return vectors
 
     @cached_property
-    def _tokenizers(self) -> Tokenizers:
+    def _tokenizers(self) -> Tokenizers | StaticTokenizers:
         """Tokenizers of its own, which no other thread uses."""
         return self.encoder.copy_tokenizers()
 
 
-def batch_model(model: Scorer | TorchEncoder) -> BatchedReranker | BatchedEncoder:
+def batch_model(model: Scorer | TorchEncoder | StaticEncoder) -> BatchedReranker | BatchedEncoder:
     """A model that computes batches of several requests."""
     return BatchedReranker(model) if isinstance(model, Scorer) else BatchedEncoder(model)
 
@@ -126,7 +127,7 @@ class PlainTokenizer:
         If the model reads words of a list, and not the tokens of a tokenizer.
     """
 
-    def __init__(self, model: Scorer | TorchEncoder) -> None:
+    def __init__(self, model: Scorer | TorchEncoder | StaticEncoder) -> None:
         if not isinstance(model, Scorer):
             tokenizer = model.copy_tokenizers().documents.tokenizer
         elif isinstance(model.reranker.texts, PairTokenizer):

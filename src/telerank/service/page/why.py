@@ -106,6 +106,11 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "produit scalaire en {n} dimensions, par {model}~: le produit de",
     ),
     "logit by {model}": ("score by the model {model}", "score du modèle {model}"),
+    "logit by {model}, which reads {fields}": (
+        "score by the model {model}, which reads {fields}",
+        "score du modèle {model}, qui lit {fields}",
+    ),
+    "synonyms of the file {file}": ("synonyms, of the file {file}", "synonymes, du fichier {file}"),
     "what single sentences add, in all": (
         "what single sentences add, in all",
         "ce que les phrases ajoutent une à une, en tout",

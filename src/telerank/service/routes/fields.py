@@ -271,6 +271,13 @@ EXAMPLES: dict[str, JsonValue] = {
             {"text": "imprimeur", "kind": "word", "documents": 14},
         ],
     },
+    "AcronymsReply": {
+        "index": "sheets",
+        "generation": 1,
+        "read": 300,
+        "acronyms": [{"short": "CNI", "long": "carte nationale d'identité", "documents": 12}],
+        "lines": ["# 12 documents", "CNI, carte nationale d'identité"],
+    },
     "ExplainRequest": {"query": "imprimerie", "docno": "1507"},
     "ExplainReply": {
         "query": "imprimerie",

@@ -25,6 +25,7 @@ from telerank.types import columns_record
 
 if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
+    from telerank.dense.static import StaticEncoder
     from telerank.reranking.scorer import Scorer
 
 
@@ -233,7 +234,7 @@ async def tokenize(
     return tokens
 
 
-def _find(snapshot: Snapshot, name: str | None) -> tuple[str, Scorer | TorchEncoder]:
+def _find(snapshot: Snapshot, name: str | None) -> tuple[str, Scorer | TorchEncoder | StaticEncoder]:
     """A re-ranker or encoder and its name; None: the first re-ranker, else the first encoder."""
     families = (snapshot.models.rerankers, snapshot.models.encoders)
     for family in families:

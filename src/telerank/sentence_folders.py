@@ -1,0 +1,71 @@
+"""What folders of sentence-transformers say of a model: its modules, and what begins a text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from telerank.errors import ModelError
+from telerank.records import read_record
+
+T = TypeVar("T")
+MODULES = "modules.json"
+MODEL = "config_sentence_transformers.json"
+PREFIX = "sentence_transformers.models."
+_PATH = re.compile(r"\.?|\w[\w.-]*")  # within the folder
+
+
+class ModuleEntry(BaseModel):
+    """A module in ``modules.json``."""
+
+    type: str
+    path: str
+
+    @property
+    def kind(self) -> str:
+        """The last word of the name of a class of sentence-transformers; the whole name of any other."""
+        package, _, kind = self.type.rpartition(".")
+        return kind if package.partition(".")[0] in ("", "sentence_transformers", "pylate") else self.type
+
+
+class ModelFile(BaseModel, extra="allow"):
+    """The part of ``config_sentence_transformers.json`` with prompts and the similarity."""
+
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+    similarity_fn_name: str | None = None
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What is put before queries, and before documents."""
+        prompts = self.prompts or {}
+        default = prompts.get(self.default_prompt_name or "") or ""
+        names = ("document", "passage", "corpus")
+        document = next((text for name in names if (text := prompts.get(name))), default)
+        return prompts.get("query") or default, document
+
+
+def read_modules(folder: Path) -> list[ModuleEntry]:
+    """The modules of a folder; none if it does not list any.
+
+    Raises
+    ------
+    ModelError
+        If the list cannot be read, or a module is not within the folder.
+    """
+    file = folder / MODULES
+    if not file.exists():
+        return []
+    modules = read_record(file, list[ModuleEntry], ModelError)
+    for module in modules:
+        if not _PATH.fullmatch(module.path):
+            raise ModelError(f"{file}: expected the name of a folder beside it, got {module.path!r:.80}")
+    return modules
+
+
+def read_part(file: Path, kind: type[T]) -> T:
+    """A record of a file, or an empty one without the file."""
+    return read_record(file, kind, ModelError) if file.exists() else kind()
