@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 library = pytest.importorskip("sentence_transformers")
 
 import telerank as tr  # noqa: E402
-from small_models import small_tokenizer  # noqa: E402
+from small_models import small_masked, small_tokenizer  # noqa: E402
 from telerank.errors import IndexFault, ModelError  # noqa: E402
 from telerank.models.encoders.sparse import load_sparse_encoder  # noqa: E402
 from telerank.models.loading import quiet  # noqa: E402
@@ -21,19 +21,6 @@ from telerank.types import Query  # noqa: E402
 
 TEXTS = ["d1 d2 x3", " ".join(f"q{number % 40}" for number in range(90)), "", "q1", "q1 d1 q1"]
 KINDS = ("plain", "max", "sum", "towers", "static")
-
-
-def small_masked(folder, seed):
-    from transformers import BertConfig, BertForMaskedLM
-
-    tokenizer = small_tokenizer("bert")
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=66, initializer_range=0.3, **shape)
-    with torch.random.fork_rng(), quiet():
-        torch.manual_seed(seed)
-        BertForMaskedLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
