@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.reranking.scorer import Scorer
+    from telerank.sparse.index import IndexDocs
     from telerank.types import Doc, Docs
 
 
@@ -53,9 +55,14 @@ given_up: ContextVar[Event] = ContextVar("given_up", default=Event())  # noqa: B
 class WatchedDocs:
     """Documents whose reading stops when nobody waits any more: what is long reads them as it goes on."""
 
-    docs: Docs = field(hash=False)
+    docs: IndexDocs = field(hash=False)
 
-    def __getitem__(self, docno: str) -> Doc | str:
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return self.docs.kinds
+
+    def __getitem__(self, docno: str) -> Doc:
         if given_up.get().is_set():
             raise Unready("given up: nobody waits for it")
         return self.docs[docno]
