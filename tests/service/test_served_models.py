@@ -113,6 +113,24 @@ def test_vectors_are_searched(client, folder, models):
         assert model in explanation["what"]
 
 
+def test_models_read_the_fields_that_a_request_names(client, folder, models):
+    titles = "bm25 % 4 >> rerank(mine, fields=title)"
+    reply = client.post("/v1/search", json={"query": "q1 x1", "pipeline": titles})
+    stage = tr.open(folder).bm25() % 4 >> tr.rerank(str(models["reranker"]), tr.open(folder), fields="title")
+    assert hits(reply) == list(stage.search("q1 x1"))
+    asked = {"query": "q1", "pipeline": "bm25 % 9 >> read(answers, field=title)"}
+    reply = client.post("/v1/answer", json=asked)
+    assert reply.status_code == 200, reply.text
+    for answer in reply.json()["answers"]:
+        title = tr.open(folder)[answer["docno"]].title
+        assert answer["field"] == "title"
+        assert answer["text"] == title[answer["start"] : answer["end"]]
+    refused = client.post(
+        "/v1/answer", json={**asked, "pipeline": "bm25 % 9 >> read(answers, field=nothing)"}
+    )
+    assert (refused.status_code, "nothing" in refused.text) == (422, True)
+
+
 def test_the_segment_that_counts_most_is_shown(client, folder):
     reply = client.post("/v1/search", json={"query": "q1", "pipeline": "long", "segment": True})
     index = tr.Index(folder)
@@ -131,6 +149,8 @@ def test_the_segment_that_counts_most_is_shown(client, folder):
         ("dense('{reader}')", 404),
         ("bm25 % 9 >> rerank(mine, backend=onnx)", 422),
         ("bm25 % 9 >> rerank(mine, tokens=1000000)", 422),
+        ("bm25 % 9 >> rerank(mine, fields='nothing')", 422),
+        ("bm25 % 9 >> rerank(mine, fields='title,title')", 422),
         ("bm25 % 201 >> rerank(mine)", 422),
         ("bm25 % 101 >> rerank(mine) >> rerank(mine)", 422),
         ("bm25 % 9 >> maxp(rerank(mine))", 422),

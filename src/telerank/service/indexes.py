@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.reranking.scorer import Scorer
+    from telerank.sparse.index import IndexDocs
     from telerank.sparse.weights.encoder import TermEncoder
     from telerank.types import Doc, Docs
 
@@ -56,9 +57,14 @@ given_up: ContextVar[Event] = ContextVar("given_up", default=Event())  # noqa: B
 class WatchedDocs:
     """Documents whose reading stops when nobody waits any more: what is long reads them as it goes on."""
 
-    docs: Docs = field(hash=False)
+    docs: IndexDocs = field(hash=False)
 
-    def __getitem__(self, docno: str) -> Doc | str:
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return self.docs.kinds
+
+    def __getitem__(self, docno: str) -> Doc:
         if given_up.get().is_set():
             raise Unready("given up: nobody waits for it")
         return self.docs[docno]
@@ -326,17 +332,15 @@ class ServedIndex:
     def _open_weights(self) -> None:
         """Open the model that made the weights of terms, so that queries and `/embed_sparse` have it."""
         entry = self.index.sparse.manifest.term_weights if self.index.has_texts else None
-        if entry is None or not entry.model:
-            return
-        if find_spec("torch") is None or not is_here(entry.model):
-            self.unavailable["impact"] = "the model of the weights of terms is not on this machine"
-            return
-        self.open_sparse(entry.model)
+        if entry is not None and entry.model:
+            if find_spec("torch") is None or not is_here(entry.model):
+                self.unavailable["impact"] = "the model of the weights of terms is not on this machine"
+            else:
+                self.open_sparse(entry.model)
 
     def open_sparse(self, model: str) -> TermEncoder:
         """A model of weights of terms, by its name or its folder, which gets a name."""
-        is_folder = "/" in model and Path(model).is_dir()
-        name = self.models.name_folder(model) if is_folder else model
+        name = self.models.name_folder(model) if "/" in model and Path(model).is_dir() else model
         return self.open_model(self.models.sparse_encoders, name)
 
     def _name_folders(self, text: str) -> str:
@@ -485,10 +489,10 @@ class _OpenModels(Models):
         return exact if approximate is None else exact.approximately(approximate, candidates)
 
     def open_impact(self, model: str | None, queries: str | None, table: str | None) -> Stage:
-        index = self._need("impact")
         if queries or table:
             raise Unprocessable("impact: a service reads no files of queries and no tables")
-        return open_impact(index.sparse, index.folder, {"model": model}, open_encoder=self.served.open_sparse)
+        index, open_encoder = self._need("impact"), self.served.open_sparse
+        return open_impact(index.sparse, index.folder, {"model": model}, open_encoder=open_encoder)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)
