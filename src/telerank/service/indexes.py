@@ -18,7 +18,7 @@ from telerank.compiled import start_warm
 from telerank.errors import ArgumentError, ExpressionError, FilterError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
 from telerank.feedback.like import Like
-from telerank.model_names import READER, is_here
+from telerank.model_names import READER
 from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
@@ -333,15 +333,14 @@ class ServedIndex:
         """Open the model that made the weights of terms, so that queries and `/embed_sparse` have it."""
         entry = self.index.sparse.manifest.term_weights if self.index.has_texts else None
         if entry is not None and entry.model:
-            if find_spec("torch") is None or not is_here(entry.model):
-                self.unavailable["impact"] = "the model of the weights of terms is not on this machine"
-            else:
+            if self.models.has_here(entry.model):
                 self.open_sparse(entry.model)
+            else:
+                self.unavailable["impact"] = "the model of the weights of terms cannot be opened here"
 
     def open_sparse(self, model: str) -> TermEncoder:
         """A model of weights of terms, by its name or its folder, which gets a name."""
-        name = self.models.name_folder(model) if "/" in model and Path(model).is_dir() else model
-        return self.open_model(self.models.sparse_encoders, name)
+        return self.open_model(self.models.sparse_encoders, self.models.name_model(model))
 
     def _name_folders(self, text: str) -> str:
         """A pipeline with names instead of the paths of models: replies show it, and no path."""

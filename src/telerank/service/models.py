@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from telerank.dense.static import find_static
 from telerank.errors import MissingExtra
+from telerank.model_names import is_here
 from telerank.retrieval.model_sources import locate_model
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.settings import ServiceSettings
@@ -151,6 +152,14 @@ class ServedModels:
         name = next(name for name in names if known.get(name, folder) == folder)
         self.folders[name] = folder
         return name
+
+    def name_model(self, model: str) -> str:
+        """The name that stands for a model: its own, unless it is a folder."""
+        return self.name_folder(model) if "/" in model and Path(model).is_dir() else model
+
+    def has_here(self, model: str) -> bool:
+        """Whether a model is on this machine, and what computes it."""
+        return find_spec("torch") is not None and is_here(model)
 
     def close(self) -> None:
         """From now on there are no other models."""
