@@ -71,7 +71,7 @@ def main() -> None:
         for part, report in parts.items():
             text = render_markdown(report())
             print(text, flush=True)
-            if options.write and part != "hybrid":
+            if options.write:
                 write("fields", part, text)
 
 

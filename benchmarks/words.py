@@ -1,7 +1,8 @@
 """Feedback and corrected words, measured: ``python benchmarks/words.py`` prints Markdown.
 
 Feedback is measured behind BM25 on Cranfield, Vaswani, SciFact and PIAF, at its defaults and tuned by folds;
-corrections on questions of PIAF and SciFact with a made misspelling each. ``--write`` puts the tables into
+corrections on questions of PIAF and SciFact with a made misspelling each; suggestions while typing on a
+million passages of ``msdocs``, whose first words are their titles. ``--write`` puts the tables into
 ``docs/results/words.md``. The collections are in the folder that ``TELERANK_DATA`` names.
 """
 
@@ -10,10 +11,13 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
+import numpy as np
+from peers.corpus import passages
 from results_page import write
 
 import telerank as tr
@@ -22,7 +26,7 @@ from telerank.evaluation.measures import measure
 from telerank.feedback.methods import METHODS
 from telerank.show.tables import Table, render_markdown
 from telerank.text.steps import fold_accents
-from telerank.types import Query
+from telerank.types import Doc, Query
 from telerank.vocabulary.spelling import NEIGHBOURS
 
 FEEDBACK = (
@@ -34,19 +38,60 @@ FEEDBACK = (
 SPELLING = (("piaf", "french", None), ("scifact", "english", "train+test"))
 MEASURES = ("nDCG@10", "AP", "R@100")
 QUESTIONS, MISSPELT, SEED = 300, 500, 30
+SUGGESTED, TYPED, TITLE_WORDS = 1_000_000, 300, 6
+SLOWEST = 20.0  # milliseconds that suggestions may take
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", choices=("feedback", "spelling"), help="one of the two")
+    reports = {"feedback": report_feedback, "spelling": report_spelling, "suggestions": report_suggestions}
+    parser.add_argument("--only", choices=reports, help="one of them")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/results/words.md")
     options = parser.parse_args()
-    for name, report in (("feedback", report_feedback), ("spelling", report_spelling)):
+    for name, report in reports.items():
         if options.only in (None, name):
             text = render_markdown(report())
             print(text, flush=True)
             if options.write:
                 write("words", name, text)
+
+
+def report_suggestions() -> Table:
+    """Times of the suggestions for each beginning of titles, as a person types them."""
+    path = Path(os.environ["TELERANK_DATA"]) / "msdocs" / "passages.tsv.xz"
+    docs = (
+        Doc(f"d{number}", text, " ".join(text.split()[:TITLE_WORDS]))
+        for number, text in enumerate(passages(path, SUGGESTED))
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        index = tr.index(docs, Path(folder) / "idx", analyzer="english", workers=1, progress=False)
+        os.environ["XDG_CACHE_HOME"] = folder  # where there is nothing yet
+        began = time.perf_counter()
+        index.suggest("a")  # makes the files of words and titles
+        made = time.perf_counter() - began
+        began = time.perf_counter()
+        index = tr.open(index.folder)
+        index.suggest("a")
+        opened = time.perf_counter() - began
+        random = Random(SEED)
+        titles = [index.docs[f"d{random.randrange(len(index))}"].title for _ in range(TYPED)]
+        times: dict[str, list[float]] = {"1 or 2": [], "3 to 5": [], "6 and more": []}
+        for title in titles:
+            for end in range(1, len(title) + 1):
+                began = time.process_time()  # other work of the machine is not counted
+                index.suggest(title[:end])
+                taken = 1000 * (time.process_time() - began)
+                times["1 or 2" if end < 3 else "3 to 5" if end < 6 else "6 and more"].append(taken)
+    rows = [
+        (kind, f"{len(own):,}", *(f"{np.percentile(own, share):.2f}" for share in (50, 99, 100)))
+        for kind, own in times.items()
+    ]
+    caption = f"{len(titles)} titles typed letter by letter; {SUGGESTED:,} documents; processor time"
+    slowest = max(map(max, times.values()))
+    reached = f"At most {SLOWEST:g} ms: {'reached' if slowest <= SLOWEST else 'missed'}."
+    notes = [f"{reached} Words and titles are collected in {made:.0f} s once, and opened in {opened:.1f} s."]
+    columns = ("characters typed", "times", "p50 ms", "p99 ms", "max ms")
+    return Table.of(columns, rows, caption=caption, notes=notes, left=1)
 
 
 def open_data(name: str, analyzer: str, folder: str) -> tuple[tr.Index, object]:

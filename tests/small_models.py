@@ -50,6 +50,23 @@ def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0, lo
     return folder
 
 
+def small_masked(folder: Path, seed: int = 0) -> Path:
+    """A masked language model with its head, which SPLADE pools."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    from telerank.models.loading import quiet
+
+    tokenizer = small_tokenizer("bert")
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=66, initializer_range=0.3, **shape)
+    with torch.random.fork_rng(), quiet():
+        torch.manual_seed(seed)
+        BertForMaskedLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def small_tokenizer(architecture: str):
     """BERT's own class for BERT; for the others ``<s> … </s>`` with padding 1, as RoBERTa's have it."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from changed_records import change_record
 from small_models import small_encoder
 from small_set import write_beir
 
@@ -38,9 +39,7 @@ def ranking_settings(folder: Path, **changes) -> dict:
         "checkpoint_every": 3,
         "log_every": 1,
     }
-    for name, value in changes.items():
-        record[name] = {**record[name], **value} if isinstance(record.get(name), dict) else value
-    return record
+    return change_record(record, changes)
 
 
 def ranking_training(folder: Path, **changes):

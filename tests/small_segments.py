@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from changed_records import change_record
 from small_models import small_encoder
 from small_set import write_beir
 
@@ -77,10 +78,7 @@ def segment_settings(folder: Path, select: str, segments: dict | None = None, **
     }
     if select == "best":
         record["dev"] = dev_of(folder)
-    for name, value in changes.items():
-        both = isinstance(record.get(name), dict) and isinstance(value, dict)
-        record[name] = {**record[name], **value} if both else value
-    return record
+    return change_record(record, changes)
 
 
 def dev_of(folder: Path, **more) -> dict:

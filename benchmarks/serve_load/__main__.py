@@ -6,10 +6,10 @@ kept, again as soon as they have their reply. What they send is made before, and
 length are read while times are taken, so that the client takes little of the processor: its share is in the
 table, the server's processor time of a request, too. Server and client share the machine's cores.
 
-Each part has a table of its own in docs/results/serving.md: load, swaps, memory, hostile. Searches must have
-no error and a p99 of at most 3 times p50; each swap must be taken up without a failed request, and no reply
-may have texts of two generations; memory must not grow; hostile clients may see documented statuses alone,
-and users beside them no error.
+Each part has a table of its own in docs/results/serving.md: load, filters, swaps, memory, hostile. Searches
+must have no error and a p99 of at most 3 times p50; each swap must be taken up without a failed request, and
+no reply may have texts of two generations; memory must not grow; hostile clients may see documented statuses
+alone, and users beside them no error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from serve_load.inputs import RERANKER, Texts, generations, index_docs, save_rer
 from serve_load.server import Server, running
 from telerank.show.tables import render_markdown
 
-PARTS = ("load", "swaps", "memory", "hostile")
+PARTS = ("load", "filters", "swaps", "memory", "hostile")
 SMALL = {"searches": 400, "models": 20, "swaps": 3, "memory": 1_000, "seconds": 4.0, "swapped": 200}
 FOLDERS = ("--data", "--reranker", "--reader")  # the page names none of this machine's
 
@@ -123,6 +123,12 @@ def _measure(given: argparse.Namespace, texts: Texts, folder: Path) -> Iterator[
     with running(folder, settings) as server:
         measures: dict[str, Callable[[], parts.Part]] = {
             "load": lambda: _load(given, texts, server),
+            "filters": lambda: parts.measure_load(
+                server,
+                parts.filter_requests(texts.queries, given.searches // 5),
+                given.users,
+                judged=not given.small,
+            ),
             "memory": lambda: parts.measure_memory(
                 server, texts.queries, _marks(given.memory), given.users, judged=judged
             ),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -37,13 +38,21 @@ def index_docs(docs: Sequence[Doc], file: Path, index: Path, analyzer: str) -> N
     """Run ``telerank index``, which makes the files beside and puts them in place at once."""
     with file.open("w", encoding="utf-8") as lines:
         for doc in docs:
-            values = {"_id": doc.docno, "title": doc.title, "text": doc.text}
+            values = {"_id": doc.docno, "title": doc.title, "text": doc.text, **columns_of(doc.docno)}
             lines.write(json.dumps(values, ensure_ascii=False) + "\n")
     command = [sys.executable, "-m", "telerank", "index", str(file), str(index)]
     command += ["--analyzer", analyzer, "--overwrite", "--workers", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         sys.exit(f"{' '.join(command)}:\n{ended.stderr[-2000:]}")
+
+
+def columns_of(docno: str) -> dict[str, object]:
+    """Columns that a hash of the docno draws: one of five kinds, one to three of ten topics, a day."""
+    drawn = Random(docno)
+    topics = drawn.sample([f"topic {number}" for number in range(10)], drawn.randint(1, 3))
+    day = f"{drawn.randint(2000, 2024)}-{drawn.randint(1, 12):02}-{drawn.randint(1, 28):02}"
+    return {"kind": f"kind {drawn.randint(1, 5)}", "topics": topics, "day": day}
 
 
 def generations(docs: Sequence[Doc]) -> Iterator[list[Doc]]:

@@ -113,6 +113,34 @@ def load_requests(
     return kinds
 
 
+def filter_requests(queries: Sequence[str], count: int) -> list[tuple[str, list[bytes], int]]:
+    """Searches within filters of the columns of :func:`~serve_load.inputs.columns_of`, and with facets."""
+    facets, every = ["kind", "topics", "day:year"], range(len(queries))
+    kinds, topics = (
+        [f'kind == "kind {1 + n % 5}"' for n in every],
+        [f'"topic {n % 10}" in topics' for n in every],
+    )
+    bodies: dict[str, list[dict[str, object]]] = {
+        "search": [{} for _ in every],
+        "with a filter, 1 in 5 pass": [{"filter": kinds[n]} for n in every],
+        "with three tests, 1 in 50 pass": [
+            {"filter": f"{kinds[n]} and {topics[n]} and day >= 2012-01-01"} for n in every
+        ],
+        "with three facets": [{"facets": facets} for _ in every],
+        "with a filter and three facets": [
+            {"filter": f"day >= {2000 + n % 25}-01-01", "facets": facets} for n in every
+        ],
+        "in the simple syntax, with a filter": [{"syntax": "simple", "filter": topics[n]} for n in every],
+    }
+    requests = []
+    for name, own in bodies.items():
+        pairs = zip(queries, own, strict=True)
+        requests.append(
+            (name, [post("/v1/search", {"query": query, **body}) for query, body in pairs], count)
+        )
+    return requests
+
+
 def measure_swaps(
     server: Server, docs: Sequence[Doc], swaps: int, users: int, index: Callable[[list[Doc]], None]
 ) -> Part:

@@ -79,6 +79,10 @@ class MissingVectors(UserWarning):
     """Documents of an index have no vector, so that a search of vectors does not find them."""
 
 
+class MissingWeights(UserWarning):
+    """Documents of an index have no weights of terms, or weights are of no document."""
+
+
 class UnlikelySetting(UserWarning):
     """A setting that is possible, but seldom wanted."""
 

@@ -219,8 +219,9 @@ def _build(name: str, kind: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         origin = type(value) if type(value) in arguments else arguments[0]
     if is_dataclass(origin):
-        kinds = _field_kinds(kind)
-        return kind(**{field: _build(field, kinds[field], inner) for field, inner in value.items()})
+        record: Any = origin
+        kinds = _field_kinds(record)
+        return record(**{field: _build(field, kinds[field], inner) for field, inner in value.items()})
     if origin is tuple:
         return tuple(_build(name, arguments[0], inner) for inner in value)
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST

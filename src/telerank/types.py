@@ -210,8 +210,9 @@ class Qrel:
 class Answer:
     """A span of a document; ``text`` begins at character ``start`` of the document's text.
 
-    ``confidence`` is the probability that it is the answer. ``sources`` has each document that gives the same
-    answer, with the character where it begins there; the first is this document.
+    A reader of another ``field`` (:meth:`Doc.field`) marks spans of that one. ``confidence`` is the
+    probability that it is the answer. ``sources`` has each document that gives the same answer, with the
+    character where it begins there; the first is this document.
     """
 
     qid: str
@@ -221,6 +222,7 @@ class Answer:
     score: float = 1.0
     confidence: float = 1.0
     sources: tuple[tuple[str, int], ...] = ()
+    field: str = "text"
 
     def __post_init__(self) -> None:
         if not self.sources:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import telerank
-from commands import ok, refusal
+from commands import ok, refusal, typed
 from small_set import write_beir
 from telerank.trec import read_run
 
@@ -190,3 +190,30 @@ def test_fields_are_indexed_searched_and_tuned_as_they_are_typed():
     tuned = ok("tune by-field set --model 'bm25f(title=1, text=1)' --folds 2 --measures RR").stdout
     assert "80 settings" in tuned
     assert "bm25f(title=" in tuned
+
+
+def test_tuning_searches_within_a_filter():
+    rows = [
+        ("d1", "alpha beta", "a"),
+        ("d2", "beta beta", "b"),
+        ("d3", "alpha gamma", "a"),
+        ("d4", "gamma", "b"),
+    ]
+    lines = (json.dumps({"_id": n, "text": text, "kind": kind}) + "\n" for n, text, kind in rows)
+    folder = Path("kinds")
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text("".join(lines), encoding="utf-8")
+    queries = (json.dumps({"_id": f"q{n}", "text": text}) + "\n" for n, text in enumerate(["beta", "gamma"]))
+    (folder / "queries.jsonl").write_text("".join(queries), encoding="utf-8")
+    grades = "query-id\tcorpus-id\tscore\nq0\td2\t1\nq1\td4\t1\n"
+    (folder / "qrels/test.tsv").write_text(grades, encoding="utf-8")
+    ok("index kinds by-kind --analyzer english")
+    tuned = "tune by-kind kinds --setting bm25 --folds 2 --measures RR --json"
+    found = [json.loads(ok(f"{tuned} --filter 'kind == \"{kind}\"'").stdout)["held_out"] for kind in "ab"]
+    assert found == [0, 1]
+    assert "kinds" in refusal(f"{tuned} --filter 'kinds == 1'")
+
+
+def test_an_unknown_facet_is_told_before_anything_is_shown():
+    ran = typed("search idx --query aspirin --facet nothing")
+    assert (ran.status, ran.stdout) == (2, "")

@@ -196,6 +196,41 @@ def test_an_index_is_reused_only_for_the_same_documents(marco, tmp_path):
     assert len(tr.open(manifest.parent)) == 100
 
 
+def test_fields_are_indexed_and_a_filter_holds_for_all_systems(tmp_path):
+    folder = tmp_path / "sheets"
+    (folder / "qrels").mkdir(parents=True)
+    rows = [("d1", "alpha", "beta", "a"), ("d2", "beta", "alpha", "b"), ("d3", "alpha", "alpha beta", "b")]
+    docs = [{"_id": n, "title": title, "text": text, "kind": kind} for n, title, text, kind in rows]
+    for name, records in (
+        ("corpus", docs),
+        ("queries", [{"_id": f"q{n}", "text": "beta"} for n in range(4)]),
+    ):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    grades = "".join(f"q{n}\td2\t1\n" for n in range(4))
+    (folder / "qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{grades}", encoding="utf-8")
+    systems = {
+        "weighted": "bm25f(title=9, text=1)",
+        "title": "bm25(field=title)",
+        "best": "best(bm25f, by=RR, folds=2)",
+        "in b": "where(bm25, 'kind == \"b\"')",
+    }
+
+    def run(**changes):
+        data = {"sheets": {"split": "test", "analyzer": "standard", "paper": True, **changes}}
+        file = write(tmp_path, data=data, **{**PLAIN, "systems": systems})
+        (done,) = run_experiment(file, data=[f"sheets={folder}"], output=tmp_path / "out")
+        runs = {name: list(read_run(system.runs[0])) for name, system in done.systems.items()}
+        return {name: rankings[0].docnos if rankings else () for name, rankings in runs.items()}
+
+    found = run(fields=["title", "text"])
+    assert (found["weighted"][0], found["title"], sorted(found["in b"])) == ("d2", ("d2",), ["d2", "d3"])
+    assert found["best"][0] == "d2"
+    within = run(fields=["title", "text"], filter='kind == "a"')
+    assert (within["weighted"], within["title"], within["in b"]) == (("d1",), (), ())
+    with pytest.raises(ModelError, match="has no fields"):
+        run()
+
+
 def test_a_run_is_given_of_a_row_that_the_paper_alone_has(outcome, marco, tmp_path):
     """IDST stands in BeST's table by its printed value; a run of it makes the row a measured one."""
     printed = {"msmarco": {"IDST": {"RR@10": 0.704}}}

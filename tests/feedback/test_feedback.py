@@ -140,6 +140,22 @@ def test_weights_are_those_of_the_papers_and_scores_their_sums(index, text, fb_d
     assert np.median(rounded) < 0.003
 
 
+@pytest.mark.parametrize("model", ["lm_dirichlet_printed(mu=50)", "tfidf(norm=cosine)", "tfidf(norm=length)"])
+def test_absent_terms_and_lengths_of_vectors_count_as_in_the_model(index, model):
+    stage = tr.pipeline(f"{model} >> rm3(fb_docs=3, fb_terms=8)", index)
+    first, plain = tr.pipeline(model, index).search("w3 w7 w41"), tr.pipeline(model, index)
+    weights = stage.stages[-1].weigh(first.cut(3))
+    terms = " ".join(weights)
+    ranking = stage.search("w3 w7 w41")
+    assert len(ranking) > 100
+    for docno, score in ranking:
+        parts = (
+            part for part in plain.explain(terms, docno).parts if "term" in getattr(part.what, "facts", {})
+        )
+        expected = sum(weights[part.what.facts["term"]].value * part.value for part in parts)
+        assert score == pytest.approx(expected, abs=0.01)
+
+
 @pytest.mark.parametrize("text", [case[0] for case in CASES])
 def test_stages_of_feedback_obey_the_laws_and_explanations_sum_to_scores(index, text):
     stage = tr.pipeline(f"bm25 >> {text}", index)

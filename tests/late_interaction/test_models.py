@@ -60,10 +60,12 @@ def test_vectors_are_those_of_sentence_transformers(tmp_path, name):
 def test_queries_are_filled_up_with_masks_and_documents_skip_words(tmp_path):
     encoder = LateEncoder(str(small_pylate(tmp_path / "model")))
     vectors, words = encoder.encode_query("q1 q2")
-    assert words == ["[CLS]", "[Q] ", "q1", "q2", "[SEP]", *["[MASK]"] * 7]
+    # the tokenizer writes its added tokens in lower case
+    assert [word.lower() for word in words] == ["[cls]", "[q] ", "q1", "q2", "[sep]", *["[mask]"] * 7]
     assert vectors.shape == (12, DIMENSION)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
-    assert encoder.document_words("x1 d3 x2 d4") == ["[CLS]", "[D] ", "d3", "d4", "[SEP]"]
+    kept = [word.lower() for word in encoder.document_words("x1 d3 x2 d4")]
+    assert kept == ["[cls]", "[d] ", "d3", "d4", "[sep]"]
     assert len(encoder.document_words(TEXTS[3])) == 20
 
 
@@ -110,7 +112,7 @@ def edit(file, **changes) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
-def damage(folder, what: str) -> None:
+def damage(folder, what: str) -> None:  # noqa: C901 — a case each
     import torch
     from safetensors.torch import save_file
 

@@ -120,6 +120,7 @@ PATHS = {
     ],
     "/v1/documents": [{"docno": DOCS[2].docno}, {"docno": "a"}],
     "/v1/suggest": [{"query": text} for text in ("zan", "Titre", "co")],
+    "/v1/acronyms": [{}],
     "/v1/indexes": [{}],
     "/v1/indexes/idx": [{}],
     "/v1/models": [{}],
@@ -298,3 +299,18 @@ def test_what_is_like_a_hidden_document_is_not_told(client):
     assert set(docnos(words)) == {"a", "b"}
     assert ask(client, "/v1/suggest", ALL, query="titre").json()["suggestions"]
     assert ask(client, "/v1/suggest", OPEN, query="titre").json()["suggestions"] == []
+
+
+def test_acronyms_are_those_of_the_documents_that_a_key_sees(tmp_path):
+    docs = [
+        Doc("a", "La carte nationale d'identité (CNI) est gratuite.", columns={"groups": ("public",)}),
+        Doc("b", "Le plan de transition interne (PTI).", columns={"groups": ("rh",)}),
+    ]
+    folder = make_index(tmp_path / "idx", docs, analyzer="french")
+    with serving(settings_of(folder, keys=(ALL,), access={OPEN: RESTRICTED})) as client:
+        every, some = (ask(client, "/v1/acronyms", key).json() for key in (ALL, OPEN))
+        assert [each["short"] for each in every["acronyms"]] == ["CNI", "PTI"]
+        assert every["lines"][1:] == ["# 1 document", "CNI, carte nationale d'identité", "# 1 document",
+                                      "PTI, plan de transition interne"]  # fmt: skip
+        assert (some["read"], [each["short"] for each in some["acronyms"]]) == (1, ["CNI"])
+        assert not ask(client, "/v1/acronyms", least=2).json()["acronyms"]

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from small_pages import CONTRAST, DOCS, HOSTILE, hostile_docs, page_settings
 from small_readers import reader_with
@@ -35,14 +34,6 @@ OF_FILE = Doc(
 LONG = Doc(
     "L1", "\n".join(f"Ligne {n} du long rapport annuel." for n in range(300)) + "\nun zébu ici", "Rapport"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -77,31 +68,6 @@ def grouped(tmp_path_factory) -> Iterator[str]:
     folder = make_index(tmp_path_factory.mktemp("grouped") / "fiches", docs, analyzer="french")
     with listening(page_settings(folder)) as address:
         yield address
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens pages in contexts of their own, which must have no error and load nothing from elsewhere."""
-    contexts, faults, hosts = [], [], set()
-
-    def open_page(address: str, *, is_strict: bool = True, **settings: Any) -> Any:
-        context = browser.new_context(**{"locale": "en-GB", **settings})
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        page = context.new_page()
-        if is_strict:
-            page.on("pageerror", lambda error: faults.append(str(error)))
-            page.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
-        page.on("dialog", lambda dialog: (faults.append(f"dialog {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not [fault for fault in faults if "the server responded with a status of" not in fault]
-    assert hosts <= {"127.0.0.1"}
 
 
 def test_a_person_searches_by_typing_and_enter(visit: Any, address: str):

@@ -6,10 +6,12 @@ import numpy as np
 import openai
 import pytest
 
+from small_models import small_masked
 from small_rerankers import pairs
-from small_service import serving
+from small_service import make_index, serving
 from telerank.dense.encoder import TorchEncoder
 from telerank.service.settings import make_settings
+from telerank.sparse.weights.encoder import TermEncoder
 
 TEXTS = [text for _, text in pairs(9, longest=25)]
 LONG = "d1 d2 d3 " * 200
@@ -20,6 +22,11 @@ def client(models):
     settings = make_settings({"encoders": {"small": str(models["encoder"])}, "limits": {"texts": 50}})
     with serving(settings) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def small_masked_folder(tmp_path_factory):
+    return small_masked(tmp_path_factory.mktemp("masked") / "splade")
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +130,24 @@ def test_the_encoder_describes_itself(client):
     assert (info["model_id"], info["model_type"]) == ("small", {"embedding": {"pooling": "mean"}})
     tokens = client.post("/tokenize", json={"inputs": "d1"}).json()
     assert [token["text"] for token in tokens[0]] == ["[CLS]", "d1", "[SEP]"]
+
+
+def test_sparse_vectors_are_those_of_the_model_of_an_index(tmp_path, small_masked_folder):
+    folder, model = make_index(tmp_path / "idx", weights_model=str(small_masked_folder)), small_masked_folder
+    with serving(make_settings({"indexes": {"docs": str(folder)}})) as client:
+        reply = client.post("/embed_sparse", json={"inputs": TEXTS, "prompt_name": "query"})
+        expected = TermEncoder(str(model)).encode_numbers(TEXTS, queries=True)
+        for got, (numbers, weights) in zip(reply.json(), expected, strict=True):
+            assert [item["index"] for item in got] == numbers
+            assert np.allclose([item["value"] for item in got], weights, atol=1e-5)
+        name = client.get("/v1/models").json()["data"][0]
+        assert (name["id"], name["kind"]) == (model.name, "sparse encoder")  # and no path
+        assert client.post("/embed_sparse", json={"inputs": "d1", "model": "other"}).status_code == 404
+        assert client.post("/embed_sparse", json={"inputs": []}).status_code == 400
+        found = client.get("/v1/search", params={"query": "q1 x1", "pipeline": "impact", "explain": "true"})
+        assert found.status_code == 200, found.text
+        assert found.json()["hits"]
+        for refused in ("impact(queries='/etc/passwd')", "impact(table='/etc/passwd')", "impact('/etc')"):
+            wrong = client.get("/v1/search", params={"query": "q1", "pipeline": refused})
+            assert wrong.status_code in (404, 422)
+            assert "root" not in wrong.text

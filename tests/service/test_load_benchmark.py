@@ -31,6 +31,8 @@ def test_the_load_benchmark_measures_every_part(models, tmp_path):
     shown = ran.stdout
     for kind in ("search", "search, re-ranking 20", "/rerank of 20 texts", "answer, reading 5"):
         assert re.search(rf"\| {re.escape(kind)} \| (20|8) \|.*\| 0 \| 200: (20|8) \|", shown), shown
+    for kind in ("with a filter, 1 in 5 pass", "with three facets", "with a filter and three facets"):
+        assert re.search(rf"\| {re.escape(kind)} \| 4 \|.*\| 0 \| 200: 4 \|", shown), shown
     assert re.search(r"\| 1 \|.*\| \*\*0\*\* \| \*\*0\*\* \| 2 of 2 \|", shown), shown
     assert re.search(r"\| 40 \| \d+\.\d \|", shown), shown
     assert re.search(r"\| a body beyond the limit \| (\d+) \| 413: \1 \|", shown), shown

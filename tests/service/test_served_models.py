@@ -58,6 +58,25 @@ def test_a_pipeline_answers_or_ranks(client):
         assert client.post("/v1/answer", json={"query": "q1", "pipeline": ranking}).status_code == 422
 
 
+def test_a_question_in_the_simple_syntax_is_answered_from_what_fulfils_it(client, folder):
+    asked = {"query": "q1 x1", "pipeline": "bm25 % 9 >> read(answers)", "k": 9}
+    plain = client.post("/v1/answer", json=asked).json()
+    assert "syntax" not in plain
+    same = client.post("/v1/answer", json={**asked, "syntax": "simple"}).json()
+    assert (same["answers"], same["syntax"]["words"]) == (plain["answers"], "q1 x1")
+    typed = {**asked, "query": "q1 -x1", "syntax": "simple", "explain": True}
+    without = client.post("/v1/answer", json=typed).json()
+    holding = {doc.docno for doc in tr.open(folder).docs.values() if "x1" in doc.full_text.split()}
+    assert without["syntax"]["words"] == "q1"
+    assert "bm25" in without["pipeline"]
+    assert holding
+    assert without["answers"]
+    assert not {answer["docno"] for answer in without["answers"]} & holding
+    assert "fulfils the expression" in without["answers"][0]["explanation"]["what"]
+    none = client.post("/v1/answer", json={**asked, "query": "-x1", "syntax": "simple"})
+    assert (none.status_code, "no question" in none.text) == (422, True)
+
+
 def test_no_path_of_a_model_is_shown(folder, models, tmp_path):
     """Two folders with one name, in the settings and in a pipeline that is saved with the index."""
     folder, other = (
@@ -94,6 +113,24 @@ def test_vectors_are_searched(client, folder, models):
         assert model in explanation["what"]
 
 
+def test_models_read_the_fields_that_a_request_names(client, folder, models):
+    titles = "bm25 % 4 >> rerank(mine, fields=title)"
+    reply = client.post("/v1/search", json={"query": "q1 x1", "pipeline": titles})
+    stage = tr.open(folder).bm25() % 4 >> tr.rerank(str(models["reranker"]), tr.open(folder), fields="title")
+    assert hits(reply) == list(stage.search("q1 x1"))
+    asked = {"query": "q1", "pipeline": "bm25 % 9 >> read(answers, field=title)"}
+    reply = client.post("/v1/answer", json=asked)
+    assert reply.status_code == 200, reply.text
+    for answer in reply.json()["answers"]:
+        title = tr.open(folder)[answer["docno"]].title
+        assert answer["field"] == "title"
+        assert answer["text"] == title[answer["start"] : answer["end"]]
+    refused = client.post(
+        "/v1/answer", json={**asked, "pipeline": "bm25 % 9 >> read(answers, field=nothing)"}
+    )
+    assert (refused.status_code, "nothing" in refused.text) == (422, True)
+
+
 def test_the_segment_that_counts_most_is_shown(client, folder):
     reply = client.post("/v1/search", json={"query": "q1", "pipeline": "long", "segment": True})
     index = tr.Index(folder)
@@ -112,6 +149,8 @@ def test_the_segment_that_counts_most_is_shown(client, folder):
         ("dense('{reader}')", 404),
         ("bm25 % 9 >> rerank(mine, backend=onnx)", 422),
         ("bm25 % 9 >> rerank(mine, tokens=1000000)", 422),
+        ("bm25 % 9 >> rerank(mine, fields='nothing')", 422),
+        ("bm25 % 9 >> rerank(mine, fields='title,title')", 422),
         ("bm25 % 201 >> rerank(mine)", 422),
         ("bm25 % 101 >> rerank(mine) >> rerank(mine)", 422),
         ("bm25 % 9 >> maxp(rerank(mine))", 422),

@@ -193,13 +193,13 @@ def test_an_index_that_is_replaced_while_it_is_opened_is_opened_as_it_then_is(co
     """The files that the manifest named are swept away between its reading and theirs."""
     real, calls = getattr(opening, seam), []
 
-    def replaced_meanwhile(*arguments: object) -> object:
+    def replaced_meanwhile(*arguments: object, **named: object) -> object:
         calls.append(arguments)
         if len(calls) <= 2:
             monkeypatch.setattr(opening, seam, real)
             build_index([Doc(f"new{len(calls)}", "a")], copy, overwrite=True, workers=1)
             monkeypatch.setattr(opening, seam, replaced_meanwhile)
-        return real(*arguments)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(opening, seam, replaced_meanwhile)
     assert [doc.docno for doc in SparseIndex(copy).docs.values()] == ["new2"]

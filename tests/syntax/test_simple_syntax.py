@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import telerank as tr
-from telerank.columns.filters import Filter
 from telerank.sparse.writer import IndexWriter
 from telerank.syntax import matching
 from telerank.syntax.parser import parse_typed
@@ -225,7 +224,7 @@ def test_phrases_are_read_up_to_a_bound_which_is_told(index, monkeypatch):
 
 
 def test_a_view_tells_nothing_of_other_documents(index):
-    view = index.within(Filter.parse('type == "news"'))
+    view = index.within('type == "news"')
     assert {*view.simple().search("passeport").docnos} == {"visa"}
     read = view.simple().read(Query("1", "pass* AND perd* -fiche"))
     assert read.parts[0].documents == 1

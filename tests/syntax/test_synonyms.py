@@ -54,6 +54,16 @@ def test_they_find_what_the_step_of_the_analyzer_finds(index, file, tmp_path):
     assert "'ident'" in str(stage.explain("cni", "4"))
 
 
+def test_an_explanation_tells_of_synonyms(index, file):
+    stage = WithSynonyms(index.bm25(), SynonymTerms.read(file))
+    own, others = stage.explain("cni", "0").parts
+    assert "'cni'" in own.what
+    assert others.what == "synonyms of the file syn.txt"
+    assert others.value == sum(part.value for part in others.parts) > 0
+    assert stage.explain("cni", "0").value == dict(stage.search("cni"))["0"]
+    assert "synonyms" not in str(stage.explain("gratuite", "0"))
+
+
 def test_the_stage_obeys_the_laws_and_reads_back_from_its_text(index, file):
     queries = [Query(str(number), text) for number, text in enumerate(("cni", "", "auto carte", "zzz"))]
     for stage in (

@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+from changed_records import change_record
 from small_models import small_encoder
 from telerank.training.reader.config import ReaderTraining
 
@@ -61,6 +62,4 @@ def reader_training(place: Path, **changes) -> ReaderTraining:
         "checkpoint_every": 3,
         "log_every": 1,
     }
-    for name, value in changes.items():
-        record[name] = {**record[name], **value} if isinstance(record.get(name), dict) else value
-    return ReaderTraining.model_validate(record)
+    return ReaderTraining.model_validate(change_record(record, changes))

@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+from changed_records import change_record
 from small_models import small_encoder
 from telerank.training.mlm.config import MaskedTraining
 
@@ -32,6 +33,4 @@ def mlm_training(place: Path, **changes) -> MaskedTraining:
         "checkpoint_every": 3,
         "log_every": 1,
     }
-    for name, value in changes.items():
-        record[name] = {**record[name], **value} if isinstance(record.get(name), dict) else value
-    return MaskedTraining.model_validate(record)
+    return MaskedTraining.model_validate(change_record(record, changes))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from changed_records import change_record
 from small_models import small_encoder
 from small_set import write_beir
 from telerank.training.bi_encoder.config import BiEncoderTraining
@@ -44,9 +45,7 @@ def training(place: Path, **changes) -> BiEncoderTraining:
         "checkpoint_every": 3,
         "log_every": 1,
     }
-    for name, value in changes.items():
-        record[name] = {**record[name], **value} if isinstance(record.get(name), dict) else value
-    return BiEncoderTraining.model_validate(record)
+    return BiEncoderTraining.model_validate(change_record(record, changes))
 
 
 def hard_run(path: Path) -> Path:

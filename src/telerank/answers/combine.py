@@ -27,12 +27,16 @@ def check_mu(mu: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReadText:
-    """A text that was read: its docno, the score that retrieved it, and what the reader says of it."""
+    """A text that was read: its docno, the score that retrieved it, and what the reader says of it.
+
+    ``field`` is that of the document that it is.
+    """
 
     docno: str
     text: str
     reading: TextReading
     score: float = 0.0
+    field: str = "text"
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,7 @@ def choose_answers(query: Query, texts: Sequence[ReadText], rules: AnswerRules) 
             score=float(candidates.totals[group.members[0]]),
             confidence=confidence,
             sources=tuple(group.sources),
+            field=texts[group.number].field,
         )
         for group, confidence in merge(candidates, texts, rules)
     )
@@ -193,9 +198,11 @@ def merge(
 
 def answer_record(answer: Answer) -> dict[str, Any]:
     """An answer as JSON has it; its sources are objects."""
+    own = {} if answer.field == "text" else {"field": answer.field}
     return {
         "text": answer.text,
         "corpus-id": answer.docno,
+        **own,
         "start": answer.start,
         "score": answer.score,
         "confidence": answer.confidence,

@@ -25,7 +25,9 @@ from telerank.answers.combine import (
 )
 from telerank.answers.scorer import SpanReader
 from telerank.columns.filters import Filter
+from telerank.columns.kinds import check_name
 from telerank.corpus.docstore import identify_docs, read_candidates
+from telerank.corpus.read_fields import TEXT, check_known
 from telerank.errors import ModelError, count_noun
 from telerank.expressions import call_text, depth_text, quote
 from telerank.models.inference import compute_each
@@ -45,14 +47,14 @@ class ReadAnswers:
 
     ``index.bm25() % 20 >> ReadAnswers(reader, index.docs) % 3`` is a pipeline whose :meth:`run` gives
     :class:`~telerank.types.Answers`, not rankings, so nothing can follow. A document's text is read, without
-    its title. ``mu`` weighs the reader against what ranked the documents
+    its title, or another ``field`` of it. ``mu`` weighs the reader against what ranked the documents
     (:class:`~telerank.answers.combine.AnswerRules`); None stands for ``MU``, 1 for the reader alone. ``name``
     stands for the reader in the text of a pipeline over an index; without it the text cannot be read back.
 
     Raises
     ------
     ValueError
-        If k is not a whole number of at least 1.
+        If k is not a whole number of at least 1, or there is no such field.
     ModelError
         If mu is not between 0 and 1, or something follows or is added.
     CollectionError
@@ -65,10 +67,13 @@ class ReadAnswers:
     k: int | None = None
     name: str = field(default="", compare=False)
     first: Stage | None = None
+    field: str = TEXT
 
     def __post_init__(self) -> None:
         if self.k is not None:
             check_depth(self.k)
+        check_name(self.field)
+        check_known((self.field,), self.docs)
         check_mu(self.weight)
         if not isinstance(self.model, SpanReader):
             object.__setattr__(self, "model", SpanReader(self.model))
@@ -100,13 +105,16 @@ class ReadAnswers:
         candidates = ((ranking, list(read_candidates(ranking, self.docs))) for ranking in rankings)
 
         def pairs_of(candidate: tuple[Ranking, list[Doc]]) -> list[TextPair]:
-            return [(candidate[0].query.text, doc.text) for doc in candidate[1]]
+            return [(candidate[0].query.text, doc.field(self.field)) for doc in candidate[1]]
 
         for (ranking, docs), readings in compute_each(candidates, pairs_of, self.reader.stream):
             parts = zip(docs, readings, ranking.scores.tolist(), strict=True)
             yield (
                 ranking.query,
-                [ReadText(doc.docno, doc.text, reading, score) for doc, reading, score in parts],
+                [
+                    ReadText(doc.docno, doc.field(self.field), reading, score, self.field)
+                    for doc, reading, score in parts
+                ],
             )
 
     def run(self, queries: Iterable[Query]) -> Iterator[Answers]:
@@ -162,6 +170,7 @@ class ReadAnswers:
         if settings.get("threshold") == float("inf"):
             settings["threshold"] = "none"
         values: dict[str, Any] = settings if self.mu is None else {"mu": self.mu, **settings}
+        values |= {} if self.field == TEXT else {"field": self.field}
         call = call_text("read", quote(self.name or self.reader.name), **values)
         own = depth_text(call if self.name and not self.reader.samples else f"<{call}>", self.k)
         if self.first is None:
@@ -173,6 +182,8 @@ class ReadAnswers:
     def sources(self) -> Mapping[str, object]:
         """What the pipeline reads, by name: the reader, the documents, what the stages before read."""
         source = self.reader.source
+        if self.field != TEXT:
+            source["field"] = self.field
         if not self.name:  # of an index, which has its own checksums
             source["documents"] = identify_docs(self.docs)
         stages = () if self.first is None else walk_stages(self.first)

@@ -61,6 +61,9 @@ def answer(
             "alone. Default: 0.8."
         ),
     ] = None,
+    field: Annotated[
+        str | None, Help("Field that the reader reads, such as title or a column of texts. Default: text.")
+    ] = None,
     keep: Annotated[
         int | None, Ge(1), Flags("-k"), Help("Answers to each question. Default: 3, all.")
     ] = None,
@@ -97,6 +100,7 @@ def answer(
 
     opened = tr.open(index)
     settings = {name: value for name, value in computing.items() if value != getattr(Computing(), name)}
+    settings |= {} if field is None else {"field": field}
     if always:
         settings["threshold"] = math.inf
     stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)

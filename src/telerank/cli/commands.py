@@ -269,7 +269,7 @@ SHORT_HELPS = {
     "reference's candidates.",
     "combine": "Fuse all ordered pairs of runs, and show what each run adds to each other.",
     "experiment": "Run experiments: tables and figures of papers, or YAML files of your own.",
-    "data": "List, show, convert and describe collections; make ranking sets and long documents.",
+    "data": "List, show, download, convert and describe collections; make ranking sets and long documents.",
     "analyze-text": "Show the output of each step of an analyzer for a text.",
     "demo": "Try everything on a French collection that is installed with telerank, without a network.",
 }

@@ -53,6 +53,16 @@ def build(
         ),
     ] = None,
     positions: Annotated[bool, Help("Keep where terms stand, which searches of phrases need.")] = False,
+    weights: Annotated[
+        str | None,
+        Help(
+            "Weights of terms for `impact`, beside the counts: a file or folder of JSON lines "
+            '`{"id": …, "vector": {term: weight}}`, plain or .gz.'
+        ),
+    ] = None,
+    weights_model: Annotated[
+        str | None, Help("A model such as SPLADE that makes weights of terms: a folder or a name on the hub.")
+    ] = None,
     overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
@@ -80,6 +90,8 @@ def build(
         columns=kinds,
         fields=() if fields is None else [name.strip() for name in fields.split(",")],
         positions=positions,
+        weights=weights,
+        weights_model=weights_model,
         overwrite=overwrite,
         workers=workers,
     )
@@ -105,6 +117,9 @@ def add(
     index: options.IndexName,
     *,
     update: Annotated[bool, Help("Replace documents of the same docno.")] = False,
+    weights: Annotated[
+        str | None, Help("Weights of terms of the documents, if the index has those of files.")
+    ] = None,
     vectors: Following = True,
     workers: Workers = None,
 ) -> None:
@@ -117,7 +132,7 @@ def add(
     import telerank as tr
 
     opened = data.open()
-    added = tr.open(index).add(opened, update=update, vectors=vectors, workers=workers)
+    added = tr.open(index).add(opened, update=update, weights=weights, vectors=vectors, workers=workers)
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
     if opened.search_notice:
         console.say(opened.search_notice)

@@ -18,6 +18,7 @@ from telerank.cli.commands import Commands
 from telerank.errors import (
     FormatWarning,
     MissingVectors,
+    MissingWeights,
     TelerankError,
     UnlikelySetting,
     UnreadFiles,
@@ -141,7 +142,10 @@ def _show_warning(message: Warning | str, category: type[Warning], *origin: Any)
     """Our own warnings (a deviation of a file, a setting, …) in one line; others as Python shows them."""
     from telerank.cli import console
 
-    own = issubclass(category, FormatWarning | MissingVectors | UnlikelySetting | UnreadFiles | UpdateFailed)
+    own = issubclass(
+        category,
+        FormatWarning | MissingVectors | MissingWeights | UnlikelySetting | UnreadFiles | UpdateFailed,
+    )
     text = str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip()
     console.say(shorten_message(text))
 

@@ -203,18 +203,18 @@ def _answer(
             _find_meant(index, find, typed, syntax) if spelling else (*find(typed), typed)
         )
         facts, said = _describe_query(index, ranking.query, syntax)
+        counts = index.facets(ranking.query, facets, whole) if facets else []
         if as_json:
             record = _record(index, stage if explain else None, by_segments, ranking, passages)
             record |= {} if meant == typed else {"typed": typed, "meant": meant}
             record |= facts
-            counts = index.facets(ranking.query, facets, whole) if facets else []
             console.print_json(record | ({"facets": [*map(asdict, counts)]} if counts else {}))
             return
         _say_meant(typed, meant, ranking.query.text)
         for remark in said:
             console.say(plain(remark))
         _show(index, ranking, passages)
-        _show_facets(index.facets(ranking.query, facets, whole) if facets else ())
+        _show_facets(counts)
         for docno in ranking.docnos if explain else ():
             print(plain(f"\n{docno}\n{stage.explain(ranking.query, docno)}"))
         if by_segments is not None:

@@ -29,6 +29,7 @@ from telerank.corpus.readers.answer_selection import PARALLEL, SELQA, TRECQA, WI
 from telerank.corpus.readers.by_split import ANTIQUE, BEIR, MSMARCO
 from telerank.corpus.readers.car import TREC_CAR
 from telerank.corpus.readers.files.formats import DOCUMENTS, FOLDER, WHOLE_DOCUMENTS
+from telerank.corpus.readers.hub import PREFIX, open_hub
 from telerank.corpus.readers.insuranceqa import INSURANCEQA, INSURANCEQA_TOKEN
 from telerank.corpus.readers.judged import JUDGED
 from telerank.corpus.readers.plain import CSV, JSONL, PASSAGES, TOPICS
@@ -212,7 +213,7 @@ def open_collection(source: str | Path, *, format: str | None = None, encoding: 
     """Open the collection in a folder or a file, or of an ``ir_datasets`` id (``beir/scifact/test``).
 
     A name is looked for as a path, in the folders of ``TELERANK_DATA``, as ``piaf``, the collection that is
-    installed with telerank, and as an id.
+    installed with telerank, as a dataset of the hub (``mteb/scifact``), and as an id.
     The format is recognised from layout and content unless ``format`` is given. Where a folder has several
     files of a kind, the format names one: ``smart(documents=MED.ALL, judgments=MED.REL)``. ``-`` reads JSON
     lines from standard input, which is possible once.
@@ -226,7 +227,7 @@ def open_collection(source: str | Path, *, format: str | None = None, encoding: 
     FormatError
         If a file does not follow its format (often later, when it is read).
     MissingExtra
-        If the format is ``ir_datasets``, which is not installed.
+        If the format is ``ir_datasets``, or the name is of the hub, and its package is not installed.
     """
     path = locate_data(source)
     name, files = _read_format(format) if format is not None else (None, {})
@@ -235,6 +236,8 @@ def open_collection(source: str | Path, *, format: str | None = None, encoding: 
     is_missing = name != IR_DATASETS and not path.exists()
     if is_missing and name is None and str(source) == PIAF_NAME:
         return piaf()
+    if is_missing and name is None and str(source).startswith(PREFIX):
+        return open_hub(str(source))
     may_be_id = is_missing and name is None and has_form_of_id(str(source))
     if name == IR_DATASETS or (may_be_id and find_spec(IR_DATASETS)):
         return open_id(str(source))

@@ -21,16 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from telerank.corpus.docnos import FILES, DocnosWriter
+from telerank.corpus.read_fields import FieldNames, read_each
 from telerank.dense import kernel
 from telerank.dense.encoder import Encoder
 from telerank.dense.kinds import Floats, check_kind, check_vectors, narrow, pad_width, rotate, widen
-from telerank.dense.manifest import VectorManifest, VectorShardEntry, is_vectors
+from telerank.dense.manifest import FIELDS, VectorManifest, VectorShardEntry, is_vectors
 from telerank.dense.unfinished import UnfinishedShard, is_unfinished
 from telerank.dense.vectors import Vectors, shard_files
 from telerank.drafts import DRAFT, remove, replace_folder, sweep, sweep_replaced, sync_folder
 from telerank.errors import DocumentError, IndexFault, ModelError
 from telerank.stored import MANIFEST, StoredFile, becoming_writer, verify_files
-from telerank.types import Doc, Progress, silent
+from telerank.types import TEXT_FIELDS, Doc, Progress, silent
 
 
 class VectorWriter:
@@ -221,6 +222,7 @@ class Encoding:
     and vectors of three shards (each 50 MB for 16,384 vectors of 768 float32): while one is encoded, the
     next is tokenised and the one before is written. ``batch_tokens`` limits a batch: the
     tokens of its longest text times the number of its texts. ``collection`` and ``source`` are recorded.
+    ``fields`` are encoded instead of title and text (:mod:`telerank.corpus.read_fields`).
     """
 
     dtype: str = "float16"
@@ -228,12 +230,17 @@ class Encoding:
     batch_tokens: int = 4096
     collection: str = ""
     source: str = ""
+    fields: FieldNames = ()
 
     def __post_init__(self) -> None:
         check_kind(self.dtype)
         for name in ("shard", "batch_tokens"):
             if getattr(self, name) < 1:
                 raise ModelError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+    def read(self, docs: Iterable[Doc]) -> Iterator[Doc]:
+        """The documents as they are encoded."""
+        return read_each(docs, self.fields)
 
 
 def encode_documents(
@@ -245,7 +252,7 @@ def encode_documents(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Vectors:
-    """Encode title and text of documents into a folder, unless their vectors are there already.
+    """Encode title and text of documents, or other fields, into a folder, unless these vectors are there.
 
     A run that was killed is resumed with the same settings after its last whole shard; the files are the
     same, byte for byte, as those of an uninterrupted run on the same machine. Raises IndexFault
@@ -257,7 +264,7 @@ def encode_documents(
     if not overwrite and (complete := find_vectors(docs, folder, encoder, how)) is not None:
         return complete
     with VectorWriter(folder, describe_vectors(encoder, how), overwrite=overwrite) as writer:
-        stream, done = iter(docs), 0
+        stream, done = how.read(docs), 0
         while writer.kept and (part := list(islice(stream, how.shard))):
             writer.skip(part)
             done += len(part)
@@ -325,12 +332,13 @@ def encode_shards(
 
 def describe_vectors(encoder: Encoder, encoding: Encoding) -> VectorManifest:
     """The description of vectors that are to be made."""
+    own = {FIELDS: list(encoding.fields)} if encoding.fields else {}
     return VectorManifest(
         encoder.dimension,
         encoding.dtype,
         encoder.name,
         encoder.fingerprint,
-        {**encoder.settings, "shard": encoding.shard, "batch_tokens": encoding.batch_tokens},
+        {**encoder.settings, "shard": encoding.shard, "batch_tokens": encoding.batch_tokens, **own},
         encoding.collection,
         encoding.source,
     )
@@ -350,7 +358,7 @@ def find_vectors(
     folder, manifest = vectors.folder, vectors.manifest
     is_same = manifest.source == encoding.source
     if is_same and not encoding.source:
-        stream = iter(docs)
+        stream = encoding.read(docs)
         parts = ((shard, list(islice(stream, shard.rows))) for shard in manifest.shards)
         is_same = all(compute_texts_checksum(part) == shard.texts for shard, part in parts)
         is_same = is_same and next(stream, None) is None
@@ -369,4 +377,10 @@ def check_same(vectors: Vectors, encoder: Encoder, encoding: Encoding) -> None:
         raise IndexFault(
             f"{vectors.folder}: holds other vectors already ({manifest.dtype} by {manifest.model}): "
             "overwrite them (overwrite=True)"
+        )
+    if manifest.fields != encoding.fields:
+        present, given = (", ".join(names or TEXT_FIELDS) for names in (manifest.fields, encoding.fields))
+        raise IndexFault(
+            f"{vectors.folder}: these vectors are of {present}, not of {given}: "
+            "give others a name of their own, or overwrite them (overwrite=True)"
         )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from telerank.corpus.read_fields import FieldNames, read_fields
 from telerank.dense.encode import (
     encode_shards,
     make_arrays,
@@ -46,9 +47,9 @@ class _Lacking(NamedTuple):
     def select(self, chosen: slice | np.ndarray) -> _Lacking:
         return _Lacking(self.segments[chosen], self.rows[chosen])
 
-    def read(self, index: IndexDocuments) -> list[Doc]:
+    def read(self, index: IndexDocuments, fields: FieldNames) -> list[Doc]:
         pairs = zip(self.segments.tolist(), self.rows.tolist(), strict=True)
-        return [index.segments[number].docs.get_row(row) for number, row in pairs]
+        return [read_fields(index.segments[number].docs.get_row(row), fields) for number, row in pairs]
 
 
 class FollowingVectors(AbstractContextManager["FollowingVectors"]):
@@ -79,7 +80,7 @@ class FollowingVectors(AbstractContextManager["FollowingVectors"]):
         size = self._shard_size
         for begin in range(0, len(lacking.rows), size):
             part = lacking.select(slice(begin, begin + size))
-            rows = known.find(compute_digests(part.read(index)))
+            rows = known.find(compute_digests(part.read(index, self.manifest.fields)))
             if (rows >= 0).any():
                 self._copy(index, part.select(rows >= 0), rows[rows >= 0])
 
@@ -99,7 +100,7 @@ class FollowingVectors(AbstractContextManager["FollowingVectors"]):
         writer = _LackingWriter(self, index, lacking, self.next_number)
         size, tokens = self._shard_size, self.manifest.settings.get("batch_tokens", encoder.batch_tokens)
         slices = (slice(begin, begin + size) for begin in range(0, len(lacking.rows), size))
-        parts = (lacking.select(part).read(index) for part in slices)
+        parts = (lacking.select(part).read(index, self.manifest.fields) for part in slices)
         return encode_shards(parts, encoder, writer, tokens, progress=progress)
 
     def drop(self, index: IndexDocuments) -> None:
@@ -153,7 +154,7 @@ class FollowingVectors(AbstractContextManager["FollowingVectors"]):
             copies = copies or [np.empty((len(rows), array.shape[1]), array.dtype) for array in files]
             for copied, array in zip(copies, files, strict=True):
                 copied[inside] = array[rows[inside] - shard.first]
-        self.write(index, lacking, lacking.read(index), copies)
+        self.write(index, lacking, lacking.read(index, self.manifest.fields), copies)
 
     def _adopt(self, index: IndexDocuments) -> None:
         """Let vectors that know their documents by docno know them by segment, and have their digests."""
@@ -163,7 +164,7 @@ class FollowingVectors(AbstractContextManager["FollowingVectors"]):
             rows = slice(first, first + entry.rows)
             own = np.stack([location.segments[rows], location.rows[rows]], axis=1)
             known = own[:, 0] >= 0
-            docs = _Lacking(own[known, 0], own[known, 1]).read(index)
+            docs = _Lacking(own[known, 0], own[known, 1]).read(index, self.manifest.fields)
             digests = np.zeros((entry.rows, 2), np.uint64)
             digests[known] = compute_digests(docs)
             number = next(iter(entry.files)).split(".")[1]

@@ -12,6 +12,9 @@ from typing import Any, Self
 from telerank.errors import ArgumentError, IndexFault
 from telerank.stored import MANIFEST, Manifest, StoredFile
 
+FIELDS = "fields"
+"""The setting of a manifest that has the fields of documents that were encoded."""
+
 
 @dataclass(frozen=True)
 class VectorShardEntry:
@@ -59,6 +62,11 @@ class VectorManifest(Manifest):
     finished: bool = False
     kind: str = "vectors"
     format: int = 1
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of documents that were encoded; empty for title and text."""
+        return tuple(self.settings.get(FIELDS, ()))
 
     @property
     def rows(self) -> int:

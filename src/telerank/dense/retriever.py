@@ -184,6 +184,8 @@ class DenseRetriever(Retriever):
             Explanation(score / product if product else 0.0, "cosine of the angle between them"),
         )
         model = self.name or self.encoder.name
+        if fields := self.vectors.manifest.fields:
+            model += f" ({', '.join(fields)})"
         what = "inner product of {n} dimensions, by {model}: the product of"
         return Explanation(score, Phrase(what, n=self.vectors.dimension, model=model), parts)
 

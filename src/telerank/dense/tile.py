@@ -127,29 +127,29 @@ def fetch(_: Any, codes: Any, offset: Any) -> Any:
 
 
 @intrinsic
-def raise_least(  # noqa: PLR0917 — as numba calls it
-    _: Any, products: Any, start: Any, row: Any, shift: Any, numbers: Any, values: Any, least: Any
+def raise_least(
+    _: Any, products: Any, row: Any, numbers: Any, values: Any, least: Any
 ) -> Any:
-    """The bounds of a row's 32 products with queries, whose bytes are ``products`` from ``start`` on.
+    """The bounds of a row's 32 products with queries, whose bytes are ``products``.
 
-    ``row`` is a pair, its scale and its length; ``shift`` what the products are too large by; ``numbers`` the
-    scales and the rounding errors of 32 queries. ``values`` gets the largest possible products from ``start``
-    on, and ``least`` is raised to the least possible ones.
+    ``row``: where its products begin, what they are too large by, its scale and its length; ``numbers`` the
+    scales and the rounding errors of 32 queries. ``values`` gets the largest possible products there,
+    and ``least`` is raised to the least possible ones.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole, real = (ir.VectorType(kind, _WIDE) for kind in (ir.IntType(32), ir.FloatType()))
         data = [
-            context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 4, 5, 6)
+            context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 2, 3, 4)
         ]
-        scale, norm = (_broadcast(builder, builder.extract_value(arguments[2], n), real) for n in (0, 1))
-        shifts = _broadcast(builder, arguments[3], whole)
+        scale, norm = (_broadcast(builder, builder.extract_value(arguments[1], n), real) for n in (2, 3))
+        shifts = _broadcast(builder, builder.extract_value(arguments[1], 1), whole)
         for v in range(FEW_LANES // _WIDE):
             first, lane = (
                 ir.Constant(ir.IntType(64), v * _WIDE),
                 ir.Constant(ir.IntType(64), FEW_LANES + v * _WIDE),
             )
-            at = builder.add(arguments[1], first)
+            at = builder.add(builder.extract_value(arguments[1], 0), first)
             counts = builder.sitofp(builder.sub(_load(builder, data[0], at, whole), shifts), real)
             middle = builder.fmul(counts, builder.fmul(scale, _load(builder, data[1], first, real)))
             margin = builder.fmul(norm, _load(builder, data[1], lane, real))
@@ -159,7 +159,7 @@ def raise_least(  # noqa: PLR0917 — as numba calls it
             _store(builder, higher, data[3], first)
         return context.get_dummy_value()
 
-    return types.void(products, start, row, shift, numbers, values, least), generate
+    return types.void(products, row, numbers, values, least), generate
 
 
 @intrinsic

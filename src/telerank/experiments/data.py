@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from telerank import model_names
+from telerank.columns.filters import Filter
 from telerank.corpus import writing as long_documents
 from telerank.corpus.collection import Collection
 from telerank.corpus.derived.articles import (
@@ -42,8 +43,9 @@ from telerank.retrieval.index import Index
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.families import BM25
-from telerank.sparse.writer import build_index
+from telerank.sparse.writer import IndexWriter, build_index
 from telerank.stage import Stage
+from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
 
 # The option and the environment variable that say where collections are, and models.
@@ -125,26 +127,33 @@ class ExperimentData:
         }
 
     def index(self, analyzer: str | None = None) -> Index:
-        """The index with an analyzer, by default that of the data.
+        """The index with an analyzer, by default that of the data, with its fields, and within its filter.
 
         The one that is there is used, if it holds these documents, or else a new one.
         """
         analyzer = analyzer or self.spec.analyzer
         if analyzer not in self._indexes:
             folder = self.folder / f"index-{plain_name(analyzer)}"
-            docs = SparseIndex(folder).docs.values() if (folder / "manifest.json").is_file() else ()
-            if not docs or any(present != doc for present, doc in zip_longest(docs, self.collection.docs())):
-                build_index(
-                    self.collection.docs(), folder, analyzer=analyzer, overwrite=True, progress=self.progress
-                )
-            self._indexes[analyzer] = Index(folder)
+            present = SparseIndex(folder) if (folder / "manifest.json").is_file() else None
+            if present is None or not self._is_indexed(present):
+                with IndexWriter(folder, Analyzer.parse(analyzer), overwrite=True) as writer:
+                    writer.choose_fields(self.spec.fields)
+                    writer.add(self.collection.docs(), progress=self.progress)
+            opened, chosen = Index(folder), self.spec.filter
+            self._indexes[analyzer] = opened if chosen is None else opened.within(Filter.parse(chosen))
         return self._indexes[analyzer]
+
+    def _is_indexed(self, index: SparseIndex) -> bool:
+        """Whether an index has these documents, and their fields."""
+        pairs = zip_longest(index.docs.values(), self.collection.docs())
+        return index.fields == self.spec.fields and all(present == doc for present, doc in pairs)
 
     @cached_property
     def content(self) -> str:
-        """A hash of the documents, queries and qrels."""
-        collection = self.collection
-        return _hash_records([collection.docs, *collection.queries.values(), *collection.qrels.values()])
+        """A hash of the documents, queries and qrels, and of what chooses among the documents."""
+        collection, chosen = self.collection, self.spec.filter
+        streams = [collection.docs, *collection.queries.values(), *collection.qrels.values()]
+        return _hash_records(streams if chosen is None else [*streams, lambda: [chosen]])
 
     @cached_property
     def known_text(self) -> str | None:

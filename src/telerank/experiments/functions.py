@@ -124,7 +124,9 @@ class ExperimentFunctions:
         if names.index is None:
             raise Unavailable("best needs an index")
         index, depth = names.index.sparse, find_cutoff(by)
-        settings = [SparseRetriever(index, setting, batch=_BATCH) for setting in make_grid(family)]
+        settings = [
+            SparseRetriever(index, setting, batch=_BATCH) for setting in make_grid(family, index.fields)
+        ]
 
         def run(stage: SparseRetriever, queries: Iterable[Query]) -> Iterator[Ranking]:
             return (stage if depth is None else stage.limit(depth)).run(queries)

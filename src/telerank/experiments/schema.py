@@ -37,6 +37,11 @@ class DataSpec(Section):
         The split whose queries measure; None: the only one.
     paper
         Whether the paper's figures are of this data.
+    fields
+        Fields that are indexed by themselves, too: `[title, text]`, for systems such as `bm25f` and
+        `bm25(field=title)`.
+    filter
+        Only documents that pass this filter of their columns are there for the systems.
     submission
         A split without judgments: each system's run over it is written in MS MARCO's submission
         format.
@@ -61,6 +66,8 @@ class DataSpec(Section):
     about: str = ""
     split: str | None = None
     analyzer: str = "english"
+    fields: tuple[str, ...] = ()
+    filter: str | None = None
     paper: bool = False
     submission: str | None = None
     made_of: tuple[str, ...] = ()

@@ -13,8 +13,16 @@ from telerank.errors import CollectionError
 from telerank.feedback.methods import FedBack, Frequencies, Rocchio, TermWeights
 from telerank.feedback.stage import Feedback
 from telerank.sparse.index import IndexDocs, SparseIndex
-from telerank.sparse.retriever import SparseRetriever
-from telerank.sparse.similarities.base import Count, Floats, Reads, Similarity, Statistics
+from telerank.sparse.retriever import Given, SparseRetriever
+from telerank.sparse.similarities.base import (
+    AbsenceSimilarity,
+    Count,
+    Floats,
+    Reads,
+    Similarity,
+    Statistics,
+    VectorSimilarity,
+)
 from telerank.sparse.similarities.families import BM25
 from telerank.stage import Stage, walk_stages
 from telerank.types import Docs, Explanation, Phrase, Ranking
@@ -37,7 +45,7 @@ class InParts(Similarity):
         return self.whole.reads
 
     def bound_to(self, fields: Sequence[str]) -> InParts:
-        return InParts(self.whole.bound_to(fields))
+        return in_parts(self.whole.bound_to(fields))
 
     def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
         return self.whole.formula(tf, length, df, cf, collection) / PARTS
@@ -46,14 +54,33 @@ class InParts(Similarity):
         return repr(self.whole)
 
 
-@dataclass(frozen=True)
-class Given:
-    """The terms and weights of queries that are known, in their order."""
+class AbsentInParts(InParts, AbsenceSimilarity):
+    """The same of one under which a term that a document lacks counts, too."""
 
-    weights: tuple[Mapping[str, int], ...]
+    whole: AbsenceSimilarity
 
-    def __call__(self, index: SparseIndex, queries: Sequence[str]) -> Sequence[Mapping[str, int]]:  # noqa: ARG002
-        return self.weights
+    def absence(self, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        return self.whole.absence(length, df, cf, collection) / PARTS
+
+
+class VectorInParts(InParts, VectorSimilarity):
+    """The same of one of vectors, whose lengths stay as they are."""
+
+    whole: VectorSimilarity
+
+    @property
+    def is_cosine(self) -> bool:
+        return self.whole.is_cosine
+
+    def weight(self, tf: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        return self.whole.weight(tf, df, cf, collection)
+
+
+def in_parts(whole: Similarity) -> InParts:
+    """A similarity divided by :data:`PARTS`, of its kind."""
+    if isinstance(whole, AbsenceSimilarity):
+        return AbsentInParts(whole)
+    return VectorInParts(whole) if isinstance(whole, VectorSimilarity) else InParts(whole)
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,7 +173,7 @@ class WordFeedback(Feedback):
             {term: parts for term, weight in each.items() if (parts := round(weight.value * PARTS))}
             for each in weights
         )
-        return SparseRetriever(self._index, InParts(self.similarity), self.depth, weigh=Given(rounded))
+        return SparseRetriever(self._index, in_parts(self.similarity), self.depth, weigh=Given(rounded))
 
 
 def _explain_term(part: Explanation, weights: TermWeights, fed: int) -> Explanation:

@@ -114,7 +114,7 @@ def score_exhaustively(query: Array, codes: Array, bounds: Array, spans: Array, 
 
 
 @compiled
-def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> None:
+def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> None:  # noqa: C901 — one loop
     """Add what at most 32 query tokens give to the scores of documents.
 
     state: codes, bounds; products (room,) int32 and values (room,) float32, for 32 lanes of each token of a
@@ -136,8 +136,8 @@ def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> Non
         least[:] = -np.inf
         for r in range(begin, end):
             shift = np.int32(128 * np.int32(bounds[r, 3]))
-            row = (np.float32(bounds[r, 0]), np.float32(bounds[r, 2]))
-            raise_least(products, (r - begin) * LANES, row, shift, numbers, values, least)
+            row = ((r - begin) * LANES, shift, bounds[r, 0], bounds[r, 2])
+            raise_least(products, row, numbers, values, least)
         best[:] = -np.inf
         for r in range(begin, end):
             bits, q = reach_least(values, (r - begin) * LANES, least), 0

@@ -96,7 +96,7 @@ class TokenVectors(FolderReader):
             raise IndexFault(f"{self.folder}: no vectors of tokens here (make them: telerank encode)")
         self.manifest, self.parts = TokenManifest.open(self.folder, self._open_parts)
         self._contents = self.manifest, index.state
-        self.locations = [self._place(name) for name in (segment.name for segment in index.segments)]
+        self.locations = [self._locate(name) for name in (segment.name for segment in index.segments)]
 
     @property
     def lacking(self) -> int:
@@ -132,7 +132,7 @@ class TokenVectors(FolderReader):
         width = pad_width(manifest.dimension)
         return [PlacedTokens(self.folder, part, width) for part in manifest.parts]
 
-    def _place(self, name: str) -> Array:
+    def _locate(self, name: str) -> Array:
         """For each row of a segment its part, -1 for none, and its place there: (rows, 2) int32."""
         size = next(len(segment.docs) for segment in self.index.segments if segment.name == name)
         locations = np.full((size, 2), -1, np.int32)

@@ -144,7 +144,7 @@ def locate(name: str | Path) -> Path:
     if is_compact(folder):
         return _compact_folder(folder)
     if folder.is_dir():
-        if not (folder / "config.json").exists():
+        if not any((folder / name).exists() for name in ("config.json", "router_config.json")):
             trained = any((folder / "model" / file).exists() for file in ("config.json", "reranker.json"))
             hint = "; the model of this training is its folder model/" if trained else ""
             raise ModelError(f"{folder}: expected a model, but there is no config.json{hint}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -121,6 +122,13 @@ def dense(
     return names.models.open_vectors(model, approximate, candidates)
 
 
+def impact(
+    names: Names, model: str | None = None, queries: str | None = None, table: str | None = None
+) -> Stage:
+    """The documents by their weights of terms times the query's; see :meth:`telerank.Index.impact`."""
+    return names.models.open_impact(model, queries, table)
+
+
 def boolean(names: Names, join: Literal["and", "or"] = "and") -> Stage:
     """The documents that fulfil the expression that a query is; see :meth:`telerank.Index.boolean`."""
     return names.models.open_boolean(join)
@@ -134,7 +142,7 @@ def maxsim(names: Names, model: str | None = None) -> Stage:
 Scoring = Annotated[Any, FieldsOf(PairComputing)]
 
 
-def rerank(names: Names, model: str = RERANKER, **settings: Scoring) -> Stage:
+def rerank(names: Names, model: str = RERANKER, *, fields: str | None = None, **settings: Scoring) -> Stage:
     """Score the documents of rankings again; see :func:`telerank.rerank`.
 
     By default with the re-ranker that comes with telerank (extra ``e5``).
@@ -143,7 +151,8 @@ def rerank(names: Names, model: str = RERANKER, **settings: Scoring) -> Stage:
     from telerank.reranking.stage import CrossReranker
 
     docs = names.models.open_docs("rerank")
-    return CrossReranker(names.models.open_reranker(model, **settings), docs, name=model)
+    scorer = names.models.open_reranker(model, **settings)
+    return CrossReranker(scorer, docs, name=model, fields=() if fields is None else fields)
 
 
 def like(names: Names, fb_terms: Annotated[int, Ge(1)] = TERMS, model: Similarity | None = None) -> Stage:
@@ -174,15 +183,14 @@ READ = "read"
 Reading = Annotated[Any, FieldsOf(SpanComputing)]
 
 
-def read(names: Names, model: str = READER, mu: float | None = None, **settings: Reading) -> Any:  # noqa: ARG001
-    """The function ``read`` where rankings are expected: it is refused."""
-    raise ExpressionError(
-        "read ends a pipeline, and its answers are no ranking: it can only come last, "
-        "in a text for telerank answer"
-    )
-
-
-def read_last(names: Names, model: str = READER, mu: float | None = None, **settings: Reading) -> ReadAnswers:
+def read_last(
+    names: Names,
+    model: str = READER,
+    mu: float | None = None,
+    *,
+    field: str | None = None,
+    **settings: Reading,
+) -> ReadAnswers:
     """The function ``read`` at the end: the reader reads documents of the index."""
     names.models.check_default(model, READER)
     from telerank.answers.combine import check_mu
@@ -191,7 +199,16 @@ def read_last(names: Names, model: str = READER, mu: float | None = None, **sett
     docs = names.models.open_docs(READ)
     if mu is not None:
         check_mu(mu)  # before the reader is looked for
-    return ReadAnswers(names.models.open_reader(model, **settings), docs, mu, name=model)
+    stage = ReadAnswers(names.models.open_reader(model, **settings), docs, mu, name=model)
+    return stage if field is None else replace(stage, field=field)
+
+
+def read(**arguments: Annotated[Any, FieldsOf(read_last, ("names",))]) -> Any:  # noqa: ARG001
+    """The function ``read`` where rankings are expected: it is refused."""
+    raise ExpressionError(
+        "read ends a pipeline, and its answers are no ranking: it can only come last, "
+        "in a text for telerank answer"
+    )
 
 
 def pool(names: Names, name: str) -> Stage:
@@ -214,6 +231,7 @@ OF_SEGMENTS = ("firstp", "maxp", "meanp", "sump", "kmaxp", "passages", "birch")
 FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "boolean": boolean,
     "dense": dense,
+    "impact": impact,
     "rerank": rerank,
     "maxsim": maxsim,
     "minmax": minmax,

@@ -78,6 +78,11 @@ class Models:
         """The re-ranker over the vectors of tokens of a model; None: the only ones of the index."""
         return self._need("maxsim").maxsim(model, models=self.sources)
 
+    def open_impact(self, model: str | None, queries: str | None, table: str | None) -> Stage:
+        """The retriever over weights of terms, with what gives them to queries."""
+        index = self._need("impact")
+        return index.impact(model, queries=queries, table=table, models=self.sources)
+
     def open_boolean(self, join: Literal["and", "or"]) -> Stage:
         """The retriever of Boolean expressions."""
         return self._need("boolean").boolean(join)

@@ -18,6 +18,7 @@ import numpy as np
 
 from telerank.corpus.collection import Collection
 from telerank.corpus.docstore import Docstore, DocstoreWriter, read_doc
+from telerank.corpus.read_fields import FieldNames, check_known, select_fields
 from telerank.errors import CollectionError, ModelError, count_noun
 from telerank.evaluation.measures import measure
 from telerank.reranking.scorer import Scorer
@@ -93,6 +94,7 @@ class RunScoring:
     run: RunCandidates
     dev: RunCandidates | None
     k: int | None
+    fields: FieldNames = ()
     calibration: Calibration | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
 
@@ -105,7 +107,9 @@ class RunScoring:
         is_collection = isinstance(self.docs, Collection)
         self.candidates, self.total = self.run.check(docnos if is_collection else None)
         runs = self.run.run if self.dev is None else f"{self.run.run} or {self.dev.run}"
-        self.texts = _store_docs(self.docs, docnos, runs) if isinstance(self.docs, Collection) else self.docs
+        texts = _store_docs(self.docs, docnos, runs) if isinstance(self.docs, Collection) else self.docs
+        check_known(self.fields, texts)
+        self.texts = select_fields(texts, self.fields)
         if self.dev is not None:
             judged = self.dev.queries.judged(self.dev.split)
             self.calibration = calibrate(self.scorer, self.texts, calibrating, judged)
@@ -141,6 +145,7 @@ class RunScoring:
             "depth": self.run.depth,
             "k": self.k,
             "texts": self.name,
+            **({"fields": list(self.fields)} if self.fields else {}),
             "queries": self.run.queries.name,
         }
         return record if self.calibration is None else {**record, "loss": self.calibration.record()}

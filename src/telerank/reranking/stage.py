@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 
 from telerank.corpus.docstore import identify_docs, read_candidates, read_doc
+from telerank.corpus.read_fields import FieldNames, as_field_names, check_known, fields_text, select_fields
 from telerank.errors import ModelError
 from telerank.expressions import call_text, depth_text, quote
 from telerank.models.inference import compute_each
@@ -79,6 +80,14 @@ def explain_score(scorer: Scorer, query: str, passage: str, name: str = "") -> E
     )
 
 
+def explain_fields(explained: Explanation, model: str, fields: FieldNames) -> Explanation:
+    """The explanation of a score of a model that reads these fields, which says so."""
+    if not fields:
+        return explained
+    what = Phrase("logit by {model}, which reads {fields}", model=model, fields=", ".join(fields))
+    return replace(explained, what=what)
+
+
 def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
@@ -133,12 +142,13 @@ class CrossReranker(Stage):
 
     ``model`` is a re-ranker, its name or folder, or a :class:`~telerank.reranking.scorer.Scorer`, which also
     says how it is computed. The stage reads ahead over queries to fill its batches. ``name`` stands for the
-    model in the text of a pipeline over an index; without it the text cannot be read back.
+    model in the text of a pipeline over an index; without it the text cannot be read back. ``fields`` are
+    read instead of title and text: ``title,topics``, or a list of them (:mod:`telerank.corpus.read_fields`).
 
     Raises
     ------
     ValueError
-        If k is not a whole number of at least 1.
+        If k is not a whole number of at least 1, or there is no such field.
     CollectionError
         When a ranking names a document that ``docs`` lacks.
     """
@@ -147,6 +157,7 @@ class CrossReranker(Stage):
     docs: Docs = field(hash=False)
     k: int | None = None
     name: str = field(default="", compare=False)
+    fields: str | Sequence[str] = ()
     role = "rerank"
 
     reorders = True
@@ -154,8 +165,20 @@ class CrossReranker(Stage):
     def __post_init__(self) -> None:
         if self.k is not None:
             check_depth(self.k)
+        object.__setattr__(self, "fields", as_field_names(self.fields))
+        check_known(self.read_names, self.docs)
         if not isinstance(self.model, Scorer):
             object.__setattr__(self, "model", Scorer(self.model))
+
+    @property
+    def read_names(self) -> FieldNames:
+        """The names of the fields that are read; empty for title and text."""
+        return tuple(self.fields)
+
+    @property
+    def texts(self) -> Docs:
+        """The documents as they are read."""
+        return select_fields(self.docs, self.read_names)
 
     @property
     def scorer(self) -> Scorer:
@@ -167,14 +190,15 @@ class CrossReranker(Stage):
             yield ranking if self.k is None else ranking.cut(self.k)
 
     def _texts(self, ranking: Ranking) -> Iterator[TextPair]:
-        return ((ranking.query.text, doc.full_text) for doc in read_candidates(ranking, self.docs))
+        return ((ranking.query.text, doc.full_text) for doc in read_candidates(ranking, self.texts))
 
     def limit(self, k: int) -> CrossReranker:
         return replace(self, k=k if self.k is None else min(self.k, k))
 
     @property
     def text(self) -> str:
-        call = call_text("rerank", quote(self.name or self.scorer.name), **self.scorer.changed)
+        own = {"fields": fields_text(self.read_names)} if self.fields else {}
+        call = call_text("rerank", quote(self.name or self.scorer.name), **self.scorer.changed, **own)
         return depth_text(call if self.name and not self.scorer.samples else f"<{call}>", self.k)
 
     @property
@@ -184,6 +208,8 @@ class CrossReranker(Stage):
     @property
     def sources(self) -> Mapping[str, object]:
         source = self.scorer.source
+        if self.fields:
+            source["fields"] = list(self.fields)
         if not self.name:  # of an index, which has its own checksums
             source["documents"] = identify_docs(self.docs)
         return {f"rerank({self.name or self.scorer.name})": source}
@@ -194,4 +220,5 @@ class CrossReranker(Stage):
 
     def explanation(self, query: Query, docno: str) -> Explanation:
         """The score, what each sentence adds to it, and what the model shows of itself."""
-        return explain_score(self.scorer, query.text, read_doc(self.docs, docno).full_text, self.name)
+        explained = explain_score(self.scorer, query.text, read_doc(self.texts, docno).full_text, self.name)
+        return explain_fields(explained, self.name or self.scorer.name, self.read_names)

@@ -11,6 +11,19 @@ from telerank.sparse.index import describe_copies
 
 if TYPE_CHECKING:
     from telerank.retrieval.index_reader import IndexReader
+    from telerank.sparse.index import SparseIndex
+
+
+def describe_weights(sparse: SparseIndex) -> dict[str, int | str]:
+    """Where the weights of terms come from, and how many there are; nothing if there are none."""
+    if sparse.manifest.term_weights is None:
+        return {}
+    files = [segment.weights for segment in sparse.segments if segment.weights is not None]
+    return {
+        "weights of terms": sparse.manifest.term_weights.description,
+        "weights": sum(int(file.offsets[-1]) for file in files),
+        "documents without weights": sum(int((file.lengths == 0).sum()) for file in files),
+    }
 
 
 def describe_index(index: IndexReader) -> dict[str, Any]:
@@ -31,6 +44,7 @@ def describe_index(index: IndexReader) -> dict[str, Any]:
             "columns": dict(sparse.manifest.columns),
             **({"fields": ", ".join(sparse.fields)} if sparse.fields else {}),
             **({"positions": "yes"} if sparse.manifest.positions else {}),
+            **describe_weights(sparse),
             "segments": len(entries),
             "bytes of texts": sum(size for name, size in files if name.startswith("docs.")),
             "bytes of the rest": sum(size for name, size in files if not name.startswith("docs.")),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
 from telerank.corpus.in_memory import read_docs
+from telerank.corpus.read_fields import as_field_names, check_known
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, check_name, folder_name, is_vectors
 from telerank.drafts import replace_file
-from telerank.errors import ArgumentTypeError, show_value
+from telerank.errors import ArgumentError, ArgumentTypeError, show_value
 from telerank.late_interaction.encoder import LateEncoder
 from telerank.parameters import check_methods
 from telerank.retrieval.index_reader import IndexReader
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from telerank.late_interaction.store import TokenVectors
     from telerank.retrieval.backup import BackupManifest
     from telerank.retrieval.folder_update import FolderChanges
+    from telerank.sparse.weights.retriever import ImpactRetriever
+    from telerank.sparse.weights.writing import WeightSource
     from telerank.sparse.writer import BeforeCommit, IndexWriter
 
 
@@ -58,6 +62,7 @@ class Index(IndexReader):
         model: str | Encoder = "minilm",
         *,
         name: str | None = None,
+        fields: str | Sequence[str] = (),
         overwrite: bool = False,
         progress: ProgressSetting = None,
     ) -> Vectors:
@@ -66,6 +71,8 @@ class Index(IndexReader):
         ``model`` is a name, or an encoder with a device and a precision of its own. ``name`` is the name that
         :meth:`dense` takes, by default the model's. An interrupted call goes on where it was, half a minute
         before at most. If vectors of the same model are there, only documents that have none are encoded.
+        ``fields`` are encoded instead of title and text, ``["title", "topics"]``, also those of
+        documents that are added later.
 
         Raises
         ------
@@ -73,18 +80,25 @@ class Index(IndexReader):
             If other vectors of that name are there.
         ModelError
             If there is no such model.
+        ArgumentError
+            If the documents have no such field.
         MissingExtra
             If torch or the model's package is not installed.
         """
         from telerank.dense.encode import Encoding, encode_documents
         from telerank.dense.encoder import open_encoder
 
+        read = as_field_names(fields)
+        check_known(read, self.docs)
         encoder = open_encoder(locate_model(model, index=self.folder)) if isinstance(model, str) else model
         folder = self.vectors_folder(model if isinstance(model, str) else model.name)
         if name is not None:
             folder = folder.with_name(check_name(name))
         settings = Encoding(
-            batch_tokens=encoder.batch_tokens, collection=self.folder.name, source=self.sparse.state
+            batch_tokens=encoder.batch_tokens,
+            collection=self.folder.name,
+            source=self.sparse.state,
+            fields=read,
         )
         with show_progress(progress, len(self), kept=continued(folder)) as shown:
             if overwrite or not is_vectors(folder):
@@ -146,6 +160,7 @@ class Index(IndexReader):
         docs: Documents,
         *,
         update: bool = False,
+        weights: str | Path | None = None,
         vectors: bool = True,
         workers: Count | None = None,
         progress: ProgressSetting = None,
@@ -153,7 +168,8 @@ class Index(IndexReader):
         """Add documents as a new segment, which this index then has, too; the number of documents.
 
         With ``update`` they replace documents of the same docno. If the index has ``vectors``, texts that it
-        did not have are encoded once the documents are added; without, :meth:`encode` does it later.
+        did not have are encoded once the documents are added; without, :meth:`encode` does it later. If it
+        has weights of terms from files, ``weights`` is a file of those of the documents; a model's are made.
 
         Raises
         ------
@@ -161,11 +177,47 @@ class Index(IndexReader):
             If the index cannot be written to.
         DocumentError
             If there is no document, one cannot be stored, or a docno is there (and ``update`` is not set).
+        FormatError
+            If the file of weights is none; the message names the line.
         """
         total, stream = stream_documents(docs)
         changing = self._change(workers, vectors=vectors, progress=progress)
         with changing as writer, show_progress(progress, total, kept=unchanged(self.folder)) as shown:
+            if (source := open_weights(weights)) is not None:
+                writer.choose_weights(source)
             return writer.add(stream, update=update, progress=shown)
+
+    def impact(
+        self,
+        model: str | None = None,
+        *,
+        queries: str | Path | None = None,
+        table: str | Path | None = None,
+        models: Mapping[str, str | Path] | None = None,
+    ) -> ImpactRetriever:
+        """The retriever over weights of terms: the sum of the query's weight times the document's.
+
+        The weights of a query are those that a ``model`` such as SPLADE gives it; those of a file of
+        vectors, ``queries``, by its id; or, of the terms that it holds, those of a ``table``, a JSON object
+        of weights by term. With none of these they come from the model that made the index's weights or, if
+        those are of files, are how often the query holds each term.
+
+        >>> tr.index(docs, "idx", weights_model="splade").impact().search("olive press")
+
+        Raises
+        ------
+        IndexFault
+            If the index has no weights of terms.
+        ArgumentError
+            If the weights of queries are given in two ways.
+        FormatError
+            If a file has none.
+        """
+        from telerank.retrieval.impact import open_impact
+
+        sources = {"model": model, "queries": queries, "table": table}
+        opened = open_impact(self.sparse, self.folder, sources, models)
+        return replace(opened, chosen=self._chosen)
 
     def update(
         self,
@@ -323,6 +375,29 @@ class Index(IndexReader):
 
 Documents: TypeAlias = Collection | str | Path | Mapping[str, str] | Iterable[Any] | Any
 """A collection or its path, documents, texts by docno, or a data frame (:mod:`telerank.corpus.in_memory`)."""
+
+
+def open_weights(weights: str | Path | None, model: str | None = None) -> WeightSource | None:
+    """Where the weights of terms of new documents come from; None from nowhere.
+
+    Raises
+    ------
+    ArgumentError
+        If files and a model are given.
+    CollectionError
+        If there are no such files.
+    """
+    from telerank.sparse.weights.encoder import TermEncoder
+    from telerank.sparse.weights.vectors import FileWeights, list_files
+
+    if weights is not None and model is not None:
+        raise ArgumentError("weights: give a file or a model, not both")
+    if model is not None:
+        return TermEncoder(locate_model(model))
+    if weights is None:
+        return None
+    list_files(weights)
+    return FileWeights(str(weights))
 
 
 def stream_documents(

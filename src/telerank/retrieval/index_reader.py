@@ -99,7 +99,7 @@ class IndexReader(FolderReader):
         """The documents by docno."""
         return self.sparse.docs if self._chosen is None else replace(self.sparse.docs, chosen=self._chosen)
 
-    def within(self, chosen: Filter) -> Self:
+    def within(self, chosen: Filter | str) -> Self:
         """The index as if the documents that do not pass a filter were not there; its statistics stay.
 
         Frequencies of terms, from which scores are computed, still count all documents.
@@ -107,8 +107,9 @@ class IndexReader(FolderReader):
         Raises
         ------
         FilterError
-            If a column is unknown or of another kind.
+            If a text cannot be read as a filter, or a column is unknown or of another kind.
         """
+        chosen = Filter.parse(chosen) if isinstance(chosen, str) else chosen
         chosen.bind(self.columns)
         view = copy(self)
         view._chosen = chosen.both(self._chosen)  # noqa: SLF001 — of its own kind

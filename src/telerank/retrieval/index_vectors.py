@@ -61,6 +61,7 @@ def describe_vectors(folder: Path, index: SparseIndex | None) -> str:
     manifest = VectorManifest.read(folder)
     vectors = Vectors(folder, None if index is None else documents_of(index))
     described = f"{len(vectors):,} x {manifest.dimension} {manifest.dtype} by {manifest.model}"
+    described += f" of {', '.join(manifest.fields)}" if manifest.fields else ""
     lacking = count_noun(vectors.lacking, "document")
     return f"{described}; {lacking} without" if vectors.lacking else described
 

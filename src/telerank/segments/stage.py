@@ -73,7 +73,10 @@ def explain_document(
         best = max(match.score for match in rest)
         parts.append(Explanation(best, Phrase("the best of {n} more segments", n=len(rest))))
     best_of = len(aggregate.weights) if aggregate.kind == "best" else aggregate.k
-    facts = {"k": best_of, "n": len(matches), "model": reranker.name or scorer.name}
+    model = reranker.name or scorer.name
+    if reranker.fields:
+        model += f" ({', '.join(reranker.fields)})"
+    facts = {"k": best_of, "n": len(matches), "model": model}
     plural = "s" if len(matches) != 1 else ""
     what = Phrase(_NAMES[aggregate.kind] + " {n} segment{plural} by {model}", plural=plural, **facts)
     return Explanation(aggregate(scores), what, tuple(parts))
@@ -137,7 +140,7 @@ class SegmentReranker(Stage):
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
         def candidates(ranking: Ranking) -> Iterator[Candidate]:
-            return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.docs))
+            return ((ranking.query.text, doc) for doc in read_candidates(ranking, self.reranker.texts))
 
         for ranking, logits in compute_each(stream, candidates, self.scorer.stream):
             scores = [self.aggregate(convert(of_document, self.of)) for of_document in logits]
@@ -147,8 +150,15 @@ class SegmentReranker(Stage):
         """The score, the winning segment with what its sentences add, and the scores of the others."""
         return explain_document(self.reranker, self.aggregate, query.text, *self._score(query, docno))
 
+    @property
+    def matches_texts(self) -> bool:
+        """Whether the characters of segments are those of documents' texts, and not of other fields."""
+        return not self.reranker.fields
+
     def match(self, query: Query, docno: str) -> list[SegmentMatch]:
         """The segments of a document, the one that counts most first, then by score.
+
+        Their characters are those of the text that is read, which other fields may make.
 
         Raises
         ------
@@ -158,7 +168,7 @@ class SegmentReranker(Stage):
         return match_segments(self.aggregate, *self._score(query, docno))
 
     def _score(self, query: Query, docno: str) -> tuple[Segments, Scores]:
-        segments, logits = self.scorer.score(query.text, read_doc(self.reranker.docs, docno))
+        segments, logits = self.scorer.score(query.text, read_doc(self.reranker.texts, docno))
         return segments, convert(logits, self.of)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from telerank.columns.filters import Filter
 from telerank.compiled import start_warm
-from telerank.errors import ArgumentError, ExpressionError, FilterError, TelerankError
+from telerank.errors import ExpressionError, FilterError, TelerankError
 from telerank.expressions import Call, Word, parse_expression, quote, walk
 from telerank.feedback.like import Like
 from telerank.model_names import READER
@@ -22,17 +23,19 @@ from telerank.pipelines.functions import FUNCTIONS, ends_in_read, read_answers, 
 from telerank.pipelines.reader import Models, Names
 from telerank.retrieval.folder_update import read_record
 from telerank.retrieval.group import Column, FileGroups
+from telerank.retrieval.impact import open_impact
 from telerank.retrieval.index import Index
 from telerank.retrieval.model_sources import locate_model
 from telerank.service.errors import NotServed, ServiceError, Unprocessable, Unready
 from telerank.service.models import Model, ModelFamily, ServedModels
 from telerank.service.searching import bound_groups, check_cost, check_read, split_stages
 from telerank.service.settings import ServiceSettings
+from telerank.service.synonyms import WatchedSynonyms
 from telerank.sparse.index import PIPELINES, TOKENS, VECTORS
 from telerank.stage import Stage, change_stages
 from telerank.stored import MANIFEST
 from telerank.syntax.reading import ReadQuery, read_typed
-from telerank.syntax.synonyms import SYNONYMS, SynonymTerms
+from telerank.syntax.synonyms import SYNONYMS
 from telerank.types import Query, whole_docno
 from telerank.vocabulary.lexicon import open_lexicon
 
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import Encoder
     from telerank.dense.retriever import DenseRetriever
     from telerank.reranking.scorer import Scorer
+    from telerank.sparse.index import IndexDocs
+    from telerank.sparse.weights.encoder import TermEncoder
     from telerank.types import Doc, Docs
 
 
@@ -53,9 +58,14 @@ given_up: ContextVar[Event] = ContextVar("given_up", default=Event())  # noqa: B
 class WatchedDocs:
     """Documents whose reading stops when nobody waits any more: what is long reads them as it goes on."""
 
-    docs: Docs = field(hash=False)
+    docs: IndexDocs = field(hash=False)
 
-    def __getitem__(self, docno: str) -> Doc | str:
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of the documents' columns, by name."""
+        return self.docs.kinds
+
+    def __getitem__(self, docno: str) -> Doc:
         if given_up.get().is_set():
             raise Unready("given up: nobody waits for it")
         return self.docs[docno]
@@ -71,6 +81,7 @@ _log = logging.getLogger(__name__)
 _KEPT = 32  # pipelines of requests that are kept
 READ_DEPTH = 20  # documents that a reader reads by default
 _OF_FILES = ("run", "pool", SYNONYMS)  # functions that read what a service has not
+_OF_MODELS = ("rerank", "read", "impact")
 _SEARCHED = 1000  # documents of an index that are searched for passages
 _PROBES = (8, 200)  # words of the queries that warm
 
@@ -127,6 +138,7 @@ class ServedIndex:
         self._is_open = False
         self.synonyms = None if settings.synonyms is None else WatchedSynonyms(settings.synonyms, index)
         self.chosen: Filter | None = None
+        self._open_weights()
         self._read_pipelines()
 
     def admits(self, chosen: Filter) -> bool:
@@ -229,10 +241,12 @@ class ServedIndex:
             raise Unprocessable(f"filter: {self.scrub(str(error))}") from error
         return given
 
-    def answers(self, text: str | None = None, where: str | None = None) -> ReadAnswers:
+    def answers(
+        self, text: str | None = None, where: str | None = None, read: ReadQuery | None = None
+    ) -> ReadAnswers:
         """The pipeline of a name or a text that ends in ``read(READER)``; None: the default one.
 
-        It is searched within the filter ``where``.
+        It is searched within the filter ``where``, for the query that was ``read``, with synonyms.
 
         Raises
         ------
@@ -247,7 +261,10 @@ class ServedIndex:
         if chosen in self.pipelines:
             raise Unprocessable(f"the pipeline {chosen} ranks: expected one that ends in read(READER)")
         stage: ReadAnswers = self._within(self._read(chosen, answering=True), where)
-        return stage
+        if stage.first is None:
+            return stage
+        first = stage.first if self.synonyms is None else self.synonyms.expand(stage.first)
+        return stage.behind(first if read is None else read.restrict(first))
 
     def _within(self, stage: Any, where: str | None) -> Any:
         """A pipeline within a filter, and within that of the key."""
@@ -315,13 +332,26 @@ class ServedIndex:
                 self.unavailable[name] = self.scrub(str(error))
         self._is_open = True
 
+    def _open_weights(self) -> None:
+        """Open the model that made the weights of terms, so that queries and `/embed_sparse` have it."""
+        entry = self.index.sparse.manifest.term_weights if self.index.has_texts else None
+        if entry is not None and entry.model:
+            if self.models.has_here(entry.model):
+                self.open_sparse(entry.model)
+            else:
+                self.unavailable["impact"] = "the model of the weights of terms cannot be opened here"
+
+    def open_sparse(self, model: str) -> TermEncoder:
+        """A model of weights of terms, by its name or its folder, which gets a name."""
+        return self.open_model(self.models.sparse_encoders, self.models.name_model(model))
+
     def _name_folders(self, text: str) -> str:
         """A pipeline with names instead of the paths of models: replies show it, and no path."""
         try:
             tree = parse_expression(text)
         except ExpressionError:
             return text  # whoever reads the pipeline is told
-        calls = (part for part in walk(tree) if isinstance(part, Call) and part.name in {"rerank", "read"})
+        calls = (part for part in walk(tree) if isinstance(part, Call) and part.name in _OF_MODELS)
         words = [value for call in calls for _, value in call.arguments if isinstance(value, Word)]
         for word in sorted(words, key=lambda word: word.at, reverse=True):
             if "/" in word.text and Path(word.text).is_dir():
@@ -412,44 +442,6 @@ class ServedIndex:
         return self.name if is_kept else ""
 
 
-class WatchedSynonyms:
-    """The synonyms of a file, which is read anew when it changes; a faulty one is logged, and not used.
-
-    Raises
-    ------
-    AnalyzerError
-        If the file cannot be used when the service starts.
-    """
-
-    def __init__(self, file: Path, index: Index) -> None:
-        self.file, self.index = file, index
-        self._stat, self._terms = self._read_stat(), self._read()
-
-    def expand(self, stage: Stage) -> Stage:
-        """A pipeline whose searches of words have the synonyms; itself if none of them can."""
-        if (stat := self._read_stat()) != self._stat:
-            self._stat = stat
-            try:
-                self._terms = self._read()
-            except TelerankError as error:
-                _log.error("%s: the synonyms of before stay: %s", self.file, error)
-        with suppress(ArgumentError):
-            return self._terms.expand(stage)
-        return stage
-
-    def _read_stat(self) -> tuple[int, int]:
-        with suppress(OSError):
-            stat = self.file.stat()
-            return stat.st_mtime_ns, stat.st_size
-        return 0, 0
-
-    def _read(self) -> SynonymTerms:
-        terms = SynonymTerms.read(self.file)
-        if self.index.has_texts:
-            terms.open(self.index.sparse)
-        return terms
-
-
 @dataclass(frozen=True)
 class _OpenModels(Models):
     """Opens models among those of the service, which load each once; after that, no others."""
@@ -471,6 +463,12 @@ class _OpenModels(Models):
 
     def open_maxsim(self, model: str | None) -> Stage:
         return self.served.maxsim(model)
+
+    def open_impact(self, model: str | None, queries: str | None, table: str | None) -> Stage:
+        if queries or table:
+            raise Unprocessable("impact: a service reads no files of queries and no tables")
+        index, open_encoder = self._need("impact"), self.served.open_sparse
+        return open_impact(index.sparse, index.folder, {"model": model}, open_encoder=open_encoder)
 
     def open_reranker(self, model: str, **settings: Any) -> Scorer:
         return self.served.open_model(self.served.models.rerankers, model, **settings)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from telerank.dense.static import find_static
 from telerank.errors import MissingExtra
+from telerank.model_names import is_here
 from telerank.retrieval.model_sources import locate_model
 from telerank.service.errors import NotServed, Unprocessable
 from telerank.service.settings import ServiceSettings
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from telerank.dense.encoder import TorchEncoder
     from telerank.dense.static import StaticEncoder
     from telerank.reranking.scorer import Scorer
+    from telerank.sparse.weights.encoder import TermEncoder
 
 Model = TypeVar("Model")
 
@@ -44,7 +46,7 @@ class ModelFamily(Generic[Model]):
     Each is made once, while the process opens what it serves. Afterwards the family is closed.
     """
 
-    kind: Literal["re-ranker", "encoder", "reader"]
+    kind: Literal["re-ranker", "encoder", "reader", "sparse encoder"]
     class_name: str
     sources: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -128,7 +130,15 @@ class ServedModels:
         self.readers: ModelFamily[SpanReader] = ModelFamily(
             "reader", "telerank.answers.scorer:SpanReader", settings.readers
         )
-        self.families: tuple[ModelFamily[Any], ...] = (self.rerankers, self.encoders, self.readers)
+        self.sparse_encoders: ModelFamily[TermEncoder] = ModelFamily(
+            "sparse encoder", "telerank.sparse.weights.encoder:TermEncoder", {}
+        )
+        self.families: tuple[ModelFamily[Any], ...] = (
+            self.rerankers,
+            self.encoders,
+            self.readers,
+            self.sparse_encoders,
+        )
         self.folders: dict[str, str] = {}
         for family in self.families:
             for name in family.sources:
@@ -143,6 +153,14 @@ class ServedModels:
         self.folders[name] = folder
         return name
 
+    def name_model(self, model: str) -> str:
+        """The name that stands for a model: its own, unless it is a folder."""
+        return self.name_folder(model) if "/" in model and Path(model).is_dir() else model
+
+    def has_here(self, model: str) -> bool:
+        """Whether a model is on this machine, and what computes it."""
+        return find_spec("torch") is not None and is_here(model)
+
     def close(self) -> None:
         """From now on there are no other models."""
         for family in self.families:
@@ -152,6 +170,8 @@ class ServedModels:
         """Load each model, and let it compute once; raises ModelError if one cannot be loaded."""
         for scorer in self.rerankers:
             scorer.score([("a", "a")])
+        for sparse in self.sparse_encoders:
+            sparse.encode_queries(["a"])
         for encoder in self.encoders:
             encoder.encode_queries(["a"])
         for reader in self.readers:

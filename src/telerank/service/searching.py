@@ -275,8 +275,11 @@ def count_results(stage: Stage, query: Query) -> int | None:
 def find_passages(
     stage: Stage, query: Query, docnos: Sequence[str]
 ) -> tuple[dict[str, SegmentMatch], list[StageRun]]:
-    """The segment of each document that counts most, if a stage scores segments; and the time of that."""
-    parts: list[Any] = [part for part in walk_stages(stage) if hasattr(part, "match")]
+    """The segment of each document that counts most, if a stage scores segments; and the time of that.
+
+    Segments of other fields than the text are of no use beside it.
+    """
+    parts: list[Any] = [part for part in walk_stages(stage) if getattr(part, "matches_texts", False)]
     if not parts:
         return {}, []
     begun = perf_counter()

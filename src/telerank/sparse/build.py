@@ -25,7 +25,7 @@ from telerank.columns.kinds import TEXT_KINDS
 from telerank.corpus.docstore import Docstore, DocstoreWriter
 from telerank.errors import ArgumentError, DocumentError, known_names, shorten
 from telerank.sparse.copies import CopyKeys, merge_keys
-from telerank.sparse.inverted.lists import FIELDS, InvertedFile
+from telerank.sparse.inverted.lists import FIELDS, WEIGHTS, InvertedFile
 from telerank.sparse.inverted.positions import PositionsWriter
 from telerank.sparse.inverted.postings import Numbers, PostingsWriter
 from telerank.sparse.inverted.terms import write_terms
@@ -61,13 +61,13 @@ def fold(
     counted = {prefix: _count(folder, prefix, numbers, len(ordered), runs) for prefix, runs in lists.items()}
     # terms whose documents are all deleted are dropped
     held = np.any([df > 0 for df, _, _ in counted.values()], axis=0)
-    shared = "" if "" in lists else FIELDS
+    shared = FIELDS if next(iter(lists)).startswith(FIELDS) else next(iter(lists))
     write_terms(folder, (term for term, kept in zip(ordered, held, strict=True) if kept), shared)
     total, done = sum(int(df.sum()) for df, _, _ in counted.values()), 0
     for prefix, runs in lists.items():
         df, occurrences, spans = counted[prefix]
         own = df > 0
-        if shared:
+        if shared == FIELDS:
             np.save(folder / f"{prefix}numbers.npy", (np.cumsum(held) - 1)[own].astype(np.int32))
         new = np.cumsum(own) - 1
         writer = PostingsWriter(folder, documents, df[own], occurrences[own], prefix)
@@ -114,10 +114,7 @@ class Inversion:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def open_maker(self, *, alone: bool) -> AbstractContextManager[RunMaker | Workers]:
-        """What makes the runs of a segment: this process ``alone``, or others.
-
-        It alone decides the terms of documents and their weights.
-        """
+        """What makes the runs of a segment: this process ``alone``, or others."""
         count = self.workers or count_cores()
         if alone or count == 1 or not self.analyzer.is_portable:
             return nullcontext(RunMaker(self.analyzer, positions=self.positions))
@@ -216,6 +213,9 @@ def merge_segments(
         np.save(folder / f"{prefix}lengths.npy", np.concatenate(lengths))
         lists[prefix] = partial(_read_all, files, new_rows, piece)
     fold(folder, total, [s.terms.listed for s in segments], {"": lists.pop("")}, progress)
+    if WEIGHTS in lists:
+        vocabularies = [segment.files[WEIGHTS].terms.listed for segment in segments]
+        fold(folder, total, vocabularies, {WEIGHTS: lists.pop(WEIGHTS)}, progress)
     if lists:
         fold(folder, total, [s.fields[0].terms.listed for s in segments], lists, progress)
 

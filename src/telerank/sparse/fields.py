@@ -16,7 +16,7 @@ from telerank.sparse.inverted.lists import Counts, InvertedFile, TermFile
 from telerank.sparse.inverted.postings import Numbers
 from telerank.sparse.kernel import STEP
 from telerank.sparse.segment import Segment
-from telerank.sparse.similarities.base import Reads, Similarity, Statistics
+from telerank.sparse.similarities.base import Beside, Reads, Similarity, Statistics
 from telerank.sparse.similarities.fields import BM25F
 from telerank.types import Explanation, Phrase
 
@@ -49,12 +49,15 @@ class TermLists:
 
 
 def open_lists(segments: Sequence[Segment], fields: Sequence[str], reads: Reads) -> TermLists:
-    """What is read: whole texts (None), a field, or fields together, of which there are ``fields``.
+    """What is read: whole texts (None), a field, fields together, of which there are ``fields``, or weights.
 
     A deleted document counts in statistics until segments are merged.
     """
     if reads is None:
         return TermLists(segments, segments, _count_tokens(segments))
+    if isinstance(reads, Beside):
+        weights = [segment.weights for segment in segments if segment.weights is not None]
+        return TermLists(segments, weights, _count_tokens(weights))
     names = [reads] if isinstance(reads, str) else list(reads)
     files = [[segment.fields[fields.index(name)] for name in names] for segment in segments]
     own = tuple(_count_tokens([each[number] for each in files]) for number in range(len(names)))

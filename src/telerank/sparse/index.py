@@ -36,6 +36,7 @@ from telerank.sparse.segment import Segment
 from telerank.sparse.selection import RowSelection
 from telerank.sparse.similarities.base import Reads, Similarity
 from telerank.sparse.similarities.fields import check_field
+from telerank.sparse.weights.entry import WeightsEntry
 from telerank.stored import (
     MANIFEST,
     MANIFEST_DRAFT,
@@ -95,7 +96,7 @@ class IndexManifest(Manifest):
     the documents' columns (:mod:`telerank.columns.kinds`), and those that are not kept. ``weights`` is the
     kind of numbers that postings have: "counts", how often the document holds the term. ``fields`` are those
     that are indexed by themselves, too, in the order of their files; with ``positions`` it is known where
-    terms stand.
+    terms stand. ``term_weights`` are weights beside the counts, if there are any.
 
     An index of format 1 is opened as it is; its next change writes format 2.
     """
@@ -115,6 +116,7 @@ class IndexManifest(Manifest):
     weights: str = COUNTS
     fields: tuple[str, ...] = ()
     positions: bool = False
+    term_weights: WeightsEntry | None = None
     format: int = 2
 
     @property
@@ -466,6 +468,7 @@ def open_segments(folder: Path, manifest: IndexManifest) -> tuple[Segment, ...]:
                 entry.copies,
                 entry.format,
                 len(manifest.fields),
+                weights=manifest.term_weights is not None,
             )
             for entry in manifest.segments
         )

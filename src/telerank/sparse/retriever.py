@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -29,6 +30,16 @@ _BATCH = 16  # queries given to a thread at a time
 def count_terms(index: SparseIndex, queries: Sequence[str]) -> list[Mapping[str, int]]:
     """How often each query holds each of its terms."""
     return [Counter(index.analyzer.query(query)) for query in queries]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The terms and weights of queries that are known, in their order."""
+
+    weights: tuple[Mapping[str, int], ...]
+
+    def __call__(self, index: SparseIndex, queries: Sequence[str]) -> Sequence[Mapping[str, int]]:  # noqa: ARG002
+        return self.weights
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +110,9 @@ class SparseRetriever(Retriever):
         if self.chosen and self.index.selections(self.chosen)[segment_number].hidden[row]:
             raise KeyError(docno)
         [weights] = self.weigh(self.index, [query.text])
-        parts = [self._explain_term(*term, segment_number, row) for term in weights.items()]
+        explain = partial(self._explain_term, segment=segment_number, row=row)
+        terms = {term: explain(term, weight) for term, weight in weights.items()}
+        parts = self._explain_origin(query, terms)
         total = sum(part.value for part in parts)
         score = float(np.float32(total))
         if score != total:
@@ -108,6 +121,15 @@ class SparseRetriever(Retriever):
         length = sum(lengths.ravel().tolist())
         whole = Phrase("{model} of a document of {terms} terms", model=repr(self.similarity), terms=length)
         return Explanation(score, whole, tuple(parts))
+
+    def _explain_origin(self, query: Query, terms: Mapping[str, Explanation]) -> list[Explanation]:
+        """The parts of terms; together those that the query has not, if it is known where they are from."""
+        origin = getattr(self.weigh, "origin", None)
+        own = terms.keys() if origin is None else self.index.analyzer.query(query.text)
+        parts = [part for term, part in terms.items() if term in own]
+        if added := tuple(part for term, part in terms.items() if term not in own):
+            parts.append(Explanation(sum(part.value for part in added), origin or "", added))
+        return parts
 
     def _explain_term(self, text: str, weight: int, segment: int, row: int) -> Explanation:
         """What a term adds to the score of a document."""

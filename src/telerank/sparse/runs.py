@@ -64,9 +64,7 @@ class RunMaker:
     """Analyses and inverts stretches of documents; numbers terms in the order of their first occurrence.
 
     Memory: the vocabulary, the terms of ``most_surfaces`` (by default 150 MB), about 40 bytes for each piece
-    of the current stretch. A maker whose terms have the weights of a model, in whole steps of its own, makes
-    other runs (``open_maker`` of :mod:`telerank.sparse.build`), and all that follows takes frequencies as
-    weights.
+    of the current stretch.
     """
 
     def __init__(self, analyzer: Analyzer, *, positions: bool = False, most_surfaces: int = 1 << 20) -> None:

@@ -51,6 +51,8 @@ from telerank.sparse.index import (
     sweep_index,
 )
 from telerank.sparse.inverted.postings import FORMAT
+from telerank.sparse.weights.encoder import TermEncoder
+from telerank.sparse.weights.writing import WeightSource, write_weights
 from telerank.stored import StoredFile, becoming_writer, load_npy, record_files
 from telerank.text import Analyzer
 from telerank.types import Doc, Progress, silent
@@ -111,6 +113,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
     ) -> None:
         self.folder = Path(folder).resolve()
         self.before_commit: BeforeCommit | None = None
+        self._weights: WeightSource | None = None
         self._workers, self._stretch, self._most_segments = workers, stretch, most_segments
         self._lock = filelock.FileLock(self.folder / LOCK, timeout=0, thread_local=False)
         with becoming_writer(self.folder, "another writer is at work on this index", self.close):
@@ -161,6 +164,34 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             raise IndexFault(f"{self.folder}: has documents already")
         self.manifest = replace(self.manifest, fields=check_field_names(fields), positions=positions)
 
+    def choose_weights(self, source: WeightSource) -> None:
+        """Where the weights of terms come from, beside the counts, of the documents that are added.
+
+        Raises
+        ------
+        IndexFault
+            If the index has documents and no weights, or those of another model.
+        """
+        entry = self.manifest.term_weights
+        if self.manifest.segments:
+            if entry is None:
+                raise IndexFault(f"{self.folder}: has documents without weights of terms: index them again")
+            entry.check(source.entry, self.folder)
+        else:
+            self.manifest = replace(self.manifest, term_weights=source.entry)
+        self._weights = source
+
+    def _find_weights(self) -> WeightSource | None:
+        """What gives weights to new documents, if the index has any."""
+        entry = self.manifest.term_weights
+        if entry is None or self._weights is not None:
+            return self._weights
+        if not entry.model:
+            how = "give those of new documents, too (--weights FILE, weights=FILE)"
+            raise IndexFault(f"{self.folder}: its weights of terms are in files: {how}")
+        self.choose_weights(TermEncoder(entry.model))
+        return self._weights
+
     def add(
         self,
         docs: Iterable[Doc],
@@ -183,26 +214,31 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             self.manifest.positions,
             self.manifest.columns,
         )
+        weights = self._find_weights()
         with self._change():
             new = self._new_segment()
             keys = CopyKeys(new, near=self.manifest.copies.endswith("near")) if self.manifest.copies else None
             store = DocstoreWriter(new, self.manifest.columns)
             build_segment(store, docs, inversion, keys=keys, progress=progress)
+            entry = self.manifest.term_weights
+            if weights is not None and entry is not None:
+                entry = write_weights(new, entry, weights, progress)
             known = self._known_docnos(new)
             if known and not update:
                 more = f" ({len(known):,} of the new ones are)" if len(known) > 1 else ""
                 raise DocumentError(
                     f"document {known[0]!r} is in the index already{more}: replace it (update=True)"
                 )
-            entry = _record_segment(new)
+            segment = _record_segment(new)
             columns = {**self.manifest.columns, **store.kinds}
-            self._commit((*self._mark_deleted({*known, *deleted}), entry), columns)
+            segments = (*self._mark_deleted({*known, *deleted}), segment)
+            self._commit(segments, columns=columns, term_weights=entry)
         sizes = [segment.documents for segment in self.manifest.segments]
         if len(sizes) > self._most_segments:
             # from the first that is no larger than all after it: larger segments are rewritten less often
             small = (number for number, size in enumerate(sizes) if size <= sum(sizes[number + 1 :]))
             self._fold(next(small, 0), progress)
-        return entry.documents
+        return segment.documents
 
     def replace(self, docnos: Collection[str], docs: Iterable[Doc], *, progress: Progress = silent) -> int:
         """Delete documents and add others, which may have their docnos, or none, as one change.
@@ -290,17 +326,10 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
         new.mkdir()
         return new
 
-    def _commit(self, segments: tuple[SegmentEntry, ...], columns: Mapping[str, str] | None = None) -> None:
+    def _commit(self, segments: tuple[SegmentEntry, ...], **changed: Any) -> None:
         sync_folder(self.folder / SEGMENTS)
-        before = self.manifest
-        kinds = before.columns if columns is None else columns
-        manifest = replace(
-            before,
-            segments=segments,
-            generation=before.generation + 1,
-            format=IndexManifest.format,
-            columns=kinds,
-        )
+        generation, form = self.manifest.generation + 1, IndexManifest.format
+        manifest = replace(self.manifest, segments=segments, generation=generation, format=form, **changed)
         manifest = self._mark_copies(manifest)
         if self.before_commit is not None:
             self.before_commit(self.manifest, manifest)

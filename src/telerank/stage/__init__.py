@@ -25,6 +25,7 @@ from telerank.stage.algebra import (
     operand_text,
     require_first,
 )
+from telerank.stage.around import StageAround
 from telerank.stage.parts import change_stages, find_docs, inner_stages, map_inner, walk_stages
 from telerank.stage.retriever import Retriever, batch_queries
 from telerank.stage.where import Where, where_text
@@ -38,6 +39,7 @@ __all__ = [
     "Cut",
     "Retriever",
     "Stage",
+    "StageAround",
     "Sum",
     "Weighted",
     "Where",

@@ -11,11 +11,12 @@ from telerank.columns.kinds import open_filter
 from telerank.errors import CollectionError
 from telerank.expressions import quote
 from telerank.stage.algebra import Stage
+from telerank.stage.around import StageAround
 from telerank.types import ColumnDocs, Docs, Explanation, Query, Ranking
 
 
 @dataclass(frozen=True, repr=False)
-class Where(Stage):
+class Where(StageAround):
     """Keeps the documents that pass a filter, of those that a stage is given, and of its rankings.
 
     ``docs`` has their columns. A document that is not there passes no filter.
@@ -28,7 +29,6 @@ class Where(Stage):
         If a column is unknown or of another kind.
     """
 
-    stage: Stage
     chosen: Filter
     docs: Docs | None = field(default=None, compare=False, hash=False)
 
@@ -52,14 +52,6 @@ class Where(Stage):
         if not self._passes(docno):
             raise KeyError(docno)
         return self.stage.explanation(query, docno)
-
-    @property
-    def reorders(self) -> bool:  # type: ignore[override]
-        return self.stage.reorders
-
-    @property
-    def role(self) -> str:
-        return self.stage.role
 
     @property
     def text(self) -> str:

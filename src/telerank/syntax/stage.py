@@ -9,7 +9,7 @@ from telerank.columns.filters import Filter
 from telerank.errors import CollectionError
 from telerank.expressions import call_text, depth_text
 from telerank.sparse.index import IndexDocs, SparseIndex
-from telerank.stage import CALL, PRODUCT, Stage, check_depth
+from telerank.stage import CALL, PRODUCT, Stage, StageAround, check_depth
 from telerank.syntax.reading import ReadQuery, read_typed
 from telerank.types import Docs, Explanation, Query, Ranking
 
@@ -18,7 +18,7 @@ FUNCTION = "simple"
 
 
 @dataclass(frozen=True, repr=False)
-class SimpleSyntax(Stage):
+class SimpleSyntax(StageAround):
     """Ranks the words of each query by a stage, among the documents that fulfil the query's conditions.
 
     Queries are read as :mod:`telerank.syntax.parser` says. One without conditions is ranked by the stage as
@@ -31,7 +31,6 @@ class SimpleSyntax(Stage):
         If there is no index with words when the first query comes.
     """
 
-    stage: Stage
     index: SparseIndex | None = None
     depth: int | None = None
     within: Filter | None = None
@@ -83,11 +82,3 @@ class SimpleSyntax(Stage):
     @property
     def binding(self) -> int:
         return CALL if self.depth is None else PRODUCT
-
-    @property
-    def reorders(self) -> bool:  # type: ignore[override]
-        return self.stage.reorders
-
-    @property
-    def role(self) -> str:
-        return self.stage.role

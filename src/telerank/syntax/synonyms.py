@@ -20,9 +20,9 @@ from telerank.errors import ArgumentError
 from telerank.expressions import call_text, quote
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.retriever import SparseRetriever, count_terms
-from telerank.stage import Stage, change_stages, walk_stages
+from telerank.stage import Stage, StageAround, change_stages, walk_stages
 from telerank.text.words import Synonyms, read_lines
-from telerank.types import Explanation, Query, Ranking
+from telerank.types import Explanation, Phrase, Query, Ranking
 
 SYNONYMS = "synonyms"
 """The name of the stage in pipelines."""
@@ -53,6 +53,11 @@ class SynonymTerms:
         return known[self]
 
     @property
+    def origin(self) -> Phrase:
+        """Where terms are from that a query has not itself, for explanations."""
+        return Phrase("synonyms of the file {file}", file=Path(self.file).name)
+
+    @property
     def checksum(self) -> str:
         """The SHA-256 of the lines."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
@@ -78,7 +83,7 @@ _opened: WeakKeyDictionary[SparseIndex, dict[SynonymTerms, Synonyms]] = WeakKeyD
 
 
 @dataclass(frozen=True, repr=False)
-class WithSynonyms(Stage):
+class WithSynonyms(StageAround):
     """A pipeline whose searches of words have synonyms; models read queries as they are.
 
     Raises
@@ -89,7 +94,6 @@ class WithSynonyms(Stage):
         If the pipeline searches no words.
     """
 
-    stage: Stage
     synonyms: SynonymTerms
 
     def __post_init__(self) -> None:
@@ -114,14 +118,6 @@ class WithSynonyms(Stage):
 
     def filtered(self, chosen: Filter, *, fed: bool = False) -> Stage:
         return replace(self, stage=self.stage.filtered(chosen, fed=fed))
-
-    @property
-    def reorders(self) -> bool:  # type: ignore[override]
-        return self.stage.reorders
-
-    @property
-    def role(self) -> str:
-        return self.stage.role
 
     @property
     def sources(self) -> Mapping[str, object]:

@@ -221,6 +221,15 @@ class OptimisationSettings(CheckedSection):
         return steps if self.epochs is None else None
 
 
+class WindowOptimisation(OptimisationSettings):
+    """AdamW with a warm-up and linear decay to 0; `batch` counts windows of texts."""
+
+    steps: PositiveInt = 10_000
+    batch: PositiveInt = 32
+    warm_up: NonNegativeInt | Share = 0.1
+    max_gradient_norm: Annotated[float | None, Field(gt=0), OFF] = 1.0
+
+
 class DevSettings(CheckedSection):
     """When the dev measure is computed; it decides which weights are kept, and when training stops early."""
 

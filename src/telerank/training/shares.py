@@ -46,7 +46,7 @@ def encode_shares(
             manifest = processes.each(lambda: describe_vectors(encoder, encoding))
             writing = partial(VectorWriter, folder, manifest, overwrite=overwrite)
             writer = processes.alone(lambda: stack.enter_context(writing()), None)
-            shares = _Shares(processes, encoder, encoding, iter(docs), writer)
+            shares = _Shares(processes, encoder, encoding, encoding.read(docs), writer)
             shares.encode(progress)
             processes.alone(stack.close, None)  # the folder gets its name
         return processes.each(lambda: Vectors(folder))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
+from telerank.corpus.read_fields import TEXT, show_field
 from telerank.errors import ArgumentError, CollectionError, ExpressionError
 from telerank.model_names import READER, require_default
 from telerank.pipelines.functions import Reading, answer_pipeline, ends_in_read, pipeline
@@ -62,6 +63,7 @@ def read(
     texts: Index | Collection | Docs | Mapping[str, str] | None = None,
     *,
     mu: float | None = None,
+    field: str = TEXT,
     **settings: Reading,
 ) -> ReadAnswers:
     """The stage that reads the documents of rankings, and ends a pipeline: it gives answers, not rankings.
@@ -70,8 +72,8 @@ def read(
     docstore, or a mapping of texts by docno. ``model`` is by default the French and English reader that comes
     with telerank (extra ``e5``). Over several texts a score is mu * span + (1 - mu) * retriever,
     both scaled to [0, 1], with a ``mu`` of 0.8 unless it is given; with 1, and where a ranking has one
-    document or equal scores, it is that of the span alone. ``settings`` are those of
-    :class:`~telerank.answers.scorer.SpanReader`.
+    document or equal scores, it is that of the span alone. ``field`` is read of a document: its text, its
+    title, or a column of texts. ``settings`` are those of :class:`~telerank.answers.scorer.SpanReader`.
 
     >>> answers = index.bm25() % 20 >> tr.rerank("my-reranker", index) % 5 >> tr.read("my-reader", index) % 3
     >>> answers.answer("Qui a inventé l'imprimerie ?")
@@ -80,6 +82,8 @@ def read(
     ------
     ModelError
         If there is no such reader, back end or precision.
+    ArgumentError
+        If the documents have no such field.
     MissingExtra
         If torch or the package of the back end is not installed.
     """
@@ -94,9 +98,10 @@ def read(
     source = locate_model(str(model), index=folder) if isinstance(model, str | Path) else model
     opened = source if isinstance(source, SpanReader) else SpanReader(source, **settings)
     if isinstance(texts, Index):
-        return ReadAnswers(opened, texts.docs, mu, name=str(model) if isinstance(model, str | Path) else "")
+        name = str(model) if isinstance(model, str | Path) else ""
+        return ReadAnswers(opened, texts.docs, mu, name=name, field=field)
     docs = {doc.docno: doc for doc in texts.docs()} if isinstance(texts, Collection) else texts
-    return ReadAnswers(opened, docs, mu)
+    return ReadAnswers(opened, docs, mu, field=field)
 
 
 def answer(
@@ -110,6 +115,7 @@ def answer(
     k: Count | None = None,
     depth: Count | None = None,
     mu: float | None = None,
+    field: str | None = None,
     threads: Count = 1,
     progress: ProgressSetting = None,
     **settings: Reading,
@@ -118,8 +124,8 @@ def answer(
 
     ``queries`` are of any shape that :func:`telerank.search` takes.
     ``model`` is a pipeline or its text. If it does not end in ``read(READER)``, its first ``depth`` (20)
-    documents are read by ``reader``, by default the one that comes with telerank (extra ``e5``), with ``mu``
-    and ``settings`` as :func:`read` takes them. ``where`` is a filter of documents by their columns
+    documents are read by ``reader``, by default the one that comes with telerank (extra ``e5``), with ``mu``,
+    ``field`` and ``settings`` as :func:`read` takes them. ``where`` is a filter of documents by their columns
     (:mod:`telerank.columns.filters`): others are not read. ``k`` answers are kept for each question.
     ``threads`` answer the queries of first stages. The answers are computed when they are read or saved.
 
@@ -138,7 +144,8 @@ def answer(
     from telerank.answers.stage import AnswerRun
 
     opened = Index(index) if isinstance(index, str | Path) else index
-    stage = open_answers(opened, model, reader, depth=depth, mu=mu, **settings)
+    own: dict[str, Any] = settings if field is None else {**settings, "field": field}
+    stage = open_answers(opened, model, reader, depth=depth, mu=mu, **own)
     stage = stage if where is None else stage.where(where)
     stage = stage if k is None else stage % k
     first = stage.first
@@ -215,7 +222,7 @@ def in_sentence(index: Index, answer: Answer, language: str = "en") -> AnswerSen
     CollectionError
         If the document has another text now.
     """
-    doc = index[answer.docno]
+    doc = show_field(index[answer.docno], answer.field)
     if doc.text[answer.start : answer.end] != answer.text:
         raise CollectionError(
             f"document {answer.docno!r} has changed: it has no {answer.text!r} at {answer.start}"

@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from annotated_types import Ge
 
 from telerank.corpus.collection import Collection
-from telerank.dense.manifest import folder_name, is_vectors
-from telerank.errors import CollectionError, count_noun
+from telerank.corpus.read_fields import FieldNames, as_field_names, check_known
+from telerank.dense.manifest import check_name, folder_name, is_vectors
+from telerank.errors import ArgumentError, CollectionError, count_noun
 from telerank.parameters import Device, Flags, Help
 from telerank.retrieval.index import Index, stream_documents
 from telerank.retrieval.index_tokens import is_late
@@ -22,7 +23,7 @@ from telerank.retrieval.index_vectors import count_lacking, finish_vectors
 from telerank.retrieval.model_sources import locate_model
 from telerank.show.progress import continued, show_progress
 from telerank.training import launched
-from telerank.types import Progress, ProgressSetting, silent
+from telerank.types import TEXT_FIELDS, Progress, ProgressSetting, silent
 from telerank.verbs.index import open_source
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class EncodedDocuments:
             "dtype": self.vectors.dtype,
             "model": manifest.model,
             "fingerprint": manifest.fingerprint,
+            "fields": list(manifest.fields or TEXT_FIELDS),
             "cut": manifest.cut,
             "settings": manifest.settings,
         }
@@ -69,6 +71,7 @@ class EncodedDocuments:
     def __str__(self) -> str:
         manifest, rows = self.vectors.manifest, len(self.vectors)
         size = f"{self.vectors.dimension} x {self.vectors.dtype}"
+        size += f" of {', '.join(manifest.fields)}" if manifest.fields else ""
         count = rows if self.seconds is None else self.encoded
         label = f"{count_noun(count, 'document')} of {manifest.collection}"
         if self.seconds is None:
@@ -138,6 +141,13 @@ def encode(
         str, Help("auto (bfloat16 on a GPU that computes in it, else float32), float32, tf32 or bfloat16.")
     ] = "auto",
     device: Device = None,
+    fields: Annotated[
+        str | None,
+        Help("Fields of documents that are encoded, such as title,topics. Default: title and text."),
+    ] = None,
+    name: Annotated[
+        str | None, Help("Name of the vectors in an index, which `dense(NAME)` takes. Default: the model's.")
+    ] = None,
     approximate: Annotated[
         str | None,
         Help("Build an approximate index beside the vectors (extra ann): `hnsw`, `ivfpq(lists=1024)`."),
@@ -152,14 +162,17 @@ def encode(
     The vectors of an index lie in it if no folder is given; if it has some by the model, documents that have
     none are encoded. ``dtype`` is the type of numbers on disk; ``shard`` documents are written together; an
     interrupted call goes on where it was. Vectors of the same documents, model and type that are there are
-    kept. ``approximate`` (``hnsw``, ``ivfpq``) builds an approximate index beside the vectors, whose recall
-    is measured with queries of the collection. Under ``torchrun`` the processes share the documents, and the
-    first one writes.
+    kept. ``fields`` are read instead of title and text, and decide with the model which vectors these are;
+    ``name`` lets an index have several of a model. ``approximate`` (``hnsw``, ``ivfpq``) builds an
+    approximate index beside the vectors, whose recall is measured with queries of the collection. Under
+    ``torchrun`` the processes share the documents, and the first one writes.
 
     Raises
     ------
     CollectionError
         If a collection is given without a folder.
+    ArgumentError
+        If the documents have no such field, or a folder has a name, too.
     IndexFault
         If the folder holds other vectors (and ``overwrite`` is not set), or something else.
     ModelError
@@ -178,12 +191,13 @@ def encode(
 
         device, make = launched.join(device), encode_shares
         progress = progress if launched.is_first() else silent
-    source, target, encoder = launched.each(partial(_prepare, docs, folder, model, device, precision))
-    of_index = (source.folder.name, source.sparse.state) if isinstance(source, Index) else (source.name,)
+    written = _Target(folder, name, as_field_names(fields))
+    source, target, encoder = launched.each(partial(_prepare, docs, written, model, device, precision))
+    of_index = (source.folder.name, source.sparse.state) if isinstance(source, Index) else (source.name, "")
 
     def describe() -> Encoding:
         tokens = encoder.batch_tokens if batch_tokens is None else batch_tokens
-        return Encoding(dtype, shard, tokens, *of_index)
+        return Encoding(dtype, shard, tokens, *of_index, written.fields)
 
     how = launched.each(describe)
     size, stream = launched.each(lambda: stream_documents(source))
@@ -231,9 +245,22 @@ def _encode_tokens(
     return EncodedTokens(vectors.folder, vectors, time.perf_counter() - began)
 
 
+class _Target(NamedTuple):
+    """Where vectors are written, and which fields they are of."""
+
+    folder: str | Path | None
+    name: str | None
+    fields: FieldNames
+
+    def in_index(self, index: Index, model: str) -> Path:
+        """The folder in an index."""
+        default = index.vectors_folder(model)
+        return default if self.name is None else default.with_name(check_name(self.name))
+
+
 def _prepare(
     docs: Index | Collection | str | Path,
-    folder: str | Path | None,
+    written: _Target,
     model: str,
     device: str | None,
     precision: str,
@@ -242,12 +269,15 @@ def _prepare(
     from telerank.dense.encoder import open_encoder
 
     source = open_source(docs) if isinstance(docs, str | Path) else docs
+    if written.name is not None and (written.folder is not None or not isinstance(source, Index)):
+        raise ArgumentError("encode: a name is that of vectors in an index, without a folder")
+    check_known(written.fields, source.docs if isinstance(source, Index) else None)
     located = locate_model(model, index=source.folder if isinstance(source, Index) else None)
     encoder = open_encoder(located, device, precision)
-    if folder is not None:
-        return source, Path(folder), encoder
+    if written.folder is not None:
+        return source, Path(written.folder), encoder
     if isinstance(source, Index):
-        return source, source.vectors_folder(model), encoder
+        return source, written.in_index(source, model), encoder
     raise CollectionError(f"encode: give a folder for the vectors: telerank encode {source.name} VECTORS")
 
 

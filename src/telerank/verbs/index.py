@@ -16,7 +16,7 @@ from telerank.errors import IndexFault
 from telerank.parameters import CopySetting
 from telerank.retrieval.backup import restore_index
 from telerank.retrieval.folder_update import replacing_record
-from telerank.retrieval.index import Documents, Index, stream_documents
+from telerank.retrieval.index import Documents, Index, open_weights, stream_documents
 from telerank.show.progress import show_progress, unchanged
 from telerank.sparse.index import has_index
 from telerank.text import Analyzer
@@ -24,6 +24,7 @@ from telerank.types import ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.corpus.readers.files.folder import FileRecord
+    from telerank.sparse.weights.writing import WeightSource
 
 _COMPARED = 1000  # documents between two calls of progress
 
@@ -37,6 +38,8 @@ def index(
     columns: Mapping[str, str] | None = None,
     fields: Sequence[str] = (),
     positions: bool = False,
+    weights: str | Path | None = None,
+    weights_model: str | None = None,
     overwrite: bool = False,
     workers: Count | None = None,
     progress: ProgressSetting = None,
@@ -60,6 +63,11 @@ def index(
     (``bm25f(title=3, text=1)``): ``title``, ``text``, and columns of texts. With ``positions`` the index
     knows where terms stand in fields and in whole texts, which searches of phrases need.
 
+    ``weights`` is a file or a folder of files with weights of terms for each document, which ``impact``
+    searches beside the counts: JSON lines such as ``{"id": "d1", "vector": {"cat": 1.5}}``. With
+    ``weights_model``, the name of a model such as SPLADE, documents are encoded. A warning
+    (:class:`~telerank.errors.MissingWeights`) counts the documents that have none.
+
     Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
@@ -74,17 +82,24 @@ def index(
     DocumentError
         If there is no document, or one cannot be stored.
     ArgumentError
-        If no document has a field, or it is a column of something else than texts.
+        If no document has a field, or it is a column of something else than texts; if weights are given in
+        two ways.
+    FormatError
+        If a file of weights is none; the message names the line.
+    ModelError
+        If there is no such model of weights.
     MissingExtra
-        If near copies are looked for and datasketch is not installed.
+        If near copies are looked for and datasketch is not installed, or torch for a model.
     """
     from telerank.sparse.writer import IndexWriter, check_field_names
 
+    source = open_weights(weights, weights_model)
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
     chain = Analyzer.open(analyzer)
     if not overwrite and has_index(Path(folder)):
         index = Index(folder)
         _require_settings(index, chain, copies, columns, (check_field_names(fields), positions))
+        _require_weights(index, source)
         return _require_same(index, opened, progress)
     files: dict[str, FileRecord] = {}
     total, stream = stream_documents(opened, files)
@@ -96,6 +111,8 @@ def index(
         writer.choose_copies(copies)
         writer.choose_columns(columns or {})
         writer.choose_fields(fields, positions=positions)
+        if source is not None:
+            writer.choose_weights(source)
         writer.add(stream, progress=shown)
     return Index(folder)
 
@@ -122,6 +139,22 @@ def _require_settings(
         if not why and manifest.columns.get(name, kind) != kind:
             why = f"whose column {name} is {manifest.columns[name]}, not {kind}"
     if why:
+        raise IndexFault(f"{index.folder}: holds an index already, {why}: overwrite it (overwrite=True)")
+
+
+def _require_weights(index: Index, source: WeightSource | None) -> None:
+    """Check that an index that is there has these weights of terms; raises IndexFault."""
+    entry = index.sparse.manifest.term_weights
+    built, given = (
+        "without weights of terms" if each is None else f"with weights of terms of {each.model or 'files'}"
+        for each in (entry, None if source is None else source.entry)
+    )
+    if built == given and entry is not None and source is not None:
+        other = source.entry
+        if (entry.files, entry.fingerprint) != (other.files, other.fingerprint):
+            built, given = f"{built}, of other contents", "those"
+    if built != given:
+        why = f"built {built}, not {given}"
         raise IndexFault(f"{index.folder}: holds an index already, {why}: overwrite it (overwrite=True)")
 
 

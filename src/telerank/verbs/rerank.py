@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from telerank.computing import PairComputing
 from telerank.corpus.collection import Collection
+from telerank.corpus.read_fields import as_field_names
 from telerank.errors import ArgumentError, ArgumentTypeError, CollectionError, show_value
 from telerank.model_names import RERANKER, require_default
 from telerank.parameters import FieldsOf
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 def rerank(
     model: str | Path | Reranker | Scorer = RERANKER,
     texts: Index | Collection | Docs | Mapping[str, str] | None = None,
+    *,
+    fields: str | Sequence[str] = (),
     **settings: Annotated[Any, FieldsOf(PairComputing)],
 ) -> CrossReranker:
     """The stage that scores the documents of rankings again with a re-ranker.
@@ -38,8 +41,9 @@ def rerank(
     ``model`` is the folder of a re-ranker, a name (looked for with the index, in the folders of
     ``TELERANK_MODELS``, as a path, on the hub), or a loaded one; by default the French and English one that
     comes with telerank (extra ``e5``). ``texts`` has the documents: an index, a
-    collection (whose texts are then held in memory), a docstore, or a mapping of texts by docno. ``settings``
-    are those of :class:`~telerank.reranking.scorer.Scorer`: ``backend``, ``precision``, ``max_length``, ….
+    collection (whose texts are then held in memory), a docstore, or a mapping of texts by docno. ``fields``
+    of them are read instead of title and text: ``["title", "topics"]``. ``settings`` are those of
+    :class:`~telerank.reranking.scorer.Scorer`: ``backend``, ``precision``, ``max_length``, ….
 
     >>> pipeline = index.bm25() % 100 >> tr.rerank("my-reranker", index) % 10
 
@@ -47,6 +51,8 @@ def rerank(
     ------
     ModelError
         If there is no such model, back end or precision.
+    ArgumentError
+        If the documents have no such field.
     MissingExtra
         If torch or the package of the back end is not installed.
     """
@@ -60,8 +66,9 @@ def rerank(
 
     scorer = _open_scorer(model, texts, settings)
     if isinstance(texts, Index):
-        return CrossReranker(scorer, texts.docs, name=str(model) if isinstance(model, str | Path) else "")
-    return CrossReranker(scorer, open_docs(texts))
+        name = str(model) if isinstance(model, str | Path) else ""
+        return CrossReranker(scorer, texts.docs, name=name, fields=fields)
+    return CrossReranker(scorer, open_docs(texts), fields=fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +90,18 @@ def rerank_run(
     depth: int | None = None,
     k: int | None = None,
     dev: DevRun | None = None,
+    fields: str | Sequence[str] = (),
     progress: ProgressSetting = None,
     **settings: Any,
 ) -> LazyRun:
     """Score the first ``depth`` documents of each query of a run file again, and keep ``k``.
 
     ``pool(NAME)`` instead of a file are candidate lists that come with the queries. ``texts`` has the
-    documents; ``queries`` the queries, in its ``split``, if it is another collection. ``model`` and
-    ``settings`` are those of :func:`rerank`. The precision ``int8`` needs ``dev``: one half of its queries
-    calibrates it, the other half measures what it loses. A run that is wrong somewhere is refused at once;
-    the scores are computed when the rankings are read or saved. Under ``torchrun`` the processes share the
-    queries; each must read or save the rankings, and the first one writes.
+    documents; ``queries`` the queries, in its ``split``, if it is another collection. ``model``,
+    ``fields`` and ``settings`` are those of :func:`rerank`. The precision ``int8`` needs ``dev``: one half of
+    its queries calibrates it, the other half measures what it loses. A run that is wrong somewhere is refused
+    at once; the scores are computed when the rankings are read or saved. Under ``torchrun`` the processes
+    share the queries; each must read or save the rankings, and the first one writes.
 
     >>> rerank_run("bm25.run", "my-reranker", data, split="test", depth=100, k=10).save("reranked.run")
 
@@ -128,7 +136,8 @@ def rerank_run(
             raise CollectionError("give the documents, and the collection that has the queries")
         docs, name = (texts.docs, str(texts.folder)) if isinstance(texts, Index) else (texts, texts.name)
         of_dev = None if dev is None else candidates(dev)
-        return RunScoring(scorer, docs, name, candidates(DevRun(run, source, split)), of_dev, k)
+        of_run = candidates(DevRun(run, source, split))
+        return RunScoring(scorer, docs, name, of_run, of_dev, k, as_field_names(fields))
 
     scoring = launched.each(prepare)
     score: Callable[[CrossReranker, Iterable[Ranking]], Iterable[Ranking]] = CrossReranker.__call__

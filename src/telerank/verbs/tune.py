@@ -57,6 +57,7 @@ def tune(
     measures: MeasureNames = "nDCG@10",
     split: str | None = None,
     test: str | None = None,
+    where: str | None = None,
     folds: FoldCount = 5,
     seed: FoldSeed = 0,
     k: Count = 1000,
@@ -69,7 +70,8 @@ def tune(
     ``settings`` are texts of any
     pipelines. Each is tried with each of the ``analyzers``: by default the index's own; for others the texts
     are indexed again, temporarily. With ``test``, another split measures the choice instead of ``folds``.
-    ``k`` documents are kept for each query.
+    ``k`` documents are kept for each query. ``where`` is a filter of documents by their columns, which every
+    setting searches within; relevant documents that do not pass count as not found.
 
     >>> print(tr.tune("idx", "scifact", "bm25", split="train", test="test", measures="nDCG@10"))
 
@@ -79,6 +81,8 @@ def tune(
         If the index is another collection's, or there are too few judged queries: 20 of users.
     ExpressionError
         If a setting or the name of a family cannot be read.
+    FilterError
+        If the filter cannot be read, or a column of it is unknown or of another kind.
     MeasureError
         If the measure's name is invalid, or there are several measures.
     """
@@ -104,7 +108,9 @@ def tune(
         choices = [TuneSetting(text, name) for name in indexes for text in texts]
 
         def run(setting: TuneSetting, queries: Sequence[Query]) -> Iterator[Ranking]:
-            stage = read(setting.pipeline, indexes[setting.analyzer]) % k
+            opened = indexes[setting.analyzer]
+            stage = read(setting.pipeline, opened)
+            stage = (stage if where is None else stage.where(where, opened.docs)) % k
             return change_stages(stage, lambda part: part.in_batches(_BATCH)).run(queries)
 
         objective = Objective(dev, qrels, names)
@@ -154,6 +160,7 @@ def _open_indexes(index: Index, analyzers: Sequence[str], progress: Progress) ->
             if analyzer != index.analyzer:
                 rebuilt = Path(folder, str(number))
                 with IndexWriter(rebuilt, analyzer) as writer:
+                    writer.choose_columns(index.columns)
                     writer.choose_fields(index.fields)
                     writer.add(index.docs.values(), progress=progress)
                 indexes[analyzer.name] = Index(rebuilt)

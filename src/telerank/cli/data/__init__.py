@@ -1,4 +1,4 @@
-"""``telerank data``: list, show, convert and describe collections; make ranking sets and long documents."""
+"""``telerank data``: list, show, download, convert and describe collections; make sets of other documents."""
 
 from __future__ import annotations
 
@@ -179,13 +179,17 @@ def convert(
     What users of a service judged, as a collection to train on:
     `telerank data convert judged.jsonl judged --to jsonl --index idx`
     """
-    from telerank.corpus.writing import convert
     from telerank.verbs.data import with_documents
 
+    opened = data.open()
+    _write_converted(opened if index is None else with_documents(opened, index), out, to, as_json=as_json)
+
+
+def _write_converted(collection: Collection, out: Path, to: str, *, as_json: bool) -> None:
+    from telerank.corpus.writing import convert
+
     with show_progress() as progress:
-        opened = data.open()
-        opened = opened if index is None else with_documents(opened, index)
-        written = convert(opened, out, to, progress=progress)
+        written = convert(collection, out, to, progress=progress)
     if as_json:
         console.print_json(asdict(written))
     else:
@@ -196,6 +200,35 @@ def convert(
         console.out().print(f"{console.shown(str(out))}: {counts}", soft_wrap=True)
     for note in written.notes:
         console.say(f"note: {note}")
+
+
+@derive
+def get(
+    name: Annotated[
+        str, Flags("NAME"), Help("An `ir_datasets` id, or a dataset of the hub (`mteb/scifact`).")
+    ],
+    out: Annotated[
+        Path | None,
+        Flags("OUT"),
+        Help("The folder to write; it must not exist. Default: the name, with hyphens for slashes."),
+    ] = None,
+    *,
+    as_json: PrintJson = False,
+) -> None:
+    """Download a collection, and write it as a BEIR folder with all its splits.
+
+    Names are those of `ir_datasets` (extra `ir-datasets`; BEIR, MS MARCO and TREC collections), and of MTEB's
+    retrieval tasks on the Hugging Face hub (extra `hub`). Wherever a collection is named they stand for it
+    without this command, too; then it is read anew from what the packages keep.
+
+    Example: `telerank data get vaswani my-vaswani`
+    """
+    from telerank.corpus.formats import has_form_of_id
+
+    if not has_form_of_id(name):
+        raise CollectionError(f"{name}: expected an ir_datasets id, or mteb/ and the name of a dataset")
+    opened = CollectionOptions(name).open()
+    _write_converted(opened, out or Path(name.replace("/", "-")), "beir", as_json=as_json)
 
 
 PlotFormat = Literal["png", "svg", "pdf"]
@@ -301,6 +334,7 @@ def segments(
 @group(
     align_passages,
     convert,
+    get,
     ls,
     make_far_relevant,
     make_long_documents,
@@ -310,7 +344,7 @@ def segments(
     stats,
 )
 def data() -> None:
-    """List, show, convert and describe collections; make ranking sets and long documents.
+    """List, show, download, convert and describe collections; make ranking sets and long documents.
 
     Example: `telerank data ls scifact`
     """

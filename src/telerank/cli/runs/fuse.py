@@ -155,6 +155,7 @@ def tune(
     measures: MeasureToMaximise = "nDCG@10",
     split: Split = None,
     test: Annotated[str | None, Help("Test split, used instead of cross-validation.")] = None,
+    filter: options.FilterText = None,  # noqa: A002
     folds: FoldCount = 5,
     seed: FoldSeed = 0,
     keep: options.Kept = None,
@@ -175,6 +176,7 @@ def tune(
         measures=measures,
         split=split,
         test=test,
+        where=filter,
         folds=folds,
         seed=seed,
         k=keep or 1000,
@@ -222,6 +224,9 @@ def rerank(
     dev_split: Annotated[
         str | None, Help("Split of the queries and qrels of --dev. Default: the only one.")
     ] = None,
+    fields: Annotated[
+        str | None, Help("Fields that the model reads, such as title,topics. Default: title and text.")
+    ] = None,
     format: options.Format = None,  # noqa: A002
     encoding: options.Texts = "utf-8",
     as_json: options.PrintJson = False,
@@ -257,6 +262,7 @@ def rerank(
         depth=depth,
         k=keep,
         dev=DevRun(dev, data, dev_split) if dev and data else None,
+        fields=fields or (),
         **settings,
     )
     if not is_first_process():

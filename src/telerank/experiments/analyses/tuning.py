@@ -222,7 +222,8 @@ def _tune(bench: Bench, spec: TuningAnalysis, index: Index, family: str) -> Tune
     folds = Folds(2) if bench.data.dev or not spec.folds else Folds(spec.folds, bench.seed)
     objective = Objective(choosing.queries, choosing.qrels, spec.objective)
     run = partial(_retrieve, index, depth)
-    return tune(make_grid(parse_similarity(family)), run, objective, held_out=folds, progress=report)
+    grid = make_grid(parse_similarity(family), index.fields)
+    return tune(grid, run, objective, held_out=folds, progress=report)
 
 
 def _retrieve_tuned(

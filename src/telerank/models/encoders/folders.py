@@ -210,7 +210,7 @@ def _read_settings(name: str | Path, folder: Path, tokenizer: Any) -> tuple[BiEn
     return settings, True
 
 
-class _SideFile(BaseModel):
+class SideFile(BaseModel):
     """The part of ``sentence_bert_config.json`` that decides how a text is cut."""
 
     max_seq_length: PositiveInt | None = None
@@ -241,12 +241,12 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
             f"{folder}: expected Transformer, Pooling and perhaps Normalize, "
             f"got {', '.join(kinds) or 'nothing'}"
         )
-    side = read_part(folder / _SIDE, _SideFile)
+    side = read_part(folder / _SIDE, SideFile)
     if side.do_lower_case:
         raise ModelError(
             f"{folder / _SIDE}: do_lower_case is not supported; let the tokenizer lower its case"
         )
-    length = side.max_seq_length or _longest(folder)
+    length = side.max_seq_length or longest_text(folder)
     query, document = read_part(folder / MODEL, ModelFile).sides
     return BiEncoderSettings(
         _pooling_name(folder / modules[1].path / "config.json"),
@@ -256,7 +256,7 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
     )
 
 
-def _longest(folder: Path) -> int:
+def longest_text(folder: Path) -> int:
     """The default length of sentence-transformers."""
     tokens = read_part(folder / "tokenizer_config.json", dict[str, Any])
     positions = read_part(folder / "config.json", dict[str, Any]).get("max_position_embeddings")

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from telerank.corpus.read_fields import show_field
 from telerank.errors import shorten
 from telerank.feedback.given import judged_pipeline
 from telerank.retrieval.facets import has_column
@@ -184,7 +185,7 @@ class Pages:
         """What answers questions: the pipeline of the settings, or what reads the results."""
         if self.served.default_answer is None:
             raise NotServed("no reader is served")
-        stage = self.served.answers(None, self.inquiry.filter) % ANSWERS
+        stage = self.served.answers(None, self.inquiry.filter, self.read) % ANSWERS
         return stage if self.snapshot.settings.answer is not None else replace(stage, first=None)
 
     def results(self, stage: Stage, *, as_typed: bool = False) -> Values:
@@ -286,7 +287,7 @@ class Pages:
         read = run_reader(reader, ranked.ranking, most)
         answers: list[Values] = []
         for answer in read.answers:
-            doc, span = self.index[answer.docno], Span(answer.start, answer.end)
+            doc, span = show_field(self.index[answer.docno], answer.field), Span(answer.start, answer.end)
             shown = highlight.around(doc.text, span, language=self.text_language or "en")
             passage = flow(mark(doc.text, (), answer=span, shown=shown))
             source = self.source(doc, span, is_answer=True)

@@ -33,6 +33,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "“{term}”, {times} × in the query: {tf} × in this document; {df} documents have it",
         "«~{term}~», {times} fois dans la question~: {tf} fois dans ce document~; documents qui l’ont~: {df}",
     ),
+    "{term!r}: weight {weight:g}, times {times:g} of the query": (
+        "“{term}”: weight {weight} in this document, times {times} of the query",
+        "«~{term}~»~: poids {weight} dans ce document, fois {times} de la question",
+    ),
     "{field}: tf {tf} of {terms} terms, weight {weight:g}; counts {counted:.4f}": (
         "{field}: {tf} × in {terms} words, weight {weight}; counts {counted}",
         "{field}~: {tf} fois dans {terms} mots, poids {weight}~; compte pour {counted}",
@@ -86,6 +90,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "does not fulfil the expression {query}",
         "ne remplit pas l’expression {query}",
     ),
+    "{model}: the sum of weights of terms times those of the query": (
+        "{model}: the sum of weights of terms times those of the query",
+        "{model}~: la somme des poids des termes, fois ceux de la question",
+    ),
     "{model} of a document of {terms} terms": (
         "{model} of a document of {terms} words",
         "{model} d’un document de {terms} mots",
@@ -98,6 +106,11 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "produit scalaire en {n} dimensions, par {model}~: le produit de",
     ),
     "logit by {model}": ("score by the model {model}", "score du modèle {model}"),
+    "logit by {model}, which reads {fields}": (
+        "score by the model {model}, which reads {fields}",
+        "score du modèle {model}, qui lit {fields}",
+    ),
+    "synonyms of the file {file}": ("synonyms, of the file {file}", "synonymes, du fichier {file}"),
     "what single sentences add, in all": (
         "what single sentences add, in all",
         "ce que les phrases ajoutent une à une, en tout",

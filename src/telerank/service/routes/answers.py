@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from telerank.corpus.read_fields import show_field
 from telerank.expressions import quote
 from telerank.service.errors import ERRORS, Unprocessable
 from telerank.service.indexes import READ_DEPTH, ServedIndex
@@ -22,16 +24,16 @@ from telerank.service.routes.fields import (
     PipelineReply,
     PipelineText,
     QueryText,
+    SyntaxName,
 )
-from telerank.service.routes.search import complete_query, record_run
-from telerank.service.searching import (
-    StageRun,
-    run_reader,
-)
+from telerank.service.routes.search import QuerySyntax, complete_query, read_query, record_run
+from telerank.service.searching import QID, StageRun, run_reader
 from telerank.service.state import CurrentServed, CurrentSnapshot
+from telerank.syntax.reading import ReadQuery
 from telerank.text.follow_up import FollowUp
 from telerank.text.sentences import Span, cover_sentences
-from telerank.types import Answers, Explanation, Ranking
+from telerank.types import Answer, Answers, Explanation, Ranking
+from telerank.types import Query as SearchQuery
 
 if TYPE_CHECKING:
     from telerank.answers.stage import ReadAnswers
@@ -54,6 +56,7 @@ class AnswerRequest(Body):
         default=None, ge=1, le=1_000_000, description="Documents that are read, with `reader`; default: 20."
     )
     filter: FilterText = None
+    syntax: SyntaxName = "none"
     k: int = Field(3, ge=1, le=1_000, description="Answers, at most.")
     explain: bool = Field(default=False, description="Whether answers have an explanation.")
 
@@ -66,7 +69,7 @@ class AnswerSource(BaseModel):
 
 
 class AnswerHit(BaseModel):
-    """A span of a document: characters ``start`` to ``end`` (not included) of its text.
+    """A span of a document: characters ``start`` to ``end`` (not included) of its text, or of its ``field``.
 
     ``before`` and ``after`` are the rest of the sentences that it is in.
     """
@@ -77,6 +80,7 @@ class AnswerHit(BaseModel):
     docno: str
     title: str = ""
     url: str = ""
+    field: str = "text"
     start: int
     end: int
     before: str
@@ -94,6 +98,7 @@ class AnswerReply(PipelineReply):
     """
 
     follow_up: FollowUp | None = None
+    syntax: QuerySyntax | None = None
     milliseconds: float
     stages: list[StageRun]
     no_answer: float | None = None
@@ -106,23 +111,35 @@ async def answer(served: CurrentServed, snapshot: CurrentSnapshot, request: Answ
     """The answers to a question, marked in their documents; none if the documents that are read have none."""
     query, completed = complete_query(request.query, request.history, served.settings)
     index = snapshot.served_index(request.index)
-    stage = index.answers(answering_text(index, request), request.filter)
+    typed = await read_query(served, index, request.syntax, query.text, request.filter)
+    if not typed.has_words:
+        raise Unprocessable("query: conditions alone are no question: expected words to be answered")
+    text = answering_text(index, request)
+    stage = index.answers(text, request.filter, typed)
     if stage.first is None:
         raise Unprocessable(f"{stage.text}: expected a first stage before it")
-    read = await served.compute(run_reader, stage % request.k, Ranking(query))
-    run = record_run(served, index, stage.text, query, read.stages)
+    question = SearchQuery(QID, typed.words)
+    read = await served.compute(run_reader, stage % request.k, Ranking(question))
+    shown = index.answers(text, request.filter).text
+    run = record_run(served, index, shown, query, read.stages)
     explanations: list[Explanation | None] = [None] * len(read.answers)
     if request.explain:
-        explanations = [await served.compute(stage.explain, query, each) for each in read.answers]
+        explain = partial(_explain, stage, question, typed)
+        explanations = [await served.compute(explain, each) for each in read.answers]
     hits = await served.search(_show_answers, index, stage, read.answers, explanations)
     no_answer = read.answers.no_answer
     return AnswerReply(
         **run,
         follow_up=completed,
+        syntax=QuerySyntax.model_validate(typed.record) if request.syntax == "simple" else None,
         no_answer=no_answer if math.isfinite(no_answer) else None,
         warnings=[read.warning] if read.warning else None,
         answers=hits,
     )
+
+
+def _explain(stage: ReadAnswers, question: SearchQuery, typed: ReadQuery, answer: Answer) -> Explanation:
+    return typed.explain(stage.explain(question, answer), answer.docno)
 
 
 def answering_text(index: ServedIndex, request: AnswerRequest) -> str | None:
@@ -141,7 +158,7 @@ def _show_answers(
     """The answers in their sentences, in a thread: long documents take time to split."""
     hits, language = [], stage.reader.reader.settings.language
     for answer, explanation in zip(answers, explanations, strict=True):
-        doc = index.index[answer.docno]
+        doc = show_field(index.index[answer.docno], answer.field)
         start, end = cover_sentences(doc.text, Span(answer.start, answer.end), language)
         more = {
             "end": answer.end,

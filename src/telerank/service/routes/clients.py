@@ -17,13 +17,12 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag
 
 from telerank.fusion.lists import sigmoid
 from telerank.service.batching.waiting import PairsToScore, TextsToEncode, TokenizedWork
-from telerank.service.errors import ERRORS, OPENAI_ERRORS, BackendFault, BadRequest, Unprocessable
+from telerank.service.errors import ERRORS, OPENAI_ERRORS, BadRequest, Unprocessable
 from telerank.service.routes.fields import (
     EXAMPLES,
     ApiRecord,
     Calls,
     CleanText,
-    ClientRequest,
     ModelRequest,
     TextOrTexts,
     Truncate,
@@ -310,10 +309,13 @@ class EmbedRequest(ModelRequest):
     truncation_direction: Literal["Right", "right"] = Field("Right", description="A text loses its end.")
 
 
-class SparseRequest(ClientRequest):
+class SparseRequest(ModelRequest):
     """The request of text-embeddings-inference for sparse vectors."""
 
     inputs: TextOrTexts
+    prompt_name: PromptName | None = Field(
+        None, description="Whether these are queries or documents (default), as the model knows them."
+    )
 
 
 class EmbeddingItem(BaseModel):
@@ -378,13 +380,22 @@ async def embed(body: EmbedRequest, calls: Calls) -> Response:
 
 @embed_router.post(
     "/embed_sparse",
-    summary="Sparse vectors of texts: not served",
+    summary="Sparse vectors of texts (text-embeddings-inference)",
     response_model=list[list[dict[str, Any]]],
     responses=reply_example([[{"index": 1012, "value": 0.5}]]),
 )
-async def embed_sparse(_: SparseRequest) -> Response:
-    """424: no model that is served gives sparse vectors."""
-    raise BackendFault("no model here gives sparse vectors: for weights of terms search with bm25")
+async def embed_sparse(body: SparseRequest, calls: Calls) -> Response:
+    """The weights above 0 of texts, by the numbers of pieces of the model's vocabulary.
+
+    The models are those of indexes' weights, and of ``impact(MODEL)`` in pipelines; without any: 424.
+    """
+    vectors = await calls.compute_sparse(
+        body.model, as_list(body.inputs), queries=body.prompt_name in _QUERIES
+    )
+    content = [
+        [{"index": index, "value": value} for index, value in zip(*each, strict=True)] for each in vectors
+    ]
+    return JSONResponse(content, headers=dict(calls.response.headers))
 
 
 def _normalise(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

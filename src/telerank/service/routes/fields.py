@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -11,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from telerank.errors import shorten
 from telerank.retrieval.group import Column
 from telerank.service.batching.waiting import PairsToScore, TextsToEncode, TokenizedWork
-from telerank.service.errors import TooLarge, Unprocessable
+from telerank.service.errors import BackendFault, BadRequest, TooLarge, Unprocessable
 from telerank.service.models import ModelFamily
 from telerank.service.observe import note
 from telerank.service.state import CurrentServed, CurrentSnapshot
@@ -269,6 +271,13 @@ EXAMPLES: dict[str, JsonValue] = {
             {"text": "imprimeur", "kind": "word", "documents": 14},
         ],
     },
+    "AcronymsReply": {
+        "index": "sheets",
+        "generation": 1,
+        "read": 300,
+        "acronyms": [{"short": "CNI", "long": "carte nationale d'identité", "documents": 12}],
+        "lines": ["# 12 documents", "CNI, carte nationale d'identité"],
+    },
     "ExplainRequest": {"query": "imprimerie", "docno": "1507"},
     "ExplainReply": {
         "query": "imprimerie",
@@ -381,15 +390,11 @@ class ModelCalls:
         ServiceError
             If there is no such model, or there are too many or too long texts, or as the batcher raises.
         """
-        models, limits, texts = self.snapshot.models, self.served.settings.limits, work.texts
+        models, texts = self.snapshot.models, work.texts
         family: ModelFamily[Any] = models.rerankers if isinstance(work, PairsToScore) else models.encoders
         model = family.find(name)
         name = name or family.names[0]
-        if len(work) > limits.texts:
-            raise TooLarge(f"{len(work):,} texts, at most {limits.texts:,}")
-        longest = max(map(len, texts), default=0)
-        if longest > limits.text_characters:
-            raise TooLarge(f"a text of {longest:,} characters, at most {limits.text_characters:,}")
+        self._check_sizes(texts, len(work))
         if dimensions is not None and dimensions > model.dimension:
             raise Unprocessable(f"dimensions: {name} has {model.dimension}, got {dimensions}")
         reply = await self.served.batchers.of(name, model).submit(work, may_cut=truncate is not False)
@@ -410,6 +415,34 @@ class ModelCalls:
             }
         )
         return name, reply
+
+    async def compute_sparse(
+        self, name: str | None, texts: Sequence[str], *, queries: bool
+    ) -> list[tuple[list[int], list[float]]]:
+        """The numbers and weights of pieces of texts, by a sparse encoder; ``name`` None: the first.
+
+        Raises
+        ------
+        ServiceError
+            If there is no such model, or there are too many or too long texts.
+        """
+        family = self.snapshot.models.sparse_encoders
+        if not family.names:
+            raise BackendFault("no model here gives sparse vectors: serve an index with weights of a model")
+        model = family.find(name)
+        if not texts:
+            raise BadRequest("there are no texts")
+        self._check_sizes(texts, len(texts))
+        return await self.served.compute(partial(model.encode_numbers, texts, queries=queries))
+
+    def _check_sizes(self, texts: Sequence[str], count: int) -> None:
+        """Raise TooLarge if there are too many texts, ``count``, or one is too long."""
+        limits = self.served.settings.limits
+        if count > limits.texts:
+            raise TooLarge(f"{count:,} texts, at most {limits.texts:,}")
+        longest = max(map(len, texts), default=0)
+        if longest > limits.text_characters:
+            raise TooLarge(f"a text of {longest:,} characters, at most {limits.text_characters:,}")
 
 
 async def _model_calls(

@@ -128,7 +128,7 @@ class ModelCard(BaseModel):
     object: Literal["model"] = "model"
     created: int = 0
     owned_by: str = "telerank"
-    kind: Literal["re-ranker", "encoder", "reader"]
+    kind: Literal["re-ranker", "encoder", "reader", "sparse encoder"]
 
 
 class ModelsReply(ApiRecord):

@@ -41,6 +41,7 @@ from telerank.service.searching import (
 from telerank.service.settings import ServiceSettings
 from telerank.service.state import CurrentServed, CurrentSnapshot, Served, Snapshot
 from telerank.stage import Stage
+from telerank.syntax.parser import Syntax
 from telerank.syntax.reading import ReadQuery
 from telerank.text.follow_up import FollowUp, follow_up
 from telerank.types import Explanation, columns_record, whole_docno
@@ -262,7 +263,7 @@ async def search(served: CurrentServed, snapshot: CurrentSnapshot, request: Sear
     if not request.spelling or request.like is not None or not index.has_texts or opened.chosen is not None:
         return reply
     typed = reply.query
-    kept = (await _read(served, opened, request, typed)).kept if request.syntax == "simple" else ()
+    kept = (await read_query(served, opened, request.syntax, typed, request.filter)).kept
     meant = await served.search(partial(correct, kept=kept), index.sparse, typed)
     if meant != typed and len(meant) <= served.settings.limits.query_characters:
         searched = not reply.hits and request.page == 1
@@ -276,7 +277,7 @@ async def _search(served: Served, snapshot: Snapshot, request: SearchRequest) ->
     index = snapshot.served_index(request.index)
     request = _as_query(index, request)
     query, completed = complete_query(request.query or "", request.history, served.settings)
-    read = await _read(served, index, request, query.text)
+    read = await read_query(served, index, request.syntax, query.text, request.filter)
     stage = index.pipeline(request.pipeline, request.group, request.filter, read)
     typed, query = query, SearchQuery(QID, read.words)
     most, last = served.settings.limits.documents, request.k * request.page
@@ -337,7 +338,7 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     query = check_query(request.query, served.settings)
     index = snapshot.served_index(request.index)
     index.check_visible(request.docno)
-    read = await _read(served, index, request, query.text)
+    read = await read_query(served, index, request.syntax, query.text, request.filter)
     stage = index.pipeline(request.pipeline, request.group, request.filter, read)
     return ExplainReply(
         query=query.text,
@@ -349,13 +350,13 @@ async def explain(served: CurrentServed, snapshot: CurrentSnapshot, request: Exp
     )
 
 
-async def _read(
-    served: Served, index: ServedIndex, request: SearchRequest | ExplainRequest, query: str
+async def read_query(
+    served: Served, index: ServedIndex, syntax: Syntax, query: str, where: str | None
 ) -> ReadQuery:
-    """The query as the request wants it read."""
-    if request.syntax == "none":
+    """The query in a syntax, within a filter."""
+    if syntax == "none":
         return ReadQuery.of_words(query)
-    return await served.search(index.read_query, query, request.filter)
+    return await served.search(index.read_query, query, where)
 
 
 def _as_query(index: ServedIndex, request: SearchRequest) -> SearchRequest:

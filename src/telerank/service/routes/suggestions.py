@@ -8,8 +8,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from telerank.service.errors import ERRORS, NotServed, Unprocessable
+from telerank.service.indexes import ServedIndex
 from telerank.service.routes.fields import ApiRecord, CleanText, IndexName
 from telerank.service.state import CurrentServed, CurrentSnapshot
+from telerank.syntax.acronyms import acronym_lines, find_acronyms
 from telerank.vocabulary.suggestions import MOST
 from telerank.vocabulary.suggestions import suggest as find_suggestions
 
@@ -31,6 +33,61 @@ class SuggestionsReply(ApiRecord):
 
 
 router = APIRouter(prefix="/v1", tags=["search"], responses=ERRORS)
+_ACRONYM_CHARACTERS = 10_000_000  # of documents that are read for acronyms: a second or two
+
+
+class AcronymItem(BaseModel, from_attributes=True):
+    """An acronym, what it stands for, and how many documents say so."""
+
+    short: str
+    long: str
+    documents: int
+
+
+class AcronymsReply(ApiRecord):
+    """The acronyms of the ``read`` documents, those of most first, and ``lines`` of a file of synonyms."""
+
+    index: str
+    generation: int
+    read: int
+    acronyms: list[AcronymItem]
+    lines: list[str]
+
+
+@router.get("/acronyms", summary="List acronyms that the documents explain")
+async def acronyms(
+    served: CurrentServed,
+    snapshot: CurrentSnapshot,
+    *,
+    index: Annotated[IndexName, Query()] = None,
+    least: Annotated[int, Query(ge=1, description="Documents that explain an acronym, at least.")] = 1,
+) -> AcronymsReply:
+    """Acronyms that the texts explain themselves, `carte nationale d'identité (CNI)`, to edit as synonyms.
+
+    The first 10 million characters of the documents are read.
+    """
+    opened = snapshot.served_index(index)
+    if not opened.index.has_texts:
+        raise NotServed(f"the index {opened.name} holds vectors alone, without words")
+    return await served.search(_list_acronyms, opened, least)
+
+
+def _list_acronyms(opened: ServedIndex, least: int) -> AcronymsReply:
+    docs, room = [], _ACRONYM_CHARACTERS
+    for doc in opened.index.docs.values():
+        docs.append(doc)
+        room -= len(doc.full_text)
+        if room < 0:
+            break
+    listed = find_acronyms(docs, least)
+    items = [AcronymItem.model_validate(each) for each in listed]
+    return AcronymsReply(
+        index=opened.name,
+        generation=opened.generation,
+        read=len(docs),
+        acronyms=items,
+        lines=list(acronym_lines(listed)),
+    )
 
 
 @router.get("/suggest", summary="Suggest while typing")

@@ -12,6 +12,7 @@
 
 The names of the files of the n-th field begin with ``fields.n.``; all fields share the terms of
 ``fields.terms.bin``, and ``fields.n.numbers.npy``, int32 (terms,), has the numbers of those that a field has.
+Those of weights beside the counts begin with ``weights.``: frequencies are then weights in whole steps.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from telerank.sparse.inverted.terms import Terms
 Counts: TypeAlias = tuple[Numbers, Numbers]
 # How many postings each term has (T,), and, term after term, their rows (P,) and frequencies (P,) or (F, P).
 Read: TypeAlias = tuple[Numbers, npt.NDArray[np.int32], npt.NDArray[np.int64]]
-FIELDS = "fields."
+FIELDS, WEIGHTS = "fields.", "weights."
 
 
 class BlockTables(NamedTuple):

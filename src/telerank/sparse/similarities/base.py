@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -26,8 +27,16 @@ from telerank.expressions import call_text
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Count: TypeAlias = int | npt.NDArray[np.int64]
-# What a model reads: title and text run together (None), a field, or fields together (none named: all).
-Reads: TypeAlias = str | tuple[str, ...] | None
+
+
+class Beside(Enum):
+    """What an index may have beside the terms of texts: weights of terms from a model or a file."""
+
+    WEIGHTS = "weights"
+
+
+# What a model reads: title and text run together (None), a field, fields together (none named: all), weights.
+Reads: TypeAlias = str | tuple[str, ...] | Beside | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class BM25F(Similarity):
             raise ModelError("bm25f: with lengths=combined all fields share one b")
 
     @property
-    def reads(self) -> Reads:
+    def reads(self) -> tuple[str, ...]:
         return tuple(dict(self.weights))
 
     def bound_to(self, fields: Sequence[str]) -> BM25F:
@@ -159,7 +159,10 @@ def list_fields(given: Mapping[str, float] | None) -> OfFields:
 def check_field(field: str, fields: Sequence[str], model: str) -> None:
     """Raise ModelError if an index with these ``fields`` lacks one."""
     if not fields:
-        how = f"index it again with --fields title,text,…, in Python fields=['title', 'text', {field!r:.60}]"
+        how = (
+            "index it again with --fields title,text,… and --overwrite, "
+            f"in Python fields=['title', 'text', {field!r:.60}]"
+        )
         how = how if field not in ("title", "text") else how.replace(",…", "").replace(f", {field!r}", "")
         raise ModelError(f"{model}: the index has no fields: {how}")
     if field not in fields:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, PositiveInt
 
 from telerank.errors import MeasureError
 from telerank.training import settings
@@ -71,14 +71,10 @@ class Masks(settings.CheckedSection):
         yield total > 1 + 1e-9, f"masked ({self.masked}) and random ({self.random}) are more than all"
 
 
-class MaskedOptimisation(settings.OptimisationSettings):
+class MaskedOptimisation(settings.WindowOptimisation):
     """AdamW with a warm-up and linear decay to 0; `batch` counts windows."""
 
-    steps: PositiveInt = 10_000
-    batch: PositiveInt = 32
     learning_rate: float = Field(default=1e-4, gt=0)
-    warm_up: NonNegativeInt | settings.Share = 0.1
-    max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
 
 
 class MaskedDev(settings.DevSettings):

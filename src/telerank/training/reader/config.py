@@ -102,14 +102,10 @@ class ReaderData(settings.DataSettings):
     """The sets, each with its weight."""
 
 
-class ReaderOptimisation(settings.OptimisationSettings):
+class ReaderOptimisation(settings.WindowOptimisation):
     """AdamW with a warm-up and linear decay to 0; `batch` counts windows."""
 
-    steps: PositiveInt = 10_000
-    batch: PositiveInt = 32
     learning_rate: float = Field(default=5e-5, gt=0)
-    warm_up: NonNegativeInt | settings.Share = 0.1
-    max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
 
 
 class ReaderDev(settings.DevSettings):

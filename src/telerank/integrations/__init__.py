@@ -1,0 +1,1 @@
+"""telerank's stages in the programs of others."""

@@ -1,0 +1,118 @@
+"""Any pipeline as a search model of mteb (https://github.com/embeddings-benchmark/mteb).
+
+>>> import mteb
+>>> from telerank.integrations.mteb import SearchModel
+>>> model = SearchModel("bm25", analyzer="english")
+>>> print(mteb.evaluate(model, mteb.get_tasks(["SciFact"])))
+
+A task's corpus is indexed in a folder of its own, searched, and the index is removed with the model. mteb
+measures with trec_eval, which breaks ties of scores by docno: so does telerank.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import telerank as tr
+from telerank.corpus.collection import CandidatePool, rank_in_order
+from telerank.errors import CollectionError, MissingExtra
+from telerank.fusion import within
+from telerank.retrieval.index import Index
+from telerank.stage import Stage
+from telerank.types import Doc, Query
+
+if TYPE_CHECKING:
+    from mteb.models import ModelMeta
+
+# mteb's languages that an analyzer of telerank is made for; others get the standard one
+ANALYZERS = {"eng": "english", "fra": "french"}
+
+
+class SearchModel:
+    """A pipeline that mteb indexes with, searches with and measures (its ``SearchProtocol``).
+
+    ``pipeline`` is a text (``bm25 % 100 >> rerank(minilm-reranker)``), or a function from an
+    :class:`~telerank.Index` to a stage. ``encoders`` make the vectors that it needs. ``analyzer`` is by
+    default that of the task's language. ``name`` and ``revision`` name mteb's files of results.
+    """
+
+    def __init__(
+        self,
+        pipeline: str | Callable[[Index], Stage] = "bm25",
+        *,
+        encoders: Sequence[str] = (),
+        analyzer: str | None = None,
+        name: str | None = None,
+        revision: str = tr.__version__,
+    ) -> None:
+        self._pipeline, self._encoders, self._analyzer = pipeline, tuple(encoders), analyzer
+        self._folder = Path(tempfile.mkdtemp(prefix="telerank-mteb-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._indexes = 0
+        self._stage: Stage | None = None
+        described = pipeline if isinstance(pipeline, str) else pipeline.__name__
+        own_name = re.sub(r"[^\w.=-]+", "-", described).strip("-")  # mteb makes a folder of it
+        self.mteb_model_meta = describe_model(name or f"telerank/{own_name}", revision)
+
+    def index(self, corpus: Iterable[Mapping[str, Any]], *, task_metadata: Any, **_: Any) -> None:
+        """Index the documents of a task, and encode them if the pipeline needs vectors."""
+        self._indexes += 1
+        folder = self._folder / str(self._indexes)
+        docs = (Doc(row["id"], row["text"] or "", row.get("title") or "") for row in corpus)
+        analyzer = self._analyzer or choose_analyzer(task_metadata.languages)
+        opened = tr.index(docs, folder, analyzer=analyzer, progress=False)
+        for encoder in self._encoders:
+            tr.encode(opened, model=encoder, progress=False)
+        if isinstance(self._pipeline, str):
+            self._stage = tr.pipeline(self._pipeline, opened)
+        else:
+            self._stage = self._pipeline(opened)
+
+    def search(
+        self,
+        queries: Iterable[Mapping[str, Any]],
+        *,
+        top_k: int,
+        top_ranked: Mapping[str, Sequence[str]] | None = None,
+        **_: Any,
+    ) -> dict[str, dict[str, float]]:
+        """The scores of the best documents of each query, of those of ``top_ranked`` only if that is given.
+
+        One of these that the pipeline does not find has 0.
+        """
+        if self._stage is None:
+            raise CollectionError("search before index: no corpus is there")
+        stage = self._stage
+        if top_ranked is not None:
+            lists = [rank_in_order(Query(qid, ""), docnos) for qid, docnos in top_ranked.items()]
+            stage = within(CandidatePool("mteb", "", "top_ranked", (partial(iter, lists),)), stage)
+        rankings = (stage % top_k).run(Query(row["id"], row["text"]) for row in queries)
+        return {ranking.query.qid: dict(ranking) for ranking in rankings}
+
+
+def choose_analyzer(languages: Sequence[str]) -> str:
+    """The analyzer of texts in the languages (``fra``, ``fra-Latn``) of a task."""
+    codes = {language.partition("-")[0] for language in languages}
+    return ANALYZERS.get(codes.pop(), "standard") if len(codes) == 1 else "standard"
+
+
+def describe_model(name: str, revision: str) -> ModelMeta:
+    """What mteb writes into its results of a model. Raises MissingExtra if it is not installed."""
+    try:
+        from mteb.models import ModelMeta
+    except ImportError as error:
+        raise MissingExtra("mteb", "mteb") from error
+    unknown = (
+        "n_parameters memory_usage_mb max_tokens embed_dim license open_weights public_training_code "
+        "public_training_data similarity_fn_name use_instructions training_datasets release_date languages"
+    )
+    return ModelMeta(
+        loader=None, name=name, revision=revision, framework=[], **dict.fromkeys(unknown.split())
+    )

@@ -1,0 +1,40 @@
+"""What the manifest of an index says of its weights of terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from telerank.errors import IndexFault
+
+
+@dataclass(frozen=True)
+class WeightsEntry:
+    """Weights of terms beside the counts: those of a ``model`` with a ``fingerprint``, or of files.
+
+    ``files`` is the checksum of those that the index was built with. Weights are whole numbers of steps,
+    which are 2^-``bits``; -1: not yet known.
+    """
+
+    model: str = ""
+    fingerprint: str = ""
+    files: str = ""
+    bits: int = -1
+
+    @property
+    def step(self) -> float:
+        return float(2.0**-self.bits)
+
+    @property
+    def description(self) -> str:
+        """Where they come from, and how they are rounded."""
+        steps = f"in steps of 1/{1 << self.bits:,}" if self.bits else "whole numbers"
+        return f"of {self.model or 'files'}, {steps}"
+
+    def check(self, other: WeightsEntry, where: object) -> None:
+        """Raise IndexFault if those of new documents come from another model, or not from files as these."""
+        if self.fingerprint != other.fingerprint:
+            before, given = (
+                f"those of {entry.model} ({entry.fingerprint[:12]})" if entry.model else "in files"
+                for entry in (self, other)
+            )
+            raise IndexFault(f"{where}: its weights of terms are {before}, not {given}")

@@ -1,0 +1,136 @@
+"""Models of sparse vectors: the same vectors as sentence-transformers' SparseEncoder, and indexes of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+library = pytest.importorskip("sentence_transformers")
+
+import telerank as tr  # noqa: E402
+from small_models import small_masked, small_tokenizer  # noqa: E402
+from telerank.errors import IndexFault, ModelError  # noqa: E402
+from telerank.models.encoders.sparse import load_sparse_encoder  # noqa: E402
+from telerank.models.loading import quiet  # noqa: E402
+from telerank.testing import check_stage  # noqa: E402
+from telerank.types import Query  # noqa: E402
+
+TEXTS = ["d1 d2 x3", " ".join(f"q{number % 40}" for number in range(90)), "", "q1", "q1 d1 q1"]
+KINDS = ("plain", "max", "sum", "towers", "static")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A folder of each kind, all but the first written by sentence-transformers."""
+    from sentence_transformers.base.modules import Router, Transformer
+    from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
+
+    root = tmp_path_factory.mktemp("sparse")
+    first, second = (small_masked(root / f"masked-{seed}", seed) for seed in (0, 1))
+
+    def splade(folder, *pooling):
+        with quiet():
+            return [Transformer(str(folder), transformer_task="fill-mask"), SpladePooling(*pooling)]
+
+    table = SparseStaticEmbedding(small_tokenizer("bert"), torch.rand(125) + 0.5, frozen=True)
+    route = Router.for_query_document
+    modules = {
+        "max": splade(first, "max"),
+        "sum": splade(first, "sum", "log1p_relu"),
+        "towers": [route(query_modules=splade(second, "max"), document_modules=splade(first, "max"))],
+        "static": [route(query_modules=[table], document_modules=splade(first, "max"))],
+    }
+    for name, parts in modules.items():
+        with quiet():
+            library.SparseEncoder(modules=parts, device="cpu").save(str(root / name))
+    return {name: root / name for name in modules} | {"plain": first}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("queries", [True, False])
+def test_vectors_are_those_of_sentence_transformers(folders, kind, queries):
+    with quiet():
+        theirs = library.SparseEncoder(str(folders[kind]), device="cpu")
+    encode = theirs.encode_query if queries else theirs.encode_document
+    expected = encode(TEXTS, convert_to_sparse_tensor=False, show_progress_bar=False).cpu().numpy()
+    own = load_sparse_encoder(folders[kind], "cpu")
+    got = np.zeros_like(expected)
+    for row, (numbers, weights) in enumerate(own.encode_numbers(TEXTS, queries=queries)):
+        assert (weights > 0).all()
+        got[row, numbers] = weights
+    np.testing.assert_allclose(got, expected, atol=2e-5, rtol=1e-5)
+    assert (expected > 0).sum() > len(TEXTS)
+    named = own.encode(TEXTS, queries=queries)[0]
+    pieces = theirs.decode(torch.tensor(expected[0]).to_sparse())
+    assert set(named) == {piece for piece, _ in pieces}
+
+
+def test_fingerprints_tell_models_apart(folders, tmp_path):
+    prints = {kind: load_sparse_encoder(folders[kind], "cpu").fingerprint for kind in KINDS}
+    assert prints.pop("plain") == prints["max"]
+    assert len(set(prints.values())) == len(prints)
+    shutil.copytree(folders["static"], tmp_path / "copy")
+    assert load_sparse_encoder(tmp_path / "copy", "cpu").fingerprint == prints["static"]
+
+
+def edit(folder, name, change):
+    record = json.loads((folder / name).read_text())
+    change(record)
+    (folder / name).write_text(json.dumps(record))
+
+
+def test_wrong_folders_are_refused_in_a_line(folders, tmp_path):
+    def copied(kind, name, change):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        shutil.copytree(folders[kind], folder)
+        edit(folder, name, change)
+        return folder
+
+    wrong = {
+        copied(
+            "max", "modules.json", lambda modules: modules.pop()
+        ): "expected a masked language model with Splade",
+        copied(
+            "max", "1_SpladePooling/config.json", lambda c: c.update(pooling_strategy="mean")
+        ): "pooling_strategy",
+        copied(
+            "max", "config.json", lambda c: c.update(architectures=["BertModel"])
+        ): "expected a masked language",
+        copied(
+            "static", "router_config.json", lambda c: c["structure"].pop("query")
+        ): "routes query and document",
+        copied(
+            "static", "router_config.json", lambda c: c["structure"].update(query=["../../x"])
+        ): "leads out of it",
+    }
+    for folder, said in wrong.items():
+        with pytest.raises(ModelError, match=said):
+            load_sparse_encoder(folder, "cpu")
+
+
+def test_an_index_of_a_model_is_searched_changed_and_follows_it(folders, tmp_path):
+    texts = {f"{number}": f"d{number} d{number + 1} q{number}" for number in range(12)}
+    index = tr.index(texts, tmp_path / "idx", weights_model=str(folders["static"]))
+    model, step = load_sparse_encoder(folders["static"], "cpu"), index.sparse.manifest.term_weights.step
+    index.add({"new": "d3 q3"})
+    texts["new"] = "d3 q3"
+    vectors = dict(zip(texts, model.encode(list(texts.values()), queries=False), strict=True))
+    for _ in range(2):
+        for query in ("d3 q3", "q1", "d1 d2 d3"):
+            [weights] = model.encode([query], queries=True)
+            found = dict(index.impact().search(query))
+            for docno, vector in vectors.items():
+                exact = sum(weights[t] * np.rint(vector[t] / step) * step for t in weights if t in vector)
+                assert found.get(docno, 0.0) == pytest.approx(exact, rel=1e-5, abs=1e-4)
+        index.merge()
+    stage = tr.pipeline("impact % 5", index)
+    check_stage(stage, [Query("1", "d3"), Query("2", "q1 d2")])
+    named = tr.pipeline(f"impact('{folders['towers']}')", index)
+    assert tr.pipeline(repr(named), index) == named != stage
+    shutil.copytree(folders["max"], tmp_path / "other")
+    with pytest.raises(IndexFault, match="holds an index already, built with weights of terms of"):
+        tr.index(texts, tmp_path / "idx", weights_model=str(tmp_path / "other"))

@@ -1,0 +1,279 @@
+"""Weights of terms beside the counts: reading, building, changing, searching, against sums in float64."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import telerank as tr
+from telerank.errors import ArgumentError, CollectionError, FormatError, IndexFault, MissingWeights
+from telerank.sparse.index import SparseIndex
+from telerank.sparse.weights.retriever import CountedTerms, ImpactRetriever, QuerySteps, StoredWeights
+from telerank.sparse.weights.vectors import FileWeights, read_vectors
+from telerank.sparse.weights.writing import choose_bits
+from telerank.sparse.writer import IndexWriter
+from telerank.testing import check_stage
+from telerank.text import Analyzer
+from telerank.types import Doc, Query
+
+TERMS = [f"t{number}" for number in range(40)]
+
+
+def draw(count: int, seed: int, first: int = 0, *, whole: bool = False) -> dict[str, dict[str, float]]:
+    """Vectors of documents ``d<first>``, …, each of some of the terms."""
+    random = np.random.default_rng(seed)
+    vectors = {}
+    for number in range(first, first + count):
+        held = random.choice(TERMS, random.integers(1, 12), replace=False)
+        weights = random.integers(1, 200, len(held)) if whole else random.random(len(held)) * 3
+        vectors[f"d{number}"] = dict(zip(held.tolist(), weights.tolist(), strict=True))
+    return vectors
+
+
+def write(path, vectors):
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        for docno, vector in vectors.items():
+            file.write(json.dumps({"id": docno, "contents": "x", "vector": vector}) + "\n")
+    return path
+
+
+def docs(vectors):
+    return [Doc(docno, " ".join(vector)) for docno, vector in vectors.items()]
+
+
+def rank_slowly(vectors, query, step, gone=()):
+    """Scores in float64 from weights rounded to steps, best first, ties by docno from the last."""
+    scores = {}
+    for docno, vector in vectors.items():
+        rounded = {term: np.rint(weight / step) * step for term, weight in vector.items()}
+        shared = [term for term in query if rounded.get(term)]
+        if shared and docno not in gone:
+            scores[docno] = float(np.float32(sum(query[term] * rounded[term] for term in shared)))
+    return sorted(scores.items(), key=lambda each: (each[1], each[0]), reverse=True)
+
+
+@pytest.fixture(scope="module")
+def queries(tmp_path_factory):
+    """A file of query vectors whose weights are steps of 1/64, so that the oracle rounds nothing of them."""
+    random = np.random.default_rng(9)
+    vectors = {}
+    for number in range(30):
+        held = random.choice(TERMS, random.integers(1, 9), replace=False).tolist()
+        vectors[f"q{number}"] = {term: float(random.integers(1, 200)) / 64 for term in held}
+    return write(tmp_path_factory.mktemp("queries") / "queries.jsonl", vectors), vectors
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("depth", [5, None])
+def test_scores_are_those_of_a_sum_in_float64_over_segments_and_deletions(tmp_path, queries, whole, depth):
+    file, weighed = queries
+    old, new = draw(700, 1, whole=whole), draw(300, 2, 700, whole=whole)
+    backwards = write(tmp_path / "old.jsonl", dict(reversed(old.items())))
+    index = tr.index(docs(old), tmp_path / "idx", analyzer="none", weights=backwards)
+    index.add(docs(new), weights=write(tmp_path / "new.jsonl.gz", new))
+    index.delete(["d3", "d705"])
+    step = index.sparse.manifest.term_weights.step
+    assert step == (1 if whole else 1 / 512)
+    for _ in range(2):
+        stage = index.impact(queries=file)
+        stage = stage if depth is None else stage % depth
+        for qid, query in weighed.items():
+            expected = rank_slowly({**old, **new}, query, step, {"d3", "d705"})[:depth]
+            assert list(stage.search(Query(qid, ""))) == expected
+        index.merge()
+        index.verify()
+        assert len(index.sparse.segments) == 1
+
+
+def test_the_fast_path_equals_the_exhaustive_one(tmp_path, queries):
+    vectors = draw(6000, 3)
+    index = tr.index(
+        docs(vectors), tmp_path / "idx", analyzer="none", weights=write(tmp_path / "w.jsonl", vectors)
+    )
+    [impacts] = index.sparse.impacts(StoredWeights())
+    term = index.sparse.lists(StoredWeights()).term
+    for query in queries[1].values():
+        steps = {term(text): weight for text, weight in QuerySteps.of(query).steps.items()}
+        known = {each.numbers[0]: weight for each, weight in steps.items() if each.numbers[0] >= 0}
+        impacts.prepare((each.numbers[0], each.df, each.cf) for each in steps)
+        slow = impacts.rank_exhaustively(known, 10)
+        for fast in (impacts.rank([known], 10)[0], impacts.rank_by_numpy(known, 10)):
+            assert all(np.array_equal(one, other) for one, other in zip(fast, slow, strict=True))
+
+
+def test_many_heavy_weights_are_summed_exactly_too(tmp_path):
+    vectors = {f"d{n}": {term: float(2**20 + n) for term in TERMS} for n in range(50)}
+    index = tr.index(docs(vectors), tmp_path / "idx", analyzer="none", weights=write(tmp_path / "w", vectors))
+    got = list(index.impact().search(" ".join(TERMS)))
+    assert got == rank_slowly(vectors, dict.fromkeys(TERMS, 1), 1)
+
+
+def test_counts_tables_filters_and_the_laws_of_stages(tmp_path):
+    vectors = draw(80, 4)
+    documents = [Doc(doc.docno, doc.text, columns={"part": int(doc.docno[1:]) % 2}) for doc in docs(vectors)]
+    index = tr.index(
+        documents, tmp_path / "idx", analyzer="none", weights=write(tmp_path / "w.jsonl", vectors)
+    )
+    step = index.sparse.manifest.term_weights.step
+    assert list(index.impact().search("t1 t2 t2")) == rank_slowly(vectors, {"t1": 1, "t2": 2}, step)
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"t1": 0.5, "t2": 2.25, "t9": 0}))
+    stage = tr.pipeline(f"impact(table='{table}')", index)
+    assert list(stage.search("t1 t2 t2 t9 t3")) == rank_slowly(vectors, {"t1": 0.5, "t2": 2.25}, step)
+    odd = {docno for docno in vectors if int(docno[1:]) % 2}
+    within = index.impact().where("part == 0", index.docs)
+    assert list(within.search("t1")) == rank_slowly(vectors, {"t1": 1}, step, odd)
+    for each in (stage, index.impact(), within, index.impact() % 3):
+        check_stage(each, [Query("1", "t1 t2"), Query("2", "t3"), Query("3", "t4 t4 t5")])
+        assert tr.pipeline(repr(each), index) == each
+    assert list(index.bm25().search("t1"))  # the counts are there, too
+
+
+def test_an_explanation_sums_to_the_score(tmp_path, queries):
+    file, weighed = queries
+    vectors = draw(100, 5)
+    index = tr.index(
+        docs(vectors), tmp_path / "idx", analyzer="none", weights=write(tmp_path / "w.jsonl", vectors)
+    )
+    stage = index.impact(queries=file)
+    for qid in weighed:
+        for docno, score in list(stage.search(Query(qid, "")))[:5]:
+            explained = stage.explain(Query(qid, ""), docno)
+            assert explained.value == score == sum(part.value for part in explained.parts)
+
+
+BAD = {
+    '{"id": "d1"}': 'expected a "vector"',
+    '{"vector": {}}': 'expected an "id"',
+    '{"id": "d1", "vector": {"a": -1}}': "expected a weight of 'a'",
+    '{"id": "d1", "vector": {"a": NaN}}': "expected a weight of 'a'",
+    '{"id": "d1", "vector": {"a": 1e300}}': "expected a weight of 'a'",
+    '{"id": "d1", "vector": {"a": true}}': "expected a weight of 'a'",
+    '{"id": "d1", "vector": {"a": 1, "a": 2}}': "comes twice",
+    "[1]": "expected a JSON object",
+    "{": "expected a JSON object",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_a_bad_line_is_named(tmp_path, line):
+    path = tmp_path / "w.jsonl"
+    path.write_text('{"id": "d0", "vector": {}}\n\n' + line + "\n")
+    with pytest.raises(FormatError, match=f"w.jsonl:3: .*{BAD[line]}"):
+        list(read_vectors(path))
+    with pytest.raises(FormatError, match=r"w\.jsonl:3"):
+        tr.index({"d0": "a", "d1": "b"}, tmp_path / "idx", weights=path)
+    assert not (tmp_path / "idx" / "manifest.json").exists()
+
+
+def test_what_is_missing_is_told(tmp_path):
+    vectors = draw(3, 6)
+    path = write(tmp_path / "w.jsonl", {**vectors, "other": {"t1": 1.0}})
+    with pytest.warns(MissingWeights) as told:
+        index = tr.index([*docs(vectors), Doc("none", "t1")], tmp_path / "idx", weights=path)
+    said = [str(each.message) for each in told]
+    assert said[0].endswith("1 vector of no document that is indexed, such as 'other'")
+    assert said[1] == "1 document of 4 has no weights of terms"
+    assert index.info()["documents without weights"] == 1
+    with pytest.raises(IndexFault, match="its weights of terms are in files: give those of new documents"):
+        index.add({"new": "t1"})
+    with path.open("a") as file:
+        file.write('{"id": "d0", "vector": {}}\n')
+    with pytest.raises(FormatError, match=r"w.jsonl:5: expected one vector a document, got 'd0'"):
+        tr.index(docs(vectors), tmp_path / "twice", weights=path)
+    with pytest.raises(IndexFault, match="built with weights of terms of files, of other contents"):
+        tr.index([*docs(vectors), Doc("none", "t1")], tmp_path / "idx", weights=path)
+    plain = tr.index({"d0": "a"}, tmp_path / "plain")
+    with pytest.raises(IndexFault, match="has no weights of terms: index it again with --weights"):
+        plain.impact()
+    with pytest.raises(IndexFault, match="has documents without weights of terms"):
+        plain.add({"d1": "a"}, weights=path)
+    with pytest.raises(ArgumentError, match="a file or a model, not both"):
+        tr.index({"d0": "a"}, tmp_path / "both", weights=path, weights_model="m")
+    with pytest.raises(ArgumentError, match="give one of model, queries and table"):
+        index.impact("m", table="t")
+    with pytest.raises(CollectionError, match="no such file"):
+        tr.index({"d0": "a"}, tmp_path / "gone", weights=tmp_path / "gone.jsonl")
+    with pytest.raises(CollectionError, match="has no vector of the query '7'"):
+        index.impact(queries=write(tmp_path / "q.jsonl", {"1": {"a": 1.0}})).search(Query("7", "a"))
+
+
+def test_a_segment_whose_documents_have_no_weights_is_searched_and_merged(tmp_path):
+    vectors = draw(5, 7)
+    path = write(tmp_path / "w.jsonl", vectors)
+    index = tr.index(docs(vectors), tmp_path / "idx", analyzer="none", weights=path)
+    before = list(index.impact().search("t1 t2 t3 t4"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingWeights)
+        index.add({"new": "t1"}, weights=path)
+    for _ in range(2):
+        assert list(index.impact().search("t1 t2 t3 t4")) == before
+        index.merge()
+
+
+def test_the_bits_that_weights_keep():
+    assert choose_bits(255.0, whole=True) == 0
+    assert [choose_bits(largest, whole=False) for largest in (3.5, 4.0, 1.0, 2000.5, 1e-12)] == [
+        9,
+        8,
+        10,
+        0,
+        30,
+    ]
+    assert QuerySteps.of({}) == QuerySteps({}, 1.0)
+    steps = QuerySteps.of({"a": 1.5, "b": 0.5})
+    assert {term: each * steps.step for term, each in steps.steps.items()} == {"a": 1.5, "b": 0.5}
+    assert sum(steps.steps.values()) <= 2**19
+
+
+KILLED = """
+import os, signal, sys
+import telerank.sparse.weights.writing as writing
+from telerank.sparse.weights.vectors import FileWeights
+from telerank.sparse.writer import IndexWriter
+from telerank.types import Doc
+
+at, calls = sys.argv[3], 0
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+if at == "take":
+    writing.WeightsWriter.take = die
+elif at == "fold":
+    writing.fold = die
+else:
+    import telerank.sparse.index
+    telerank.sparse.index.IndexManifest.write = die
+with IndexWriter(sys.argv[1], workers=1) as writer:
+    writer.choose_weights(FileWeights(sys.argv[2]))
+    writer.add([Doc("new", "t1 t2")])
+"""
+
+
+@pytest.mark.parametrize("at", ["take", "fold", "commit"])
+def test_a_writer_that_is_killed_leaves_the_index_as_it_was(tmp_path, at):
+    vectors = draw(20, 8)
+    path = write(tmp_path / "w.jsonl", vectors)
+    index = tr.index(docs(vectors), tmp_path / "idx", analyzer="none", weights=path)
+    before = list(index.impact().search("t1 t2 t3"))
+    new = write(tmp_path / "new.jsonl", {"new": {"t1": 9.0}})
+    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "idx"), str(new), at], check=False)
+    assert process.returncode == -signal.SIGKILL
+    again = SparseIndex(tmp_path / "idx")
+    again.verify()
+    assert list(ImpactRetriever(again, CountedTerms()).search("t1 t2 t3")) == before
+    with IndexWriter(tmp_path / "idx", Analyzer.parse("none"), workers=1) as writer:
+        writer.choose_weights(FileWeights(str(new)))
+        writer.add([Doc("new", "t1 t2")])
+    named = {f for entry in writer.manifest.segments for f in entry.files}
+    segments = list((tmp_path / "idx" / "segments").iterdir())
+    assert len(segments) == 2
+    assert {path.name for folder in segments for path in folder.rglob("*")} == named
+    assert tr.open(tmp_path / "idx").impact().search("t1").docnos[0] == "new"
