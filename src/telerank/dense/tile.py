@@ -127,9 +127,7 @@ def fetch(_: Any, codes: Any, offset: Any) -> Any:
 
 
 @intrinsic
-def raise_least(
-    _: Any, products: Any, row: Any, numbers: Any, values: Any, least: Any
-) -> Any:
+def raise_least(_: Any, products: Any, row: Any, numbers: Any, values: Any, least: Any) -> Any:
     """The bounds of a row's 32 products with queries, whose bytes are ``products``.
 
     ``row``: where its products begin, what they are too large by, its scale and its length; ``numbers`` the
