@@ -22,7 +22,6 @@ from telerank.late_interaction.manifest import TokenManifest, has_tokens
 from telerank.model_names import find_folder
 from telerank.retrieval.index_vectors import documents_of
 from telerank.retrieval.model_sources import locate_model
-from telerank.sentence_folders import late_kind
 from telerank.sparse.index import TOKENS, SparseIndex
 from telerank.types import Progress, silent
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 def is_late(model: str) -> bool:
     """Whether a name is that of a folder of a late-interaction model."""
+    from telerank.sentence_folders import late_kind
+
     folder = find_folder(model) or Path(model)
     return folder.is_dir() and late_kind(folder) is not None
 
