@@ -42,9 +42,9 @@ def client(folder):
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, for tests with the mark ``browser``."""
+    """Chromium, for tests with the mark ``browser``; while it is open no other test can run an event loop."""
     from playwright.sync_api import sync_playwright
 
     path = Path("/usr/bin/chromium")

@@ -151,7 +151,7 @@ def pack(
     packed = pack_model(model, output, encoder=encoder, licence=licence, overwrite=overwrite)
     size = f"{packed.bytes / 1e6:.1f} MB"
     error = f"{packed.error:.2%} of the squares of what was learned is lost"
-    console.err().print(f"wrote {packed.folder}: {size}; {error}")
+    console.err().print(f"wrote {packed.folder}: {size}; {error}", soft_wrap=True)
 
 
 @derive
@@ -173,7 +173,7 @@ def lengthen(
     from telerank.verbs.train import lengthen as lengthen_model
 
     folder = lengthen_model(model, output, max_length=max_length, window=window, overwrite=overwrite)
-    console.err().print(f"wrote {folder}")
+    console.err().print(f"wrote {folder}", soft_wrap=True)
 
 
 @derive
