@@ -225,7 +225,7 @@ def _train(
     for remark in trained.remarks:
         console.say(remark)
     if not trained.tables():
-        console.err().print(f"trained {trained.model}")
+        console.err().print(f"trained {trained.model}", soft_wrap=True)
     elif as_json:
         print(json.dumps(trained.record(), indent=2))
     else:
