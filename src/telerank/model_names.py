@@ -115,6 +115,20 @@ def fetch(name: str) -> Path:
         raise fault from error
 
 
+def seek_folder(name: str) -> Path | None:
+    """The folder of a model that no extra installs, fetched if it is on the hub; None if there is none."""
+    folder = find_folder(name) or Path(name)
+    if folder.is_dir():
+        return folder
+    is_path = name.count("/") > 1 or name.startswith((".", "/", "~"))
+    if name in SHIPPED or name in PACKAGED or is_path or not find_spec("huggingface_hub"):
+        return None
+    try:
+        return fetch(name)
+    except ModelError:  # what opens the model says why
+        return None
+
+
 def is_here(name: str) -> bool:
     """Whether a model is on this machine: given, installed, a folder, or in the cache of the hub."""
     if find_folder(name) is not None or Path(name).is_dir():

@@ -47,9 +47,10 @@ def place(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("query", QUERIES)
 def test_hostile_queries_end_in_bounded_time(place, monkeypatch, query, model):
     monkeypatch.chdir(place)
-    began = time.monotonic()
+    began = time.process_time()
     ran = CliRunner().invoke(app, ["search", "idx", "--query", QUERIES[query], *MODELS[model]])
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
+    assert len(ran.output) < 5_000  # of a long query the beginning is shown
     if ran.exception is not None and not isinstance(ran.exception, SystemExit):
         assert type(ran.exception).__module__.startswith("telerank"), ran.exception
         assert len(str(ran.exception)) < 2_000

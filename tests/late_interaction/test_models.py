@@ -18,7 +18,7 @@ TEXTS = ["q1 d2 x1 x3", "x1 x2", "d5 d6 d7 unknown", " ".join(f"d{n}" for n in r
 
 
 def documents(encoder: LateEncoder) -> list[np.ndarray]:
-    vectors = dict(encoder.encode_documents(TEXTS))
+    vectors = {number: own for number, own, _ in encoder.encode_documents(TEXTS)}
     return [vectors[number] for number in range(len(TEXTS))]
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 import telerank as tr
 from small_late import small_late
-from telerank.errors import IndexDamaged, IndexFault, MissingVectors, ModelError
+from telerank.errors import ArgumentError, IndexDamaged, IndexFault, MissingVectors, ModelError
 from telerank.late_interaction import store
 from telerank.late_interaction.encoder import LateEncoder
 from telerank.testing import check_stage
@@ -37,7 +37,8 @@ def index(tmp_path, folder):
 def expected(encoder: LateEncoder, query: str, text: str) -> float:
     """The formula over what is stored of a text."""
     tokens, _ = encoder.encode_query(query)
-    ((_, vectors),) = encoder.encode_documents([text])
+    [(_, vectors, is_cut)] = encoder.encode_documents([text])
+    assert not is_cut
     codes, bounds = store.quantise_tokens(vectors)
     stored = codes[:, : vectors.shape[1]].astype(np.float64) * bounds[:, :1].astype(np.float64)
     return float((tokens.astype(np.float64) @ stored.T).max(axis=1).sum())
@@ -99,6 +100,21 @@ def test_vectors_follow_the_index(index, folder, monkeypatch):
     assert after["copy"] == after["n5"]
     assert len(index.maxsim().vectors.manifest.parts) == 1  # those of replaced segments are removed
     index.maxsim().vectors.verify()
+
+
+def test_texts_that_are_cut_are_counted(index, folder):
+    assert index.maxsim().vectors.manifest.cut == 0
+    index.add({"long": "q1 " * 30, "longer": "d1 " * 40, "fits": "q1 " * 12})
+    assert index.maxsim().vectors.manifest.cut == 2
+    encoded = tr.encode(index, model=folder)
+    assert encoded.record()["cut"] == 2
+    assert str(encoded).endswith("2 documents longer than 20 tokens: cut there")
+
+
+def test_settings_that_vectors_of_tokens_do_not_have_are_refused(index, folder):
+    with pytest.raises(ArgumentError, match="encode: dtype, fields: not for vectors of tokens"):
+        tr.encode(index, model=folder, dtype="int8", fields="title")
+    assert tr.encode(index, model=folder, overwrite=True, device="cpu").vectors.manifest.dimension == 16
 
 
 def test_documents_without_vectors_are_told(index, folder):

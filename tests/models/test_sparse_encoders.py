@@ -13,7 +13,7 @@ library = pytest.importorskip("sentence_transformers")
 
 import telerank as tr  # noqa: E402
 from small_models import small_masked, small_tokenizer  # noqa: E402
-from telerank.errors import IndexFault, ModelError  # noqa: E402
+from telerank.errors import IndexFault, LongTexts, ModelError  # noqa: E402
 from telerank.models.encoders.sparse import load_sparse_encoder  # noqa: E402
 from telerank.models.loading import quiet  # noqa: E402
 from telerank.testing import check_stage  # noqa: E402
@@ -59,12 +59,14 @@ def test_vectors_are_those_of_sentence_transformers(folders, kind, queries):
     expected = encode(TEXTS, convert_to_sparse_tensor=False, show_progress_bar=False).cpu().numpy()
     own = load_sparse_encoder(folders[kind], "cpu")
     got = np.zeros_like(expected)
-    for row, (numbers, weights) in enumerate(own.encode_numbers(TEXTS, queries=queries)):
+    vectors = own.encode(TEXTS, queries=queries)
+    for row, (numbers, weights, is_cut) in enumerate(vectors):
         assert (weights > 0).all()
+        assert is_cut == (row == 1)  # that of 90 words
         got[row, numbers] = weights
     np.testing.assert_allclose(got, expected, atol=2e-5, rtol=1e-5)
     assert (expected > 0).sum() > len(TEXTS)
-    named = own.encode(TEXTS, queries=queries)[0]
+    named = own.weigh_pieces(vectors[0])
     pieces = theirs.decode(torch.tensor(expected[0]).to_sparse())
     assert set(named) == {piece for piece, _ in pieces}
 
@@ -118,10 +120,11 @@ def test_an_index_of_a_model_is_searched_changed_and_follows_it(folders, tmp_pat
     model, step = load_sparse_encoder(folders["static"], "cpu"), index.sparse.manifest.term_weights.step
     index.add({"new": "d3 q3"})
     texts["new"] = "d3 q3"
-    vectors = dict(zip(texts, model.encode(list(texts.values()), queries=False), strict=True))
+    encoded = map(model.weigh_pieces, model.encode(list(texts.values()), queries=False))
+    vectors = dict(zip(texts, encoded, strict=True))
     for _ in range(2):
         for query in ("d3 q3", "q1", "d1 d2 d3"):
-            [weights] = model.encode([query], queries=True)
+            [weights] = map(model.weigh_pieces, model.encode([query], queries=True))
             found = dict(index.impact().search(query))
             for docno, vector in vectors.items():
                 exact = sum(weights[t] * np.rint(vector[t] / step) * step for t in weights if t in vector)
@@ -131,6 +134,8 @@ def test_an_index_of_a_model_is_searched_changed_and_follows_it(folders, tmp_pat
     check_stage(stage, [Query("1", "d3"), Query("2", "q1 d2")])
     named = tr.pipeline(f"impact('{folders['towers']}')", index)
     assert tr.pipeline(repr(named), index) == named != stage
+    with pytest.warns(LongTexts, match="1 document longer than 64 tokens: .* weighs the terms before"):
+        index.add({"long": "d1 " * 70, "short": "d1"})
     shutil.copytree(folders["max"], tmp_path / "other")
     with pytest.raises(IndexFault, match="holds an index already, built with weights of terms of"):
         tr.index(texts, tmp_path / "idx", weights_model=str(tmp_path / "other"))

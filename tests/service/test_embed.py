@@ -136,10 +136,13 @@ def test_sparse_vectors_are_those_of_the_model_of_an_index(tmp_path, small_maske
     folder, model = make_index(tmp_path / "idx", weights_model=str(small_masked_folder)), small_masked_folder
     with serving(make_settings({"indexes": {"docs": str(folder)}})) as client:
         reply = client.post("/embed_sparse", json={"inputs": TEXTS, "prompt_name": "query"})
-        expected = TermEncoder(str(model)).encode_numbers(TEXTS, queries=True)
-        for got, (numbers, weights) in zip(reply.json(), expected, strict=True):
-            assert [item["index"] for item in got] == numbers
+        assert reply.headers["x-truncated-texts"] == "0"
+        expected = TermEncoder(str(model)).encode(TEXTS, queries=True)
+        for got, (numbers, weights, _) in zip(reply.json(), expected, strict=True):
+            assert [item["index"] for item in got] == numbers.tolist()
             assert np.allclose([item["value"] for item in got], weights, atol=1e-5)
+        long = client.post("/embed_sparse", json={"inputs": ["d1 " * 70, "d1"]})
+        assert long.headers["x-truncated-texts"] == "1"
         name = client.get("/v1/models").json()["data"][0]
         assert (name["id"], name["kind"]) == (model.name, "sparse encoder")  # and no path
         assert client.post("/embed_sparse", json={"inputs": "d1", "model": "other"}).status_code == 404

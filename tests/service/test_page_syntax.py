@@ -190,6 +190,8 @@ def test_synonyms_are_read_anew_when_their_file_changes(folder, tmp_path):
     with page_client(page_settings(folder, synonyms=file)) as client:
         found = client.post("/v1/search", json={"query": "bonus"}).json()
         assert len(found["hits"]) == 3
+        assert str(file) not in str(found)
+        assert "of synonyms(synonyms.txt)" in found["pipeline"]
         assert "3 results" in client.get("/search", params={"query": "bonus"}).text
         file.write_text("autre, chose, mots\n", encoding="utf-8")
         assert not client.post("/v1/search", json={"query": "bonus"}).json()["hits"]

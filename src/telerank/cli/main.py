@@ -17,6 +17,7 @@ import click
 from telerank.cli.commands import Commands
 from telerank.errors import (
     FormatWarning,
+    LongTexts,
     MissingVectors,
     MissingWeights,
     TelerankError,
@@ -144,7 +145,13 @@ def _show_warning(message: Warning | str, category: type[Warning], *origin: Any)
 
     own = issubclass(
         category,
-        FormatWarning | MissingVectors | MissingWeights | UnlikelySetting | UnreadFiles | UpdateFailed,
+        FormatWarning
+        | LongTexts
+        | MissingVectors
+        | MissingWeights
+        | UnlikelySetting
+        | UnreadFiles
+        | UpdateFailed,
     )
     text = str(message) if own else warnings.formatwarning(message, category, *origin[:2]).rstrip()
     console.say(shorten_message(text))

@@ -15,7 +15,7 @@ from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.cli.console import say_run
 from telerank.cli.prompt import answer_typed
-from telerank.errors import CollectionError, FormatError, count_noun
+from telerank.errors import CollectionError, FormatError, count_noun, shorten
 from telerank.expressions import quote
 from telerank.feedback.like import LIKE
 from telerank.parameters import Flags, Help, Split
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _FIRST, _ALL = 10, 1000  # documents kept by default: to be shown, in a run
 _SNIPPET = 200  # characters of a document that are shown
+_SHOWN = 300  # characters of a query that are shown
 _FURTHER = 3  # further passages of a file that are named
 _FIRST_ANSWERS, _SOURCES = 3, 5  # answers shown for a question; sources named of one
 
@@ -289,8 +290,8 @@ def _find_meant(
 
 def _say_meant(typed: str, meant: str, searched: str) -> None:
     if meant != typed:
-        nothing = f"nothing found for {typed!r}; searched for {meant!r}"
-        console.say(plain(nothing if searched == meant else f"did you mean {meant!r}?"))
+        nothing = f"nothing found for {shorten(typed, _SHOWN)}; searched for {shorten(meant, _SHOWN)}"
+        console.say(plain(nothing if searched == meant else f"did you mean {shorten(meant, _SHOWN)}?"))
 
 
 def _show_segments(index: Index, stage: SegmentReranker, ranking: Ranking) -> None:
@@ -326,9 +327,10 @@ def _describe_further(docnos: Sequence[str]) -> str:
 
 def _show(index: Index, ranking: Ranking, passages: Passages) -> None:
     if not len(ranking):
-        print(f"nothing found for {plain(repr(ranking.query.text))}")
+        print(f"nothing found for {plain(shorten(ranking.query.text, _SHOWN))}")
         return
-    print(plain(ranking.query.text))
+    text = ranking.query.text
+    print(plain(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"))
     rows = []
     for rank, (docno, score) in enumerate(ranking, 1):
         doc = index[docno]

@@ -32,7 +32,7 @@ from pydantic import BaseModel, PositiveInt
 from telerank.dense.kinds import Floats
 from telerank.dense.vectors import Encoded
 from telerank.errors import MissingExtra, ModelError
-from telerank.model_names import PACKAGED, SHIPPED, fetch, find_folder
+from telerank.model_names import seek_folder
 from telerank.sentence_folders import MODEL, ModelFile, read_modules, read_part
 from telerank.types import Progress, silent
 
@@ -280,21 +280,8 @@ def find_static(name: str) -> Path | None:
     ModelError
         If the folder's description of its modules cannot be read.
     """
-    folder = find_folder(name) or Path(name)
-    if not folder.is_dir():
-        is_own = name in SHIPPED or name in PACKAGED
-        if (
-            is_own
-            or name.count("/") > 1
-            or name.startswith((".", "/", "~"))
-            or not find_spec("huggingface_hub")
-        ):
-            return None
-        try:
-            folder = fetch(name)
-        except ModelError:  # what opens other encoders says why
-            return None
-    return folder if is_static(folder) else None
+    folder = seek_folder(name)
+    return folder if folder is not None and is_static(folder) else None
 
 
 def is_static(folder: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telerank.dense.kinds import Floats
 from telerank.errors import MissingExtra
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from telerank.models.encoders.late_interaction import LateInteraction, LateTokenizer, TokenizedText
 
 _BATCH = 4096  # tokens, padding included
+
+
+class EncodedText(NamedTuple):
+    """The number of a text among those given, and the vectors (T, D) float32 of its tokens.
+
+    ``is_cut``: it has more tokens than the model reads.
+    """
+
+    number: int
+    vectors: Floats
+    is_cut: bool
 
 
 @dataclass(frozen=True)
@@ -56,15 +67,17 @@ class LateEncoder:
         [vectors] = self._encode([row])
         return vectors, self._loaded[1].words(row.kept_ids)
 
-    def encode_documents(self, texts: Sequence[str]) -> Iterator[tuple[int, Floats]]:
-        """The number of each text and the vectors (T, D) float32 of its tokens; the longest come first."""
+    def encode_documents(self, texts: Sequence[str]) -> Iterator[EncodedText]:
+        """The vectors of the tokens of each text; the longest come first."""
         rows = self._loaded[1].documents(texts)
         order = sorted(range(len(rows)), key=lambda number: -len(rows[number].ids))
         begin = 0
         while begin < len(order):
             count = max(1, _BATCH // max(1, len(rows[order[begin]].ids)))
             part = order[begin : begin + count]
-            yield from zip(part, self._encode([rows[number] for number in part]), strict=True)
+            vectors = self._encode([rows[number] for number in part])
+            for number, own in zip(part, vectors, strict=True):
+                yield EncodedText(number, own, rows[number].is_cut)
             begin += count
 
     def document_words(self, text: str) -> list[str]:
@@ -72,11 +85,6 @@ class LateEncoder:
         tokenizer = self._loaded[1]
         [row] = tokenizer.documents([text])
         return tokenizer.words(row.kept_ids)
-
-    def count_cut(self, texts: Sequence[str]) -> int:
-        """How many documents are as long as the model reads, and may be longer."""
-        most = self._loaded[0].settings.document_length
-        return sum(len(row.ids) >= most for row in self._loaded[1].documents(texts))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LateEncoder, (self.model, self.device)

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from telerank.errors import count_noun
 from telerank.stored import MANIFEST, Manifest, StoredFile
 
 
@@ -27,15 +28,26 @@ class TokenPart:
 
 @dataclass(frozen=True)
 class TokenManifest(Manifest):
-    """The parts of a folder, and the model that made them."""
+    """The parts of a folder, and the model that made them.
+
+    ``cut`` counts the documents that were longer than the model reads.
+    """
 
     dimension: int
     model: str
     fingerprint: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[TokenPart, ...] = ()
+    cut: int = 0
     kind: str = "token vectors"
     format: int = 1
+
+    @property
+    def cut_note(self) -> str:
+        """How many documents were cut, and where; empty if none was."""
+        length = self.settings["document"]["max_length"]
+        documents = count_noun(self.cut, "document")
+        return f"{documents} longer than {length} tokens: cut there" if self.cut else ""
 
     @property
     def files(self) -> dict[str, StoredFile]:

@@ -17,7 +17,7 @@ a part; a killed process loses the part that it was encoding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from telerank.dense.kinds import Floats, check_vectors, pad_width
 from telerank.dense.segments import IndexDocuments, KnownTexts, compute_digests
 from telerank.drafts import remove, sweep, sync_folder
 from telerank.errors import IndexDamaged, IndexFault, ModelError
+from telerank.late_interaction.encoder import EncodedText
 from telerank.late_interaction.manifest import TokenManifest, TokenPart, has_tokens
 from telerank.stored import (
     MANIFEST,
@@ -62,8 +63,8 @@ class TextEncoder(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]: ...
 
-    def encode_documents(self, texts: Sequence[str]) -> Any:
-        """The number of each text and the vectors (T, D) float32 of its tokens, in any order."""
+    def encode_documents(self, texts: Sequence[str]) -> Iterable[EncodedText]:
+        """The vectors of the tokens of each text, in any order."""
 
 
 class PlacedTokens:
@@ -145,6 +146,30 @@ class TokenVectors(FolderReader):
         return locations
 
 
+class StoredTexts:
+    """The vectors of tokens that are stored, by the digests of their texts."""
+
+    def __init__(self, folder: Path, vectors: TokenVectors) -> None:
+        entries, self._parts = vectors.manifest.parts, vectors.parts
+        self._ends = np.cumsum([part.rows for part in entries])
+        self._known = KnownTexts(
+            [map_npy(folder / f"texts.{part.number:04d}.npy", np.uint64, (part.rows, 2)) for part in entries]
+        )
+
+    def find(self, digests: npt.NDArray[np.uint64]) -> list[tuple[Array, Array] | None]:
+        """Codes and bounds of each text, None for those that are not stored."""
+        arrays: list[tuple[Array, Array] | None] = []
+        for row in self._known.find(digests).tolist():
+            if row < 0:
+                arrays.append(None)
+                continue
+            number = int(np.searchsorted(self._ends, row, "right"))
+            part = self._parts[number]
+            begin, end = part.spans[row - self._ends[number]]  # from the end of the part
+            arrays.append((part.codes[begin:end], part.bounds[begin:end]))
+        return arrays
+
+
 class TokenWriter(AbstractContextManager["TokenWriter"]):
     """The only writer of the vectors of tokens in a folder of an index.
 
@@ -172,12 +197,12 @@ class TokenWriter(AbstractContextManager["TokenWriter"]):
             np.flatnonzero(segment.kept & (at[:, 0] < 0))
             for segment, at in zip(index.segments, vectors.locations, strict=True)
         ]
-        done = total - sum(map(len, lacking))
+        done, stored = total - sum(map(len, lacking)), StoredTexts(self.folder, vectors)
         for segment, rows in zip(index.segments, lacking, strict=True):
             for begin in range(0, len(rows), PART):
                 part = rows[begin : begin + PART].astype(np.int32)
                 docs = [segment.docs.get_row(int(row)) for row in part]
-                encoded += self._add(segment.name, part, docs)
+                encoded += self._add(segment.name, part, docs, stored)
                 done += len(part)
                 progress("encoding tokens", done, total)
         return encoded
@@ -208,31 +233,30 @@ class TokenWriter(AbstractContextManager["TokenWriter"]):
         manifest.write(self.folder)
         return manifest
 
-    def _add(self, segment: str, rows: Array, docs: Sequence[Doc]) -> int:
+    def _add(self, segment: str, rows: Array, docs: Sequence[Doc], stored: StoredTexts) -> int:
         """Write and commit the part of some documents; how many of them were encoded."""
-        digests = compute_digests(docs)
-        known = self._known.find(digests) if self.manifest.parts else np.full(len(docs), -1, np.int64)
-        arrays: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0))] * len(docs)
-        for number in np.flatnonzero(known >= 0):
-            arrays[number] = self._stored(int(known[number]))
-        new = np.flatnonzero(known < 0)
-        if len(new):
+        digests, cut = compute_digests(docs), 0
+        arrays = stored.find(digests)
+        new = [number for number, own in enumerate(arrays) if own is None]
+        if new:
             encoder = self._check(self._open())
-            for at, vectors in encoder.encode_documents([docs[int(number)].full_text for number in new]):
+            for at, vectors, is_cut in encoder.encode_documents([docs[number].full_text for number in new]):
                 check_vectors(vectors, f"document {docs[new[at]].docno}: token")
                 arrays[new[at]] = quantise_tokens(vectors)
-        ends = np.cumsum([len(codes) for codes, _ in arrays])
+                cut += is_cut
+        placed = [own for own in arrays if own is not None]
+        ends = np.cumsum([len(codes) for codes, _ in placed])
         files = {
-            "codes": np.concatenate([codes for codes, _ in arrays]),
-            "bounds": np.concatenate([bounds for _, bounds in arrays]),
+            "codes": np.concatenate([codes for codes, _ in placed]),
+            "bounds": np.concatenate([bounds for _, bounds in placed]),
             "spans": np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1).astype(np.int64),
             "rows": rows,
             "texts": digests,
         }
-        self._write(segment, files)
+        self._write(segment, files, cut)
         return len(new)
 
-    def _write(self, segment: str, arrays: Mapping[str, Array]) -> None:
+    def _write(self, segment: str, arrays: Mapping[str, Array], cut: int) -> None:
         number = 1 + max((part.number for part in self.manifest.parts), default=-1)
         stored = {}
         for kind, array in arrays.items():
@@ -242,27 +266,8 @@ class TokenWriter(AbstractContextManager["TokenWriter"]):
             stored[name] = StoredFile.record(self.folder / name)
         sync_folder(self.folder)
         part = TokenPart(segment, len(arrays["rows"]), len(arrays["codes"]), stored)
-        self._commit(replace(self.manifest, parts=(*self.manifest.parts, part)))
-
-    @property
-    def _known(self) -> KnownTexts:
-        parts = self.manifest.parts
-        return KnownTexts(
-            [
-                map_npy(self.folder / f"texts.{part.number:04d}.npy", np.uint64, (part.rows, 2))
-                for part in parts
-            ]
-        )
-
-    def _stored(self, row: int) -> tuple[Array, Array]:
-        """Codes and bounds of a document, by its number among all that are stored."""
-        for part in self.manifest.parts:
-            if row < part.rows:
-                placed = PlacedTokens(self.folder, part, pad_width(self.manifest.dimension))
-                begin, end = placed.spans[row]
-                return np.array(placed.codes[begin:end]), np.array(placed.bounds[begin:end])
-            row -= part.rows
-        raise KeyError(row)
+        parts = (*self.manifest.parts, part)
+        self._commit(replace(self.manifest, parts=parts, cut=self.manifest.cut + cut))
 
     def _check(self, encoder: TextEncoder) -> TextEncoder:
         if encoder.fingerprint != self.manifest.fingerprint:

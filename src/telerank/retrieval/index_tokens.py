@@ -19,7 +19,7 @@ from telerank.errors import (
 )
 from telerank.late_interaction.encoder import LateEncoder
 from telerank.late_interaction.manifest import TokenManifest, has_tokens
-from telerank.model_names import find_folder
+from telerank.model_names import seek_folder
 from telerank.retrieval.index_vectors import documents_of
 from telerank.retrieval.model_sources import locate_model
 from telerank.sparse.index import TOKENS, SparseIndex
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 def is_late(model: str) -> bool:
-    """Whether a name is that of a folder of a late-interaction model."""
+    """Whether a name is that of a late-interaction model: a folder, or a name on the hub."""
     from telerank.sentence_folders import late_kind
 
-    folder = find_folder(model) or Path(model)
-    return folder.is_dir() and late_kind(folder) is not None
+    folder = seek_folder(model)
+    return folder is not None and late_kind(folder) is not None
 
 
 def list_tokens(index: Path) -> Mapping[str, Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from telerank.errors import ArgumentError, TelerankError
@@ -46,7 +47,7 @@ class WatchedSynonyms:
         return 0, 0
 
     def _read(self) -> SynonymTerms:
-        terms = SynonymTerms.read(self.file)
+        terms = replace(SynonymTerms.read(self.file), file=self.file.name)  # replies show no path
         if self.index.has_texts:
             terms.open(self.index.sparse)
         return terms

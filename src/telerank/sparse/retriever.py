@@ -22,7 +22,7 @@ from telerank.stage import Retriever, batch_queries, check_depth
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 # The terms of each query, and the whole numbers that their contributions are multiplied by.
-QueryWeights: TypeAlias = Callable[[SparseIndex, Sequence[str]], Sequence[Mapping[str, int]]]
+QueryTerms: TypeAlias = Callable[[SparseIndex, Sequence[str]], Sequence[Mapping[str, int]]]
 
 _BATCH = 16  # queries given to a thread at a time
 
@@ -47,7 +47,8 @@ class SparseRetriever(Retriever):
     """Ranks the documents that hold at least one term of the query; ``depth`` None keeps all of them.
 
     ``weigh`` gives the terms of queries and their weights; by default a repeated term counts once for each
-    occurrence. Weights of a model are rounded to whole steps, so that sums are exact. ``batch`` queries are
+    occurrence. Weights of a model are rounded to whole steps, so that sums are exact. ``origin`` says where
+    terms are from that a query has not itself. ``batch`` queries are
     read and answered at a time; a larger batch pays off when many similarities are tried, because
     contributions of many terms are then computed together. With several ``threads``, each answers a batch of
     at least 16 queries. Rankings are the same. Documents that do not pass the filter ``chosen`` are not
@@ -59,8 +60,9 @@ class SparseRetriever(Retriever):
     depth: int | None = None
     threads: int = field(default=1, compare=False)
     batch: int = field(default=1, compare=False)
-    weigh: QueryWeights = count_terms
+    weigh: QueryTerms = count_terms
     chosen: Filter | None = None
+    origin: Phrase | str = field(default="", compare=False)
     searches_within = True
     role = "words"
 
@@ -123,12 +125,11 @@ class SparseRetriever(Retriever):
         return Explanation(score, whole, tuple(parts))
 
     def _explain_origin(self, query: Query, terms: Mapping[str, Explanation]) -> list[Explanation]:
-        """The parts of terms; together those that the query has not, if it is known where they are from."""
-        origin = getattr(self.weigh, "origin", None)
-        own = terms.keys() if origin is None else self.index.analyzer.query(query.text)
+        """The parts of terms; those that the query has not itself together, if ``origin`` is known."""
+        own = self.index.analyzer.query(query.text) if self.origin else terms.keys()
         parts = [part for term, part in terms.items() if term in own]
         if added := tuple(part for term, part in terms.items() if term not in own):
-            parts.append(Explanation(sum(part.value for part in added), origin or "", added))
+            parts.append(Explanation(sum(part.value for part in added), self.origin, added))
         return parts
 
     def _explain_term(self, text: str, weight: int, segment: int, row: int) -> Explanation:

@@ -73,7 +73,7 @@ class SynonymTerms:
 
     def _change(self, part: Stage) -> Stage:
         is_search = isinstance(part, SparseRetriever) and part.weigh is count_terms
-        return replace(part, weigh=self) if is_search else part  # type: ignore[type-var]
+        return replace(part, weigh=self, origin=self.origin) if is_search else part  # type: ignore[type-var]
 
     def __repr__(self) -> str:
         return f"{SYNONYMS}({quote(self.file)})"

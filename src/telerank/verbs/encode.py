@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
@@ -111,6 +112,7 @@ class EncodedTokens:
             "dimension": manifest.dimension,
             "model": manifest.model,
             "fingerprint": manifest.fingerprint,
+            "cut": manifest.cut,
             "settings": manifest.settings,
         }
 
@@ -118,7 +120,9 @@ class EncodedTokens:
         facts = self.record()
         size = f"{facts['tokens']:,} x {facts['dimension']} bytes by {facts['model']}"
         documents = count_noun(len(self.vectors), "document")
-        return f"the tokens of {documents} have vectors in {self.folder}: {size} ({self.seconds:.1f} s)"
+        line = f"the tokens of {documents} have vectors in {self.folder}: {size} ({self.seconds:.1f} s)"
+        cut = self.vectors.manifest.cut_note
+        return f"{line}\n{cut}" if cut else line
 
 
 def encode(
@@ -158,7 +162,8 @@ def encode(
     """Encode the documents of an index or of a collection (or of the path of either).
 
     With a bi-encoder each gets a vector. With a late-interaction model each of its tokens gets one, in a byte
-    a dimension, for ``maxsim``; then the documents are an index, and only ``device`` and ``overwrite`` count.
+    a dimension, for ``maxsim``; then the documents are an index, and of the settings it takes ``device`` and
+    ``overwrite``.
     The vectors of an index lie in it if no folder is given; if it has some by the model, documents that have
     none are encoded. ``dtype`` is the type of numbers on disk; ``shard`` documents are written together; an
     interrupted call goes on where it was. Vectors of the same documents, model and type that are there are
@@ -172,7 +177,8 @@ def encode(
     CollectionError
         If a collection is given without a folder.
     ArgumentError
-        If the documents have no such field, or a folder has a name, too.
+        If the documents have no such field, a folder has a name, too, or a setting is not one of vectors of
+        tokens.
     IndexFault
         If the folder holds other vectors (and ``overwrite`` is not set), or something else.
     ModelError
@@ -184,6 +190,8 @@ def encode(
     from telerank.dense.encoder import TorchEncoder
 
     if is_late(model):
+        given = {"dtype": dtype, "shard": shard, "batch_tokens": batch_tokens, "precision": precision}
+        _refuse_settings(given | {"fields": fields, "name": name, "approximate": approximate})
         return _encode_tokens(docs, folder, model, device, overwrite=overwrite, progress=progress)
     make: Callable[..., Vectors] = encode_documents
     if launched.is_shared():
@@ -220,6 +228,15 @@ def encode(
     )
     encoded = lacking or len(vectors)
     return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory(), encoded)
+
+
+def _refuse_settings(given: Mapping[str, object]) -> None:
+    """Raise ArgumentError if a setting that vectors of tokens do not have is not its default."""
+    defaults = inspect.signature(encode).parameters
+    others = [name for name, value in given.items() if value != defaults[name].default]
+    if others:
+        text = "title and text are encoded, a byte a dimension"
+        raise ArgumentError(f"encode: {', '.join(others)}: not for vectors of tokens ({text})")
 
 
 def _encode_tokens(

@@ -81,11 +81,15 @@ class LateInteraction(nn.Module):
 
 @dataclass(frozen=True)
 class TokenizedText:
-    """The tokens of a text, which the model attends to, and which have a vector that counts."""
+    """The tokens of a text, which the model attends to, and which have a vector that counts.
+
+    ``is_cut``: the text has more than the model reads.
+    """
 
     ids: list[int]
     attended: list[bool]
     kept: list[bool]
+    is_cut: bool
 
     @property
     def kept_ids(self) -> list[int]:
@@ -102,18 +106,19 @@ class LateTokenizer:
     def queries(self, texts: Sequence[str]) -> list[TokenizedText]:
         """Queries, filled up with masks, which count."""
         settings, rows = self.settings, []
-        for ids in self._ids(texts, settings.query, settings.query_length):
+        for ids, is_cut in self._ids(texts, settings.query, settings.query_length):
             more = max(0, settings.expand_to - len(ids))
             attended = [True] * len(ids) + [settings.attend] * more
-            rows.append(TokenizedText(ids + [self._mask] * more, attended, [True] * (len(ids) + more)))
+            kept = [True] * (len(ids) + more)
+            rows.append(TokenizedText(ids + [self._mask] * more, attended, kept, is_cut))
         return rows
 
     def documents(self, texts: Sequence[str]) -> list[TokenizedText]:
         """Documents, whose punctuation does not count."""
         rows = []
-        for ids in self._ids(texts, self.settings.document, self.settings.document_length):
+        for ids, is_cut in self._ids(texts, self.settings.document, self.settings.document_length):
             kept = [token not in self._skipped for token in ids]
-            rows.append(TokenizedText(ids, [True] * len(ids), kept))
+            rows.append(TokenizedText(ids, [True] * len(ids), kept, is_cut))
         return rows
 
     def words(self, ids: Sequence[int]) -> list[str]:
@@ -125,16 +130,17 @@ class LateTokenizer:
         vocabulary = self.tokenizer.get_vocab()
         return next((vocabulary[name] for name in (prompt, prompt.strip()) if name in vocabulary), None)
 
-    def _ids(self, texts: Sequence[str], prompt: str, most: int) -> list[list[int]]:
+    def _ids(self, texts: Sequence[str], prompt: str, most: int) -> list[tuple[list[int], bool]]:
+        """The tokens of each text, at most so many, and whether it has more."""
         if not texts:
             return []
         marker = self.marker(prompt) if prompt else None
         plain = [text if marker is not None else prompt + text for text in texts]
         length = most - (marker is not None)
         rows = self.tokenizer(plain, truncation=True, max_length=length, return_attention_mask=False)
-        if marker is None:
-            return list(rows["input_ids"])
-        return [[*ids[:1], marker, *ids[1:]] for ids in rows["input_ids"]]
+        marked = [] if marker is None else [marker]
+        cut = [bool(encoding.overflowing) for encoding in rows.encodings]
+        return [([*ids[:1], *marked, *ids[1:]], own) for ids, own in zip(rows["input_ids"], cut, strict=True)]
 
     @cached_property
     def _mask(self) -> int:

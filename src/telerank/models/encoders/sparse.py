@@ -21,9 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import BaseModel
 from safetensors.torch import load_file
@@ -119,23 +120,35 @@ class SparseSide:
     tokenizer: SideTokenizer
     framed: bool = True
 
-    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, cut to the side's length."""
-        if self.framed:
-            return self.tokenizer.ids(texts)
+    def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """The tokens of each text, cut to the side's length, and whether it was cut."""
+        if self.framed or not texts:
+            return self.tokenizer.ids_and_cut(texts)
         side, tokenize = self.tokenizer.side, self.tokenizer.tokenizer
         prompted = [side.prompt + text for text in texts]
         cut = {"truncation": True, "max_length": side.max_length, "add_special_tokens": False}
-        return list(tokenize(prompted, **cut)["input_ids"]) if texts else []
+        encoded = tokenize(prompted, **cut)
+        return list(encoded["input_ids"]), [bool(encoding.overflowing) for encoding in encoded.encodings]
 
     @property
     def record(self) -> dict[str, Any]:
         """What decides its vectors besides weights, for a fingerprint."""
         own = vars(self.tokenizer.side) | {"framed": self.framed, "rules": rules_of(self.tokenizer.tokenizer)}
-        example = self.tokenize(["a b"])
+        example, _ = self.tokenize(["a b"])
         if isinstance(self.model, SpladeEncoder):
             own |= {"pooling": self.model.pooling, "twice": self.model.twice}
         return {**own, "example": example}
+
+
+class SparseVector(NamedTuple):
+    """The numbers (P,) in the vocabulary and the weights (P,) above 0 of the pieces of a text.
+
+    ``is_cut``: the text has more tokens than the model reads.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+    is_cut: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +183,17 @@ class SparseEncoding:
             return len(model.weight)
         return int(model.model.get_output_embeddings().weight.shape[0])  # type: ignore[operator]
 
-    def encode(self, texts: Sequence[str], *, queries: bool) -> list[dict[str, float]]:
-        """The weights above 0 by piece, for each text."""
-        name = self.pieces.__getitem__
-        return [
-            dict(zip(map(name, numbers.tolist()), weights.tolist(), strict=True))
-            for numbers, weights in self.encode_numbers(texts, queries=queries)
-        ]
+    def weigh_pieces(self, vector: SparseVector) -> dict[str, float]:
+        """The weights of a vector by piece."""
+        names = map(self.pieces.__getitem__, vector.numbers.tolist())
+        return dict(zip(names, vector.weights.tolist(), strict=True))
 
-    def encode_numbers(self, texts: Sequence[str], *, queries: bool) -> list[tuple[Any, Any]]:
-        """The numbers and the weights above 0 of pieces, for each text."""
+    def encode(self, texts: Sequence[str], *, queries: bool) -> list[SparseVector]:
+        """The vectors of queries, or of documents."""
         side = self.queries if queries else self.documents
-        tokens = side.tokenize(texts)
-        results: list[tuple[Any, Any]] = [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(texts)
+        tokens, cut = side.tokenize(texts)
+        nothing = np.empty(0, np.int64), np.empty(0, np.float32)
+        results = [SparseVector(*nothing, is_cut) for is_cut in cut]
 
         def compute(rows: Sequence[int], width: int) -> Tensor:
             batch = side.tokenizer.pad([tokens[row] for row in rows], width)
@@ -191,8 +202,9 @@ class SparseEncoding:
                 is_held = weights > 0
                 numbers, held = is_held.nonzero()[:, 1].cpu().numpy(), weights[is_held].cpu().numpy()
                 ends = is_held.sum(1).cumsum(0).cpu().numpy()[:-1]
-            for row, *vector in zip(rows, np.split(numbers, ends), np.split(held, ends), strict=True):
-                results[row] = (vector[0], vector[1])
+            vectors = zip(np.split(numbers, ends), np.split(held, ends), strict=True)
+            for row, (pieces, values) in zip(rows, vectors, strict=True):
+                results[row] = SparseVector(pieces, values, cut[row])
             return torch.empty(0)
 
         filled = [row for row, ids in enumerate(tokens) if ids]

@@ -387,13 +387,18 @@ async def embed(body: EmbedRequest, calls: Calls) -> Response:
 async def embed_sparse(body: SparseRequest, calls: Calls) -> Response:
     """The weights above 0 of texts, by the numbers of pieces of the model's vocabulary.
 
-    The models are those of indexes' weights, and of ``impact(MODEL)`` in pipelines; without any: 424.
+    The models are those of indexes' weights, and of ``impact(MODEL)`` in pipelines; without any: 424. The
+    header ``x-truncated-texts`` counts the texts that were cut.
     """
     vectors = await calls.compute_sparse(
         body.model, as_list(body.inputs), queries=body.prompt_name in _QUERIES
     )
     content = [
-        [{"index": index, "value": value} for index, value in zip(*each, strict=True)] for each in vectors
+        [
+            {"index": index, "value": value}
+            for index, value in zip(each.numbers.tolist(), each.weights.tolist(), strict=True)
+        ]
+        for each in vectors
     ]
     return JSONResponse(content, headers=dict(calls.response.headers))
 

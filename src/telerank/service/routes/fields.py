@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
@@ -18,6 +18,9 @@ from telerank.service.models import ModelFamily
 from telerank.service.observe import note
 from telerank.service.state import CurrentServed, CurrentSnapshot
 from telerank.syntax.parser import Syntax
+
+if TYPE_CHECKING:
+    from telerank.models.encoders.sparse import SparseVector
 
 
 def check_characters(text: str) -> str:
@@ -418,8 +421,8 @@ class ModelCalls:
 
     async def compute_sparse(
         self, name: str | None, texts: Sequence[str], *, queries: bool
-    ) -> list[tuple[list[int], list[float]]]:
-        """The numbers and weights of pieces of texts, by a sparse encoder; ``name`` None: the first.
+    ) -> list[SparseVector]:
+        """The vectors of texts, by a sparse encoder; ``name`` None: the first. A header counts texts cut.
 
         Raises
         ------
@@ -433,7 +436,11 @@ class ModelCalls:
         if not texts:
             raise BadRequest("there are no texts")
         self._check_sizes(texts, len(texts))
-        return await self.served.compute(partial(model.encode_numbers, texts, queries=queries))
+        vectors: list[SparseVector] = await self.served.compute(partial(model.encode, texts, queries=queries))
+        cut = sum(vector.is_cut for vector in vectors)
+        note(texts=len(texts), truncated=cut)
+        self.response.headers["x-truncated-texts"] = str(cut)
+        return vectors
 
     def _check_sizes(self, texts: Sequence[str], count: int) -> None:
         """Raise TooLarge if there are too many texts, ``count``, or one is too long."""

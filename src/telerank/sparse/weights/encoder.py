@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telerank.corpus.docstore import Docstore
-from telerank.errors import MissingExtra
+from telerank.errors import LongTexts, MissingExtra, count_noun
 from telerank.sparse.weights.entry import WeightsEntry
 from telerank.sparse.weights.writing import Take
 from telerank.types import Progress
 
 if TYPE_CHECKING:
-    from telerank.models.encoders.sparse import SparseEncoding
+    from telerank.models.encoders.sparse import SparseEncoding, SparseVector
 
 _WINDOW = 1024  # documents that are sorted by length
 
@@ -45,25 +46,25 @@ class TermEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """The weights above 0 of the pieces of the vocabulary, for each query."""
-        return self._loaded.encode(texts, queries=True)
+        return [self._loaded.weigh_pieces(vector) for vector in self.encode(texts, queries=True)]
 
-    def encode_documents(self, texts: Sequence[str]) -> list[dict[str, float]]:
-        """The same for documents."""
-        return self._loaded.encode(texts, queries=False)
-
-    def encode_numbers(self, texts: Sequence[str], *, queries: bool) -> list[tuple[list[int], list[float]]]:
-        """The numbers in the vocabulary and the weights of the pieces of each text."""
-        encoded = self._loaded.encode_numbers(texts, queries=queries)
-        return [(numbers.tolist(), weights.tolist()) for numbers, weights in encoded]
+    def encode(self, texts: Sequence[str], *, queries: bool) -> list[SparseVector]:
+        """The vectors of queries, or of documents."""
+        return self._loaded.encode(texts, queries=queries)
 
     def weigh(self, docs: Docstore, take: Take, progress: Progress) -> None:
-        """Give ``take`` the vectors of all documents."""
-        row, stream = 0, iter(docs)
+        """Give ``take`` the vectors of all documents; a warning (LongTexts) counts those that were cut."""
+        row, cut, stream = 0, 0, iter(docs)
         while window := list(islice(stream, _WINDOW)):
-            for vector in self.encode_documents([doc.full_text for doc in window]):
-                take(row, vector)
-                row += 1
+            for vector in self.encode([doc.full_text for doc in window], queries=False):
+                take(row, self._loaded.weigh_pieces(vector))
+                row, cut = row + 1, cut + vector.is_cut
             progress("weighing", row, len(docs))
+        if cut:
+            length = self._loaded.documents.tokenizer.side.max_length
+            documents = count_noun(cut, "document")
+            note = f"{documents} longer than {length} tokens: {self.model} weighs the terms before"
+            warnings.warn(note, LongTexts, stacklevel=2)
 
     @cached_property
     def _loaded(self) -> SparseEncoding:

@@ -6,7 +6,6 @@ two: their products and sums are exact, and the kernel adds them as any other co
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from telerank.errors import CollectionError, IndexFault, shorten
 from telerank.expressions import call_text, quote
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.kernel import STEP
-from telerank.sparse.retriever import Given, SparseRetriever
+from telerank.sparse.retriever import Given, SparseRetriever, count_terms
 from telerank.sparse.similarities.base import Beside, Count, Floats, Reads, Similarity, Statistics
 from telerank.sparse.weights.encoder import TermEncoder
 from telerank.sparse.weights.entry import WeightsEntry
@@ -63,7 +62,7 @@ class CountedTerms:
     text: ClassVar = "impact"
 
     def weigh(self, index: SparseIndex, queries: Sequence[Query]) -> Sequence[Mapping[str, float]]:
-        return [Counter(index.analyzer.query(query.text)) for query in queries]
+        return count_terms(index, [query.text for query in queries])
 
 
 @dataclass(frozen=True)
