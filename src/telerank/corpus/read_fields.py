@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -41,21 +41,21 @@ def fields_text(fields: FieldNames) -> str:
     return ",".join(fields)
 
 
-def check_known(fields: FieldNames, docs: object) -> None:
-    """Raise ArgumentError if documents whose columns are known have no such field, or it has no texts."""
-    if not fields or not isinstance(docs, ColumnDocs):
-        return
-    kinds = docs.kinds
+def check_kinds(fields: Sequence[str], kinds: Mapping[str, str]) -> None:
+    """Raise ArgumentError if documents with columns of these kinds have no such fields."""
     for name in fields:
         if name not in TEXT_FIELDS and name not in kinds:
-            known = [*TEXT_FIELDS, *(own for own, kind in kinds.items() if kind in TEXT_KINDS)]
-            raise ArgumentError(
-                f"fields: no document has the column {shorten(name)}; {known_names(known, name)}"
-            )
+            known = known_names([*TEXT_FIELDS, *(own for own in kinds if kinds[own] in TEXT_KINDS)], name)
+            raise ArgumentError(f"fields: no document has the column {shorten(name)}; {known}")
         if name not in TEXT_FIELDS and kinds[name] not in TEXT_KINDS:
-            raise ArgumentError(
-                f"fields: the column {name} is of the kind {kinds[name]}, and a model reads texts or lists"
-            )
+            expected = f"expected one of texts ({' or '.join(TEXT_KINDS)})"
+            raise ArgumentError(f"fields: the column {name} is of the kind {kinds[name]}: {expected}")
+
+
+def check_known(fields: FieldNames, docs: object) -> None:
+    """Raise as :func:`check_kinds` if the columns of documents are known."""
+    if fields and isinstance(docs, ColumnDocs):
+        check_kinds(fields, docs.kinds)
 
 
 def read_fields(doc: Doc, fields: FieldNames) -> Doc:

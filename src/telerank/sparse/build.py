@@ -21,9 +21,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from telerank.columns.kinds import TEXT_KINDS
 from telerank.corpus.docstore import Docstore, DocstoreWriter
-from telerank.errors import ArgumentError, DocumentError, known_names, shorten
+from telerank.corpus.read_fields import check_kinds
+from telerank.errors import DocumentError
 from telerank.sparse.copies import CopyKeys, merge_keys
 from telerank.sparse.inverted.lists import FIELDS, WEIGHTS, InvertedFile
 from telerank.sparse.inverted.positions import PositionsWriter
@@ -34,7 +34,7 @@ from telerank.sparse.segment import Segment
 from telerank.sparse.worker import Workers
 from telerank.stored import load_npy
 from telerank.text import Analyzer
-from telerank.types import TEXT_FIELDS, Doc, Progress, silent
+from telerank.types import Doc, Progress, silent
 
 # Runs in the order of their rows, each with the number of its vocabulary; called twice.
 Runs: TypeAlias = Callable[[], Iterator[tuple[int, Run]]]
@@ -156,7 +156,7 @@ def build_segment(
             # a second process would cost more than it saves
             maker = makers.enter_context(inversion.open_maker(alone=len(first) == 1))
             paths[""] = _make_runs(maker, chain(first, stretches), scratch)
-        check_fields(inversion.fields, {**inversion.kinds, **store.kinds})
+        check_kinds(inversion.fields, {**inversion.kinds, **store.kinds})
         for number, name in enumerate(inversion.fields):
             texts = (inversion.analyzer.mark(doc, doc.field(name)) for doc in Docstore(folder))
             stretches = _cut_stretches(texts, inversion.stretch)
@@ -173,17 +173,6 @@ def build_segment(
     if lists:
         fold(folder, len(lengths), vocabularies, lists, progress)
     shutil.rmtree(scratch)
-
-
-def check_fields(fields: Sequence[str], kinds: Mapping[str, str]) -> None:
-    """Raise ArgumentError if documents with columns of these kinds have no such fields."""
-    for name in fields:
-        if name not in TEXT_FIELDS and name not in kinds:
-            known = known_names([*TEXT_FIELDS, *(own for own in kinds if kinds[own] in TEXT_KINDS)], name)
-            raise ArgumentError(f"fields: no document has the column {shorten(name)}; {known}")
-        if name not in TEXT_FIELDS and kinds[name] not in TEXT_KINDS:
-            expected = f"expected one of texts ({' or '.join(TEXT_KINDS)})"
-            raise ArgumentError(f"fields: the column {name} is of the kind {kinds[name]}: {expected}")
 
 
 def _load_runs(paths: Sequence[tuple[int, Path]]) -> Iterator[tuple[int, Run]]:

@@ -221,11 +221,9 @@ def encode(
     seconds = time.perf_counter() - began if is_new or lacking else None
     if isinstance(encoder, TorchEncoder):
         encoder.room.take_least(launched.gather(encoder.room.tokens))
-    report = (
-        None
-        if approximate is None or not launched.is_first()
-        else _approximate(vectors, approximate, source, encoder, progress)
-    )
+    report = None
+    if approximate is not None and launched.is_first():
+        report = _approximate(vectors, approximate, source, encoder, progress)
     encoded = lacking or len(vectors)
     return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory(), encoded)
 
