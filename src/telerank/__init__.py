@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from telerank.verbs.fuse import combine as combine
     from telerank.verbs.fuse import fuse as fuse
     from telerank.verbs.fuse import tune_fusion as tune_fusion
+    from telerank.verbs.index import export_ciff as export_ciff
     from telerank.verbs.index import index as index
     from telerank.verbs.index import restore as restore
     from telerank.verbs.judge import judge as judge
@@ -88,7 +89,7 @@ _MODULES = {
     "verbs.evaluate": "compare evaluate evaluate_answers",
     "verbs.experiment": "experiment run_experiment",
     "verbs.fuse": "combine fuse tune_fusion",
-    "verbs.index": "index restore",
+    "verbs.index": "export_ciff index restore",
     "verbs.judge": "judge",
     "verbs.rerank": "rerank",
     "verbs.search": "search",

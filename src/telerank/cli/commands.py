@@ -243,7 +243,7 @@ def _refuse_nan(value: float | None) -> None:
 
 
 SHORT_HELPS = {
-    "index": "Build, add, update, watch a folder, delete, merge, verify, describe, back up, restore.",
+    "index": "Build, add, update, watch, delete, merge, verify, describe, back up, restore, export an index.",
     "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
     "search": "Search an index or vectors with a pipeline: write a run over a collection's queries, or "
     "answer one.",

@@ -57,7 +57,7 @@ def build(
         str | None,
         Help(
             "Weights of terms for `impact`, beside the counts: a file or folder of JSON lines "
-            '`{"id": …, "vector": {term: weight}}`, plain or .gz.'
+            '`{"id": …, "vector": {term: weight}}`, plain or .gz, or a CIFF (.ciff, .ciff.gz).'
         ),
     ] = None,
     weights_model: Annotated[
@@ -340,9 +340,43 @@ def restore(
     console.say(f"restored {index} from {backup} ({count_noun(documents, 'document')})")
 
 
-@group(build, add, update, watch, delete, merge, verify, info, acronyms, backup, restore, default="build")
+@derive
+def export_ciff(
+    index: options.IndexName,
+    output: Annotated[str, Flags("OUT"), Help("The file to write, `.ciff` or `.ciff.gz`.")],
+    *,
+    weights: Annotated[bool, Help("Weights of terms, in whole steps, instead of counts.")] = False,
+) -> None:
+    """Write an index as CIFF, the Common Index File Format, which other search engines read.
+
+    The same index gives the same bytes. Deleted documents are not written.
+
+    Example: `telerank index export-ciff idx idx.ciff.gz`
+    """
+    import telerank as tr
+
+    counts = tr.export_ciff(index, output, weights=weights)
+    documents, terms = count_noun(counts.documents, "document"), count_noun(counts.terms, "term")
+    console.say(f"wrote {output}: {documents}, {terms}, {count_noun(counts.postings, 'posting')}")
+
+
+@group(
+    build,
+    add,
+    update,
+    watch,
+    delete,
+    merge,
+    verify,
+    info,
+    acronyms,
+    backup,
+    restore,
+    export_ciff,
+    default="build",
+)
 def index() -> None:
-    """Build, add, update, watch a folder, delete, merge, verify, describe, back up, restore.
+    """Build, add, update, watch, delete, merge, verify, describe, back up, restore, export an index.
 
     `telerank index COLLECTION INDEX` is short for `telerank index build COLLECTION INDEX`; the options are
     those of `build`.

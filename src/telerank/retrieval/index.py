@@ -387,6 +387,7 @@ def open_weights(weights: str | Path | None, model: str | None = None) -> Weight
     CollectionError
         If there are no such files.
     """
+    from telerank.sparse.weights.ciff import ENDS, CiffWeights
     from telerank.sparse.weights.encoder import TermEncoder
     from telerank.sparse.weights.vectors import FileWeights, list_files
 
@@ -397,7 +398,7 @@ def open_weights(weights: str | Path | None, model: str | None = None) -> Weight
     if weights is None:
         return None
     list_files(weights)
-    return FileWeights(str(weights))
+    return CiffWeights(str(weights)) if str(weights).endswith(ENDS) else FileWeights(str(weights))
 
 
 def stream_documents(

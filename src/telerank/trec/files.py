@@ -16,7 +16,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -128,13 +128,19 @@ def open_to_write(path: str | Path, record: Record | None = None) -> Iterator[Te
     if is_device(target):
         record = None
     with open_draft(target) as file:
-        with _PACKERS.get(target.suffix, nullcontext)(file) as packed, _write_text(packed) as text:
+        with open_packer(file, target) as packed, _write_text(packed) as text:
             yield text
         if record is not None:
             written = json.dumps(record(), indent=1, ensure_ascii=False) + "\n"
             beside.unlink(missing_ok=True)
     if record is not None:
         replace_file(beside, written.encode())
+
+
+def open_packer(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
+    """What compresses into an open file, as its name says; the same content gives the same bytes."""
+    packer: AbstractContextManager[BinaryIO] = _PACKERS.get(path.suffix, nullcontext)(file)
+    return packer
 
 
 @contextmanager

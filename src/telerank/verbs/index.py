@@ -1,4 +1,4 @@
-"""Building an index, and restoring it from a backup."""
+"""Building an index, restoring it from a backup, writing it as CIFF."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from telerank.types import ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.corpus.readers.files.folder import FileRecord
+    from telerank.sparse.weights.ciff_export import CiffCounts
     from telerank.sparse.weights.writing import WeightSource
 
 _COMPARED = 1000  # documents between two calls of progress
@@ -64,7 +65,8 @@ def index(
     knows where terms stand in fields and in whole texts, which searches of phrases need.
 
     ``weights`` is a file or a folder of files with weights of terms for each document, which ``impact``
-    searches beside the counts: JSON lines such as ``{"id": "d1", "vector": {"cat": 1.5}}``. With
+    searches beside the counts: JSON lines such as ``{"id": "d1", "vector": {"cat": 1.5}}``, or CIFF
+    (``.ciff``). With
     ``weights_model``, the name of a model such as SPLADE, documents are encoded. A warning
     (:class:`~telerank.errors.MissingWeights`) counts the documents that have none.
 
@@ -196,6 +198,33 @@ def restore(
     with show_progress(progress) as shown:
         restore_index(backup, folder, overwrite=overwrite, progress=shown)
     return Index(folder)
+
+
+def export_ciff(
+    index: Index | str | Path,
+    path: str | Path,
+    *,
+    weights: bool = False,
+    progress: ProgressSetting = None,
+) -> CiffCounts:
+    """Write an index as CIFF, the Common Index File Format, which other search engines read; what it holds.
+
+    These are counts of terms or, with ``weights``, weights of terms in whole steps of the index
+    (``telerank index info`` says which). The same index gives the same bytes; a ``path`` that ends in ``.gz``
+    is compressed. Documents that are deleted or left out as copies are not written.
+
+    >>> tr.export_ciff("idx", "idx.ciff.gz")
+
+    Raises
+    ------
+    IndexFault
+        If there is no index, or it has no weights of terms.
+    """
+    from telerank.sparse.weights.ciff_export import export_ciff as export
+
+    opened = index if isinstance(index, Index) else Index(index)
+    with show_progress(progress) as shown:
+        return export(opened.sparse, path, weights=weights, progress=shown)
 
 
 def open_source(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -67,29 +67,49 @@ class FileWeights:
     @cached_property
     def entry(self) -> WeightsEntry:
         """What the manifest of an index says of them."""
-        digest = sha256("".join(file_checksum(file) for file in list_files(self.path)).encode())
-        return WeightsEntry(files=digest.hexdigest())
+        return WeightsEntry(files=digest_files(list_files(self.path)))
 
     def weigh(self, docs: Docstore, take: Take, progress: Progress) -> None:
         """Give ``take`` the vectors; a warning (MissingWeights) counts those of no document.
 
         Raises as :func:`read_vectors`, and FormatError if a document has two.
         """
-        unknown, first = 0, ""
+        unknown = UnknownVectors(self.path)
         for number, vector in enumerate(read_vectors(self.path), 1):
             try:
                 row = docs.docnos.row(vector.docno)
             except KeyError:
-                unknown, first = unknown + 1, first or vector.docno
+                unknown.add(vector.docno)
                 continue
             if not take(row, vector.weights):
                 raise FormatError(vector.path, vector.line, "one vector a document", vector.docno)
             if number % _REPORTED == 0:
                 progress("reading weights", number, None)
-        if unknown:
-            vectors = count_noun(unknown, "vector")
-            note = f"{self.path}: {vectors} of no document that is indexed, such as {shorten(first)}"
-            warnings.warn(note, MissingWeights, stacklevel=2)
+        unknown.warn()
+
+
+@dataclass
+class UnknownVectors:
+    """Counts the vectors of a file that are of no document."""
+
+    path: str
+    count: int = 0
+    first: str = ""
+
+    def add(self, docno: str) -> None:
+        self.count, self.first = self.count + 1, self.first or docno
+
+    def warn(self) -> None:
+        """A warning (MissingWeights) if there are any."""
+        if self.count:
+            vectors = count_noun(self.count, "vector")
+            note = f"{self.path}: {vectors} of no document that is indexed, such as {shorten(self.first)}"
+            warnings.warn(note, MissingWeights, stacklevel=3)
+
+
+def digest_files(files: Sequence[Path]) -> str:
+    """A checksum of the contents of all files."""
+    return sha256("".join(file_checksum(file) for file in files).encode()).hexdigest()
 
 
 def list_files(path: str | Path) -> list[Path]:
