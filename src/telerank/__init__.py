@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from telerank.verbs.evaluate import compare as compare
     from telerank.verbs.evaluate import evaluate as evaluate
     from telerank.verbs.evaluate import evaluate_answers as evaluate_answers
+    from telerank.verbs.expand import expand as expand
     from telerank.verbs.experiment import experiment as experiment
     from telerank.verbs.experiment import run_experiment as run_experiment
     from telerank.verbs.fuse import combine as combine
@@ -87,6 +88,7 @@ _MODULES = {
     "verbs.data": "segment_lengths",
     "verbs.encode": "encode",
     "verbs.evaluate": "compare evaluate evaluate_answers",
+    "verbs.expand": "expand",
     "verbs.experiment": "experiment run_experiment",
     "verbs.fuse": "combine fuse tune_fusion",
     "verbs.index": "export_ciff index restore",

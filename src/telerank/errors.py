@@ -83,6 +83,10 @@ class MissingWeights(UserWarning):
     """Documents of an index have no weights of terms, or weights are of no document."""
 
 
+class MissingQueries(UserWarning):
+    """Documents have no line in a file of predicted queries, or lines are of no document."""
+
+
 class LongTexts(UserWarning):
     """Texts have more tokens than a model reads, and are cut."""
 

@@ -148,6 +148,7 @@ def test_an_export_is_what_protobuf_reads_and_comes_back(tmp_path, kinds, end):
     ]
     with pytest.warns(MissingWeights, match="of no document"):
         index = tr.index(docs[:200], tmp_path / "idx", analyzer="none", weights=tmp_path / "w.jsonl")
+    with pytest.warns(MissingWeights, match="of no document"):
         index.add(docs[200:], weights=tmp_path / "w.jsonl")
     index.delete(["d7", "d250"])
     left = {docno: vector for docno, vector in vectors.items() if docno not in ("d7", "d250")}
@@ -161,7 +162,7 @@ def test_an_export_is_what_protobuf_reads_and_comes_back(tmp_path, kinds, end):
         expected = left
         if not weights:
             expected = {d: {term: n % 5 + 1 for term, n in v.items()} for d, v in left.items()}
-        header, lists, records = make_messages(kinds, expected)
+        _, lists, records = make_messages(kinds, expected)
         parsed = kinds["Header"].FromString(content[1 : 1 + content[0]])
         assert parsed.num_docs == parsed.total_docs == counts.documents == 298
         assert parsed.num_postings_lists == counts.terms == len(lists)

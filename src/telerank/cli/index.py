@@ -63,6 +63,13 @@ def build(
     weights_model: Annotated[
         str | None, Help("A model such as SPLADE that makes weights of terms: a folder or a name on the hub.")
     ] = None,
+    expansion: Annotated[
+        str | None,
+        Help(
+            "Queries that `telerank expand` has predicted for the documents: a field `expansion`, which "
+            "bm25f(title=1, text=1, expansion=1, lengths=combined) searches with the others."
+        ),
+    ] = None,
     overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,
 ) -> None:
@@ -92,6 +99,7 @@ def build(
         positions=positions,
         weights=weights,
         weights_model=weights_model,
+        expansion=expansion,
         overwrite=overwrite,
         workers=workers,
     )
@@ -120,6 +128,7 @@ def add(
     weights: Annotated[
         str | None, Help("Weights of terms of the documents, if the index has those of files.")
     ] = None,
+    expansion: Annotated[str | None, Help("Queries that were predicted for the documents.")] = None,
     vectors: Following = True,
     workers: Workers = None,
 ) -> None:
@@ -132,7 +141,9 @@ def add(
     import telerank as tr
 
     opened = data.open()
-    added = tr.open(index).add(opened, update=update, weights=weights, vectors=vectors, workers=workers)
+    added = tr.open(index).add(
+        opened, update=update, weights=weights, expansion=expansion, vectors=vectors, workers=workers
+    )
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
     if opened.search_notice:
         console.say(opened.search_notice)

@@ -18,6 +18,7 @@ from telerank.cli.commands import Commands
 from telerank.errors import (
     FormatWarning,
     LongTexts,
+    MissingQueries,
     MissingVectors,
     MissingWeights,
     TelerankError,
@@ -148,6 +149,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *origin: Any)
         FormatWarning
         | LongTexts
         | MissingVectors
+        | MissingQueries
         | MissingWeights
         | UnlikelySetting
         | UnreadFiles

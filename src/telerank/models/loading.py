@@ -246,11 +246,14 @@ def read_encoder(folder: Path, dropout: float | None) -> Any:
     return read_weights(AutoModel, folder, read_config(folder, dropout))
 
 
-def read_weights(auto: Any, folder: Path, config: Any, *, whole: bool = False) -> Any:
+def read_weights(
+    auto: Any, folder: Path, config: Any, *, whole: bool = False, drawn: tuple[str, ...] = ()
+) -> Any:
     """The model of a folder in float32.
 
     ``auto`` is the class of transformers that chooses the model's class, such as ``AutoModel``. The files may
-    lack the last layers and a pooler, which are then drawn at random, unless the model must be ``whole``.
+    lack the last layers and a pooler, which are then drawn at random, unless the model must be ``whole``; and
+    weights with one of the words ``drawn`` in their names.
     """
     for file in folder.glob("*.safetensors"):
         if not os.access(file, os.R_OK):  # safetensors says that there is none
@@ -273,6 +276,7 @@ def read_weights(auto: Any, folder: Path, config: Any, *, whole: bool = False) -
     own = "" if is_encoder else f"{model.base_model_prefix}."
     lacking = sorted(report["missing_keys"])
     needed = [key for key in lacking if whole or (key.startswith(own) and ".pooler." not in f".{key}")]
+    needed = [key for key in needed if not any(word in key for word in drawn)]
     if needed:
         raise ModelError(f"{folder}: {len(needed)} weights are missing, {needed[0]} the first")
     if is_encoder and lacking:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.predicted import expanding
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.read_fields import as_field_names, check_known
 from telerank.corpus.readers.files.folder import FileRecord
@@ -161,6 +162,7 @@ class Index(IndexReader):
         *,
         update: bool = False,
         weights: str | Path | None = None,
+        expansion: str | Path | None = None,
         vectors: bool = True,
         workers: Count | None = None,
         progress: ProgressSetting = None,
@@ -170,6 +172,7 @@ class Index(IndexReader):
         With ``update`` they replace documents of the same docno. If the index has ``vectors``, texts that it
         did not have are encoded once the documents are added; without, :meth:`encode` does it later. If it
         has weights of terms from files, ``weights`` is a file of those of the documents; a model's are made.
+        ``expansion`` is a file of predicted queries, as :func:`telerank.index` takes it.
 
         Raises
         ------
@@ -185,7 +188,8 @@ class Index(IndexReader):
         with changing as writer, show_progress(progress, total, kept=unchanged(self.folder)) as shown:
             if (source := open_weights(weights)) is not None:
                 writer.choose_weights(source)
-            return writer.add(stream, update=update, progress=shown)
+            with expanding(expansion) as expand:
+                return writer.add(expand(stream), update=update, progress=shown)
 
     def impact(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from telerank.columns.kinds import check_columns, conform_doc
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.predicted import EXPANSION, expand_fields, expanding
 from telerank.corpus.formats import open_collection
 from telerank.corpus.reading import locate_data
 from telerank.errors import IndexFault
@@ -20,7 +21,7 @@ from telerank.retrieval.index import Documents, Index, open_weights, stream_docu
 from telerank.show.progress import show_progress, unchanged
 from telerank.sparse.index import has_index
 from telerank.text import Analyzer
-from telerank.types import ProgressSetting
+from telerank.types import Doc, ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.corpus.readers.files.folder import FileRecord
@@ -41,6 +42,7 @@ def index(
     positions: bool = False,
     weights: str | Path | None = None,
     weights_model: str | None = None,
+    expansion: str | Path | None = None,
     overwrite: bool = False,
     workers: Count | None = None,
     progress: ProgressSetting = None,
@@ -70,6 +72,11 @@ def index(
     ``weights_model``, the name of a model such as SPLADE, documents are encoded. A warning
     (:class:`~telerank.errors.MissingWeights`) counts the documents that have none.
 
+    ``expansion`` is a file of queries that :func:`telerank.expand` has predicted for the documents. They are
+    one more field of the documents, ``expansion``, beside ``fields`` (without any, title and text), which
+    ``bm25f(title=1, text=1, expansion=1, lengths=combined)`` searches with the others; models that read texts
+    do not read it. A warning (:class:`~telerank.errors.MissingQueries`) counts the documents without a line.
+
     Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
@@ -98,24 +105,27 @@ def index(
     source = open_weights(weights, weights_model)
     opened = open_collection(docs) if isinstance(docs, str | Path) else docs
     chain = Analyzer.open(analyzer)
-    if not overwrite and has_index(Path(folder)):
-        index = Index(folder)
-        _require_settings(index, chain, copies, columns, (check_field_names(fields), positions))
-        _require_weights(index, source)
-        return _require_same(index, opened, progress)
-    files: dict[str, FileRecord] = {}
-    total, stream = stream_documents(opened, files)
-    with (
-        show_progress(progress, total, kept=unchanged(folder)) as shown,
-        replacing_record(Path(folder), opened, files),
-        IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer,
-    ):
-        writer.choose_copies(copies)
-        writer.choose_columns(columns or {})
-        writer.choose_fields(fields, positions=positions)
-        if source is not None:
-            writer.choose_weights(source)
-        writer.add(stream, progress=shown)
+    if expansion is not None:
+        fields, columns = expand_fields(fields), {**(columns or {}), EXPANSION: "list"}
+    with expanding(expansion) as expand:
+        if not overwrite and has_index(Path(folder)):
+            index = Index(folder)
+            _require_settings(index, chain, copies, columns, (check_field_names(fields), positions))
+            _require_weights(index, source)
+            return _require_same(index, opened, expand, progress)
+        files: dict[str, FileRecord] = {}
+        total, stream = stream_documents(opened, files)
+        with (
+            show_progress(progress, total, kept=unchanged(folder)) as shown,
+            replacing_record(Path(folder), opened, files),
+            IndexWriter(folder, chain, overwrite=overwrite, workers=workers) as writer,
+        ):
+            writer.choose_copies(copies)
+            writer.choose_columns(columns or {})
+            writer.choose_fields(fields, positions=positions)
+            if source is not None:
+                writer.choose_weights(source)
+            writer.add(expand(stream), progress=shown)
     return Index(folder)
 
 
@@ -160,12 +170,19 @@ def _require_weights(index: Index, source: WeightSource | None) -> None:
         raise IndexFault(f"{index.folder}: holds an index already, {why}: overwrite it (overwrite=True)")
 
 
-def _require_same(index: Index, docs: Documents, progress: ProgressSetting) -> Index:
-    """The index, if it has these documents in their order."""
+def _require_same(
+    index: Index,
+    docs: Documents,
+    expand: Callable[[Iterator[Doc]], Iterator[Doc]],
+    progress: ProgressSetting,
+) -> Index:
+    """The index, if it has these documents in their order, expanded."""
     kinds = index.sparse.manifest.columns
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
-        for number, (present, doc) in enumerate(zip_longest(index.sparse.stored_docs.values(), stream)):
+        for number, (present, doc) in enumerate(
+            zip_longest(index.sparse.stored_docs.values(), expand(stream))
+        ):
             if doc is None or present != conform_doc(doc, kinds):
                 raise IndexFault(
                     f"{index.folder}: holds an index of other documents already: "
