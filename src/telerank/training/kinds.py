@@ -22,6 +22,7 @@ KINDS = {
     "reranker": "telerank.training.reranker.train",
     "reader": "telerank.training.reader.train",
     "mlm": "telerank.training.mlm.train",
+    "expander": "telerank.training.expander.train",
 }
 """The module of each kind."""
 

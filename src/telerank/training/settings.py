@@ -290,6 +290,23 @@ class DevSettings(CheckedSection):
         return every, patience
 
 
+class PerplexityDev(DevSettings):
+    """A dev set whose perplexity decides: the exponential of the mean loss of a piece, without dropout."""
+
+    measures: str = "perplexity"
+    """`perplexity`, or `loss`, its logarithm; lower is better."""
+
+    @classmethod
+    def parse(cls, measures: str) -> tuple[str, ...]:
+        if measures != "perplexity":
+            raise MeasureError(f"expected perplexity or loss, got {measures!r}")
+        return (measures,)
+
+    @property
+    def lower_is_better(self) -> bool:
+        return True
+
+
 class Training(CheckedSection):
     """The settings of the loop; a task's settings add the model, its data and its loss."""
 

@@ -106,7 +106,8 @@ class PredictedQueries(AbstractContextManager["PredictedQueries"]):
         return found
 
     def _read_line(self, number: int, line: bytes) -> tuple[str, tuple[str, ...]]:
-        text = decode(line.removeprefix(BOM), self.path, "utf-8", number)
+        content = line.removeprefix(BOM).removesuffix(b"\n").removesuffix(b"\r")
+        text = decode(content, self.path, "utf-8", number)
         return read_line(self.path, number, text)
 
 

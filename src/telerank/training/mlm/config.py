@@ -11,7 +11,6 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from telerank.errors import MeasureError
 from telerank.training import settings
 
 
@@ -77,7 +76,7 @@ class MaskedOptimisation(settings.WindowOptimisation):
     learning_rate: float = Field(default=1e-4, gt=0)
 
 
-class MaskedDev(settings.DevSettings):
+class MaskedDev(settings.PerplexityDev):
     """Documents whose perplexity decides which weights to keep, and when to stop; they are not learned from.
 
     The perplexity is the exponential of the mean loss of a chosen piece, without dropout; the same pieces are
@@ -91,16 +90,6 @@ class MaskedDev(settings.DevSettings):
     every: settings.Interval = 500
     patience: settings.Interval = 10_000
     at_start: bool = True
-
-    @classmethod
-    def parse(cls, measures: str) -> tuple[str, ...]:
-        if measures != "perplexity":
-            raise MeasureError(f"expected perplexity or loss, got {measures!r}")
-        return (measures,)
-
-    @property
-    def lower_is_better(self) -> bool:
-        return True
 
 
 class MaskedTraining(settings.Training):
