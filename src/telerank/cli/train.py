@@ -244,6 +244,7 @@ def _report_losses() -> Report:
         last = now
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
         dev += "" if record.dev_loss is None else f", dev loss {record.dev_loss:.4f}"
+        dev += "".join(f", {name} {value:.4g}" for name, value in (record.facts or {}).items())
         if record.loss is None:
             console.err().print(f"before the first update{dev}")
             return
