@@ -72,8 +72,8 @@ class DevSet:
         """
         processes, texts = hardware.processes, list(self.documents.values())
         with evaluating(encoder.module):
-            asked = [query.text for query in self.queries]
-            own = encode_side(encoder.queries, asked, hardware).cpu()
+            query_texts = [query.text for query in self.queries]
+            own = encode_side(encoder.queries, query_texts, hardware).cpu()
             queries = processes.first(lambda: own).to(hardware.device)
             best, held, done = BestScores(_DEPTH), list[Tensor](), 0
             compute = partial(_score, encoder, queries, hardware)
@@ -91,7 +91,7 @@ class DevSet:
             if own_terms is None or not held:
                 return DevValue(value, {})
             documents = torch.stack(held).sum(0).double() / len(texts)
-            return DevValue(value, _describe_terms(own_terms.double().cpu() / len(asked), documents))
+            return DevValue(value, _describe_terms(own_terms.double().cpu() / len(query_texts), documents))
 
         return processes.first(rank_all)
 
