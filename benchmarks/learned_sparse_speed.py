@@ -3,13 +3,13 @@
 
 ``python benchmarks/learned_sparse_speed.py --vectors FOLDER [--documents 300000] [--write]``
 
-The passages of ``msdocs`` (in TELERANK_DATA) are encoded once; their vectors stay in FOLDER, in parts, so that
-an encoding that was interrupted goes on. All engines get the same whole numbers: weights times 100, as Anserini
-stores them, and queries of the same model. Rankings are compared with the exhaustive product of the matrix
-before any time is believed: exact engines must have its scores at every rank. BMP rounds the weights of
-queries, so that its recall is below 1; of Seismic, which is approximate, the fastest settings of a grid with a
-recall of at least 0.99 are timed. bm25s knows no weights of queries: it is timed with each term of a query
-once, beside telerank with the same. A query's time is its median over the rounds.
+The passages of ``msdocs`` (in TELERANK_DATA) are encoded once; their vectors stay in FOLDER, in parts, so
+that an encoding that was interrupted goes on. All engines get the same whole numbers: weights times 100, as
+Anserini stores them, and queries of the same model. Rankings are compared with the exhaustive product of the
+matrix before any time is believed: exact engines must have its scores at every rank. BMP rounds the weights
+of queries, so that its recall is below 1; of Seismic, which is approximate, the fastest settings of a grid
+with a recall of at least 0.99 are timed. bm25s knows no weights of queries: it is timed with each term of a
+query once, beside telerank with the same. A query's time is its median over the rounds.
 """
 
 from __future__ import annotations
