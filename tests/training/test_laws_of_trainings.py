@@ -38,7 +38,8 @@ train, config = noisy_trainings(Path(toys))[name]
 train(config, Path(output), resume=bool(resume), report=report)
 """
 KILLS = {
-    **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "monobert", "frozen", "reader", "mlm")},
+    **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "late")},
+    **{name: (name, 7) for name in ("monobert", "frozen", "reader", "mlm")},
     "frozen on triples": ("frozen on triples", 6),
     **{name: (name, 4) for name in ("monobert by dev loss", "frozen by dev loss")},
     "first iteration of best": ("best", 3),  # with two models
@@ -110,7 +111,7 @@ def test_two_processes_that_were_killed_go_on_to_the_same_losses(forks, toys, tm
 
 
 NAMES = (
-    *("margin", "cached", "towers", "cached towers", "classification", "splade"),
+    *("margin", "cached", "towers", "cached towers", "classification", "splade", "late"),
     *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm"),
 )
 SCORING = {"parts", "one group", "best", "reader", "mlm"}
