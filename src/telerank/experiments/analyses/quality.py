@@ -260,13 +260,10 @@ class QualityAnalysis(Analysis):
     def _measure_costs(self, bench: Bench) -> dict[str, Any]:
         """The times of each system that is a stage, and what it reads."""
         stages = {name: system.stage for name, system in bench.systems.items() if system.stage is not None}
-        timed = stages.items() if self.latency_queries else ()
-        costs = {
-            "latency_ms": {name: time_stage(stage, bench, self.latency_queries) for name, stage in timed}
-        }
-        if self.sizes:
-            costs["bytes"] = {name: count_bytes(stage) for name, stage in stages.items()}
-        return costs
+        timed = stages if self.latency_queries else {}
+        times = {name: time_stage(stage, bench, self.latency_queries) for name, stage in timed.items()}
+        sizes = {"bytes": {name: count_bytes(stage) for name, stage in stages.items()}} if self.sizes else {}
+        return {"latency_ms": times, **sizes}
 
     def pool_folds(self, folds: PooledValues) -> AnalysisResult:
         """With the tests of the pooled queries."""
