@@ -43,6 +43,53 @@ def bi_encoder(
 
 
 @derive
+def splade(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`splade/insuranceqa-tiny`). Required: "
+            "`data: {collection: …}`."
+        ),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Train a SPLADE model: it gives each text weights of pieces of its vocabulary.
+
+    With dev queries, the mean numbers of terms of queries and documents are printed, too. The model weighs
+    the terms of an index: `telerank index COLLECTION idx --weights-model OUTPUT/model`.
+
+    Example: `telerank train splade splade.yaml --output splade`
+    """
+    _train("splade", config, output, resume=resume)
+
+
+@derive
+def late_interaction(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`late-interaction/msmarco`). Required: "
+            "`data: {collection: …}`."
+        ),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Train a late-interaction model (ColBERT): it gives each token of a text a vector.
+
+    The model re-ranks: `telerank encode idx --model OUTPUT/model`, then `bm25 >> maxsim(OUTPUT/model)`.
+
+    Example: `telerank train late-interaction colbert.yaml --output colbert`
+    """
+    _train("late-interaction", config, output, resume=resume)
+
+
+@derive
 def reranker(
     config: Annotated[
         str,
@@ -207,7 +254,7 @@ def fine_tune(
 
 
 def _train(
-    kind: Literal["bi-encoder", "reranker", "reader", "mlm"],
+    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm"],
     config: str,
     output: str,
     *,
@@ -244,6 +291,7 @@ def _report_losses() -> Report:
         last = now
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
         dev += "" if record.dev_loss is None else f", dev loss {record.dev_loss:.4f}"
+        dev += "".join(f", {name} {value:.4g}" for name, value in (record.facts or {}).items())
         if record.loss is None:
             console.err().print(f"before the first update{dev}")
             return
@@ -258,9 +306,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, reranker, reader, mlm, lengthen, pack)
+@group(fine_tune, bi_encoder, splade, late_interaction, reranker, reader, mlm, lengthen, pack)
 def train() -> None:
-    """Train models (`bi-encoder`, `reranker`, `reader`, `mlm`); `fine-tune`, `lengthen` or `pack` one.
+    """Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen` or `pack` one.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

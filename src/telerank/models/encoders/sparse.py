@@ -17,7 +17,9 @@ then pooled by the largest, as it does.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -29,6 +31,7 @@ import torch
 from pydantic import BaseModel
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.functional import linear
 from transformers import AutoModelForMaskedLM
 
 from telerank.errors import ModelError
@@ -52,6 +55,7 @@ from telerank.sentence_folders import MODEL, ModelFile, ModuleEntry, read_module
 _ROUTER = "router_config.json"
 _TOKENS = 1024  # of a batch: a logit for each piece of the vocabulary takes 4 bytes
 _TOKENS_OF_GPU = 16_384
+_LOGITS = 1 << 18  # that are pooled at a time: a megabyte
 _TRANSFORMERS = ("MLMTransformer", "Transformer")
 
 
@@ -86,9 +90,24 @@ class SpladeEncoder(nn.Module):
         self.model, self.pooling, self.twice = model, pooling, twice
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Tokens and their mask, both (B, L) -> weights of at least 0, (B, V)."""
-        logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, V)
-        logits = logits * attention_mask.unsqueeze(-1).to(logits.dtype)
+        """Tokens and their mask, both (B, L) -> weights of at least 0, (B, V).
+
+        Without gradients the logits are pooled for some pieces after others: those of all tokens for the
+        whole vocabulary do not fit a processor's cache.
+        """
+        mask = attention_mask.unsqueeze(-1)
+        body = None if self.training or torch.is_grad_enabled() else self._body
+        if body is None:
+            logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, V)
+            return self._pool(logits * mask.to(logits.dtype))
+        hidden = body(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, H)
+        decoder, mask = self._decoder, mask.to(hidden.dtype)
+        bias = hidden.new_zeros(len(decoder.weight)) if decoder.bias is None else decoder.bias
+        step = max(64, _LOGITS // input_ids.numel())
+        parts = zip(torch.split(decoder.weight, step), torch.split(bias, step), strict=True)
+        return torch.cat([self._pool(linear(hidden, *part).mul_(mask)) for part in parts], dim=1)
+
+    def _pool(self, logits: Tensor) -> Tensor:
         if self.pooling == "max":  # both functions grow: the largest weight is that of the largest logit
             return self._weigh(logits.amax(1))
         return self._weigh(logits).sum(1)
@@ -96,6 +115,23 @@ class SpladeEncoder(nn.Module):
     def _weigh(self, logits: Tensor) -> Tensor:
         weights = torch.log1p(torch.relu(logits))
         return torch.log1p(weights) if self.twice else weights
+
+    @property
+    def _decoder(self) -> nn.Linear:
+        decoder: nn.Linear = self.model.get_output_embeddings()  # type: ignore[operator]
+        return decoder
+
+    @cached_property
+    def _body(self) -> nn.Module | None:
+        """The model up to the layer that gives logits, or None if it computes something behind that layer."""
+        kept: dict[int, Any] = {id(each): each for each in (*self.model.parameters(), *self.model.buffers())}
+        body = copy.deepcopy(self.model, kept | {id(self._decoder): nn.Identity()}).eval()
+        ids = torch.arange(8, device=self._decoder.weight.device).unsqueeze(0)
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        with suppress(Exception):
+            if torch.allclose(self._decoder(body(**given).logits), self.model(**given).logits):
+                return body
+        return None
 
 
 class StaticPieces(nn.Module):
@@ -107,16 +143,20 @@ class StaticPieces(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Tokens and their mask, both (B, L) -> weights (B, V)."""
-        held = torch.zeros(len(input_ids), len(self.weight), device=input_ids.device)
-        held.scatter_reduce_(1, input_ids, attention_mask.to(held.dtype), "amax")
-        return held * self.weight
+        return hold_pieces(input_ids, attention_mask, len(self.weight)) * self.weight
+
+
+def hold_pieces(input_ids: Tensor, attention_mask: Tensor, size: int) -> Tensor:
+    """Tokens and their mask, both (B, L) -> 1 for each of the ``size`` pieces that a text has, (B, V)."""
+    held = torch.zeros(len(input_ids), size, device=input_ids.device)
+    return held.scatter_reduce_(1, input_ids, attention_mask.to(held.dtype), "amax")
 
 
 @dataclass(frozen=True, eq=False)
 class SparseSide:
     """What makes the vectors of queries, or of documents; ``framed`` if texts get special tokens."""
 
-    model: SpladeEncoder | StaticPieces
+    model: nn.Module
     tokenizer: SideTokenizer
     framed: bool = True
 
@@ -178,10 +218,10 @@ class SparseEncoding:
     @property
     def width(self) -> int:
         """``V``."""
-        model = self.documents.model
+        model: Any = self.documents.model
         if isinstance(model, StaticPieces):
             return len(model.weight)
-        return int(model.model.get_output_embeddings().weight.shape[0])  # type: ignore[operator]
+        return int(model.model.get_output_embeddings().weight.shape[0])
 
     def weigh_pieces(self, vector: SparseVector) -> dict[str, float]:
         """The weights of a vector by piece."""
@@ -226,7 +266,7 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
     """
     chosen, folder = device_of(device), locate(name)
     with naming(folder):
-        queries, documents = _read_sides(folder)
+        queries, documents = read_sides(folder)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)
         encoding = SparseEncoding(queries, documents, chosen)
@@ -240,12 +280,18 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
     return encoding
 
 
-def _read_sides(folder: Path) -> tuple[SparseSide, SparseSide]:
-    """The sides of a folder: queries and documents."""
+def read_sides(folder: Path, dropout: float | None = None) -> tuple[SparseSide, SparseSide]:
+    """The sides of a folder: queries and documents; ``dropout`` overrides every probability of dropout.
+
+    Raises
+    ------
+    ModelError
+        If it gives no sparse vectors.
+    """
     prompts = read_part(folder / MODEL, ModelFile).sides
     modules = read_modules(folder)
     if not modules:
-        return _pair(_read_splade(folder, _SpladeFile()), prompts)
+        return _pair(_read_splade(folder, _SpladeFile(), dropout), prompts)
     kinds = [module.kind for module in modules]
     if kinds == ["Router"]:
         root = _inside(folder, modules[0].path)
@@ -259,27 +305,27 @@ def _read_sides(folder: Path) -> tuple[SparseSide, SparseSide]:
                     (ModuleEntry(type=router.types.get(name, ""), path=name).kind, _inside(root, name))
                     for name in names
                 ]
-                opened[tuple(names)] = _read_side(folder, own)
+                opened[tuple(names)] = _read_side(folder, own, dropout)
         query, document = (opened[tuple(router.structure[side])] for side in ("query", "document"))
         return _with_prompt(query, prompts[0]), _with_prompt(document, prompts[1])
     parts = [(kind, _inside(folder, each.path)) for kind, each in zip(kinds, modules, strict=True)]
-    return _pair(_read_side(folder, parts), prompts)
+    return _pair(_read_side(folder, parts, dropout), prompts)
 
 
-def _read_side(folder: Path, modules: Sequence[tuple[str, Path]]) -> SparseSide:
+def _read_side(folder: Path, modules: Sequence[tuple[str, Path]], dropout: float | None) -> SparseSide:
     """The side of a sequence of modules, by kind and folder."""
     kinds = [kind for kind, _ in modules]
     if kinds == ["SparseStaticEmbedding"]:
         return _read_static(modules[0][1])
     if len(kinds) == 2 and kinds[0] in _TRANSFORMERS and kinds[1] == "SpladePooling":
         pooling = read_part(modules[1][1] / "config.json", _SpladeFile)
-        return _read_splade(modules[0][1], pooling)
+        return _read_splade(modules[0][1], pooling, dropout)
     expected = "expected a masked language model with SpladePooling, or SparseStaticEmbedding"
     raise ModelError(f"{folder}: {expected}, got {', '.join(kinds) or 'nothing'}")
 
 
-def _read_splade(folder: Path, pooling: _SpladeFile) -> SparseSide:
-    config = read_config(folder, None)
+def _read_splade(folder: Path, pooling: _SpladeFile, dropout: float | None) -> SparseSide:
+    config = read_config(folder, dropout)
     if not architecture_of(config).endswith(("ForMaskedLM", "ForPreTraining")):
         got = architecture_of(config) or "none"
         raise ModelError(f"{folder}: expected a masked language model for sparse vectors, got {got}")
