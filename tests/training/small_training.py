@@ -12,6 +12,7 @@ from changed_records import change_record
 from small_models import small_encoder
 from small_set import write_beir
 from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.expander.config import ExpanderTraining
 from telerank.training.late_interaction.config import LateTraining
 from telerank.training.parallel import ALONE
 from telerank.training.splade.config import SpladeTraining
@@ -66,6 +67,17 @@ def splade_training(place: Path, **changes) -> SpladeTraining:
         "log_every": 1,
     }
     return SpladeTraining.model_validate(change_record(record, changes))
+
+
+def expander_training(place: Path, **changes) -> ExpanderTraining:
+    record = {
+        "data": {"collection": str(place / "collection")},
+        "model": {"start": str(place / "encoder"), "max_length": 12, "max_query": 6},
+        "optimisation": {"steps": 8, "warm_up": 2, "batch": 6, "accumulation": 2, "learning_rate": 0.003},
+        "checkpoint_every": 3,
+        "log_every": 1,
+    }
+    return ExpanderTraining.model_validate(change_record(record, changes))
 
 
 def late_training(place: Path, **changes) -> LateTraining:

@@ -39,7 +39,7 @@ train(config, Path(output), resume=bool(resume), report=report)
 """
 KILLS = {
     **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "late")},
-    **{name: (name, 7) for name in ("monobert", "frozen", "reader", "mlm")},
+    **{name: (name, 7) for name in ("monobert", "frozen", "reader", "mlm", "expander")},
     "frozen on triples": ("frozen on triples", 6),
     **{name: (name, 4) for name in ("monobert by dev loss", "frozen by dev loss")},
     "first iteration of best": ("best", 3),  # with two models
@@ -112,7 +112,7 @@ def test_two_processes_that_were_killed_go_on_to_the_same_losses(forks, toys, tm
 
 NAMES = (
     *("margin", "cached", "towers", "cached towers", "classification", "splade", "late"),
-    *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm"),
+    *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm", "expander"),
 )
 SCORING = {"parts", "one group", "best", "reader", "mlm"}
 """Those that score dev, test or segments, of which each process scores about half."""

@@ -11,6 +11,7 @@ from reader_place import reader_place, reader_training
 from safetensors.torch import load_file
 from small_texts import mlm_training, text_place
 from small_training import (
+    expander_training,
     hard_run,
     late_training,
     losses,
@@ -23,6 +24,7 @@ from small_training import (
 from small_ranking import dev_lists, ranking_training, small_ranking
 from small_segments import segment_training, small_segments
 from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.expander.train import train_expander
 from telerank.training.late_interaction.train import train_late
 from telerank.training.mlm.train import train_mlm
 from telerank.training.reader.train import FIT, train_reader
@@ -91,6 +93,7 @@ def noisy_trainings(toys: Path) -> dict:
         ),
         "reader": (train_reader, reader_training(toys / "questions")),
         "mlm": (train_mlm, mlm_training(toys / "texts")),
+        "expander": (train_expander, expander_training(toys / "pairs")),
     }
 
 
@@ -177,6 +180,12 @@ def still_trainings(toys: Path) -> dict:
         "best": (train_reranker, best),
         "reader": (train_reader, reader_training(toys / "questions", dev=questions, **frozen)),
         "mlm": (train_mlm, mlm_training(toys / "texts", dev={"documents": 24, "every": 4}, **frozen)),
+        "expander": (
+            train_expander,
+            expander_training(
+                toys / "pairs", model=STILL, optimisation=FEW, dev={"split": "dev", "every": 4, "patience": 8}
+            ),
+        ),
     }
 
 

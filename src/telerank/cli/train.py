@@ -178,6 +178,30 @@ def mlm(
 
 
 @derive
+def expander(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`doc2query/insuranceqa-tiny`). Required: "
+            "`data: {collection: …}`."
+        ),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Train a model to write the queries of documents (doc2query), for `telerank expand`.
+
+    It learns from the pairs of a query and a relevant document. It starts from a model that writes texts (T5,
+    BART), or from an encoder. With `dev` queries a table shows their perplexity by update.
+
+    Example: `telerank train expander expander.yaml --output expander`
+    """
+    _train("expander", config, output, resume=resume)
+
+
+@derive
 def pack(
     model: Annotated[str, Flags("MODEL"), Help("The folder of a training, or its `model`.")],
     output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
@@ -254,7 +278,7 @@ def fine_tune(
 
 
 def _train(
-    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm"],
+    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "expander"],
     config: str,
     output: str,
     *,
@@ -306,7 +330,7 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, splade, late_interaction, reranker, reader, mlm, lengthen, pack)
+@group(fine_tune, bi_encoder, splade, late_interaction, reranker, reader, mlm, expander, lengthen, pack)
 def train() -> None:
     """Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen` or `pack` one.
 

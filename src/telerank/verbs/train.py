@@ -23,7 +23,7 @@ is_first_process = launched.is_first
 
 
 def train(
-    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm"],
+    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "expander"],
     config: str | Path | Mapping[str, Any],
     output: str | Path = "trained",
     *,
@@ -33,9 +33,10 @@ def train(
     report: LogReport | None = None,
     progress: ProgressSetting = None,
 ) -> TrainedModels:
-    """Train an encoder, a re-ranker, a reader or a masked language model (``mlm``) as settings say.
+    """Train an encoder, a re-ranker, a reader or a model of language as settings say.
 
-    Encoders of queries and documents are ``bi-encoder``, ``splade`` and ``late-interaction``.
+    Encoders of queries and documents are ``bi-encoder``, ``splade`` and ``late-interaction``; ``mlm`` is a
+    masked language model, ``expander`` a model that writes queries of documents.
 
     ``config`` is a YAML file, a packaged one by name, or a mapping.
 

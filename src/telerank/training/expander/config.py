@@ -28,7 +28,7 @@ class ExpanderStart(settings.CheckedSection):
 
 
 class ExpanderData(settings.TrainingData):
-    """The pairs of a query and a relevant document: of a split or of triples, whose third text is not read."""
+    """Pairs of a query and a relevant document: of a split, or of triples, whose third text is not read."""
 
     def problems(self) -> Iterator[tuple[object, str]]:
         yield self.negatives or self.listed, "an expander learns from relevant documents alone"

@@ -144,10 +144,8 @@ class ExpanderTask(Task):
         model, device = self.written, self.hardware.device
         start = self.config.model
         texts, _ = model.read_texts([text for _, text in pairs], start.max_length)
-        width, length = (
-            batch_width(texts, device, start.max_length),
-            batch_width(targets, device, start.max_query),
-        )
+        width = batch_width(texts, device, start.max_length)
+        length = batch_width(targets, device, start.max_query)
         input_ids = torch.full((len(texts), width), model.pad_id)
         attention_mask = torch.zeros_like(input_ids)
         decoder_ids = torch.full((len(texts), length), model.pad_id)
