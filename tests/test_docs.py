@@ -51,6 +51,7 @@ if NEURAL:
     from small_models import small_encoder
     from small_readers import small_reader
     from small_rerankers import small_reranker
+    from small_seq2seq import small_t5
     from telerank.models.readers import save_reader
     from telerank.models.rerankers.reranker import save_reranker
 SETTINGS = {
@@ -66,6 +67,10 @@ optimisation: {steps: 2, warm_up: 1, batch: 2}
     "colbert": """data: {collection: msmarco-slice}
 model: {start: minilm, document_length: 48}
 optimisation: {steps: 2, batch: 2}
+""",
+    "expander": """data: {collection: msmarco-slice}
+model: {start: minilm, max_length: 48, max_query: 8}
+optimisation: {steps: 2, warm_up: 1, batch: 2}
 """,
     "monobert": """data: {collection: msmarco-slice, negatives: {random: true}}
 model: {start: minilm, max_length: 64}
@@ -238,13 +243,14 @@ def test_every_example_of_a_help_runs(data, tmp_path, monkeypatch):
         small_encoder(tmp_path / "models" / "minilm")
         save_reranker(small_reranker(tmp_path / "small"), "my-reranker")
         save_reader(small_reader(tmp_path / "small", threshold=10.0), "my-reader")
+        small_t5(tmp_path / "my-expander")
     every = dict.fromkeys(example for command in COMMANDS.values() for example in examples(command))
     written = [example for example in every if " -o bm25.run" in example]
     indexing = ("telerank index scifact", "telerank index build")
     first = [*(example for example in every if example.startswith(indexing)), *written]
     for example in dict.fromkeys((*first, *every)):
         words = shlex.split(example)
-        if words[1] in ("train", "rerank", "answer", "inspect") and not NEURAL:
+        if words[1] in ("train", "rerank", "answer", "inspect", "expand") and not NEURAL:
             continue
         packs = words[1:3] == ["train", "pack"]  # a model on e5-small: tests/models/test_compact.py
         if packs or words[1] in (DEMO, "serve") or "COLLECTION" in words:  # tests/cli, tests/service; a form

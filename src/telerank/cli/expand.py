@@ -28,7 +28,7 @@ def expand(
     OUT has a line `{"id": …, "predicted_queries": […]}` for each document. An interrupted run goes on where
     it was, to the same bytes.
 
-    Example: `telerank expand scifact queries.jsonl --model my-expander --queries 20`
+    Example: `telerank expand scifact queries.jsonl --model my-expander --queries 5`
 
     Example: `telerank expand scifact best.jsonl --predicted queries.jsonl --filter my-reranker --keep 0.3`
     """

@@ -27,17 +27,21 @@ from telerank.models.precision import device_of
 from telerank.models.seq2seq import Seq2Seq, load_seq2seq
 from telerank.types import Doc
 
+_MAX_LENGTH = 512  # docTTTTTquery's
 _TOKENS, _TOKENS_OF_GPU = 16_384, 262_144  # of a batch: pieces of its documents times queries
 
 
 @dataclass(frozen=True)
 class Writing:
-    """How many ``queries`` are written for a document and how; where texts and queries are cut, in pieces."""
+    """How many ``queries`` are written for a document and how; where texts and queries are cut, in pieces.
+
+    Without a ``max_length`` texts are cut at 512 pieces, or at what the model reads if that is less.
+    """
 
     queries: int
     sampling: Sampling
     seed: int = 0
-    max_length: int = 512
+    max_length: int | None = None
     max_query: int = 64
     batch_tokens: int | None = None
 
@@ -60,7 +64,7 @@ class QueryWriter:
             "queries": own.queries,
             "sampling": str(own.sampling),
             "seed": own.seed,
-            "max_length": own.max_length,
+            "max_length": self._max_length,
             "max_query": own.max_query,
             "batch_tokens": self._budget,
             "device": self._device.type,
@@ -73,7 +77,7 @@ class QueryWriter:
         """
         model, own = self._model, self.writing
         kept = [row for row, doc in enumerate(docs) if doc.full_text.strip()]
-        texts, cut = model.read_texts([docs[row].full_text for row in kept], own.max_length)
+        texts, cut = model.read_texts([docs[row].full_text for row in kept], self._max_length)
         queries: list[list[str]] = [[] for _ in docs]
         lengths = np.array(list(map(len, texts)), np.int64)
         for batch in batch_by_length(lengths * own.queries, self._budget):
@@ -107,12 +111,16 @@ class QueryWriter:
     def _budget(self) -> int:
         return self.writing.batch_tokens or (_TOKENS if self._device.type == "cpu" else _TOKENS_OF_GPU)
 
+    @property
+    def _max_length(self) -> int:
+        return self.writing.max_length or min(_MAX_LENGTH, self._model.longest or _MAX_LENGTH)
+
     @cached_property
     def _model(self) -> Seq2Seq:
         model, own = load_seq2seq(self.name), self.writing
         longest = model.longest
         for name, length in (("max_length", own.max_length), ("max_query", own.max_query)):
-            if longest is not None and length > longest:
+            if longest is not None and length is not None and length > longest:
                 raise ModelError(f"{self.name}: {name} is {length}, but it has {longest} positions")
         model.model.to(self._device)
         return model

@@ -44,7 +44,11 @@ def expand(
         ),
     ] = "top-k=10",
     seed: Annotated[int, Ge(0), Help("Seed of what is drawn; of each document with its docno.")] = 0,
-    max_length: Annotated[int, Ge(2), Help("Pieces at which a document is cut.")] = 512,
+    max_length: Annotated[
+        int | None,
+        Ge(2),
+        Help("Pieces at which a document is cut. Default: 512, or what the model reads if that is less."),
+    ] = None,
     max_query: Annotated[int, Ge(2), Help("Pieces of a query at most.")] = 64,
     filter: Annotated[  # noqa: A002
         str | None,
