@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from telerank.verbs.evaluate import compare as compare
     from telerank.verbs.evaluate import evaluate as evaluate
     from telerank.verbs.evaluate import evaluate_answers as evaluate_answers
-    from telerank.verbs.expand import expand as expand
     from telerank.verbs.experiment import experiment as experiment
     from telerank.verbs.experiment import run_experiment as run_experiment
     from telerank.verbs.fuse import combine as combine
     from telerank.verbs.fuse import fuse as fuse
     from telerank.verbs.fuse import tune_fusion as tune_fusion
+    from telerank.verbs.index import expand as expand
     from telerank.verbs.index import export_ciff as export_ciff
     from telerank.verbs.index import index as index
     from telerank.verbs.index import restore as restore
@@ -88,10 +88,9 @@ _MODULES = {
     "verbs.data": "segment_lengths",
     "verbs.encode": "encode",
     "verbs.evaluate": "compare evaluate evaluate_answers",
-    "verbs.expand": "expand",
     "verbs.experiment": "experiment run_experiment",
     "verbs.fuse": "combine fuse tune_fusion",
-    "verbs.index": "export_ciff index restore",
+    "verbs.index": "expand export_ciff index restore",
     "verbs.judge": "judge",
     "verbs.rerank": "rerank",
     "verbs.search": "search",

@@ -25,6 +25,7 @@ from telerank.errors import ArgumentError, CollectionError, FormatError, Missing
 from telerank.expansion.kept import KeptFile
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.types import Doc
+from telerank.verbs.index import add_documents
 
 TEXTS = {"a": "the press of Gutenberg", "b": "a press for olives", "c": "the Bible"}
 QUERIES = {
@@ -256,7 +257,7 @@ def test_an_expansion_is_a_field_that_an_explanation_names(tmp_path, name):
     assert re.search(r"'press'.*\n +.*text: tf 1", said)
     assert tr.index(TEXTS, tmp_path / "idx", expansion=file) == index  # it is there already
     more = write(tmp_path / "more.jsonl", {"d": ["printing"]})
-    index.add({"d": "new"}, expansion=more)
+    add_documents(index, {"d": "new"}, expansion=more)
     assert "d" in tr.pipeline(PIPELINE, index).search("printing").docnos
 
 

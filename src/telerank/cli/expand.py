@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from telerank.cli import console, options
 from telerank.cli.commands import derive
 from telerank.parameters import FieldsOf, Flags, Help
-from telerank.verbs import expand as verbs
 
 
 @derive
@@ -21,7 +20,7 @@ def expand(
     *,
     format: options.Format = None,  # noqa: A002
     encoding: options.Texts = "utf-8",
-    **settings: Annotated[Any, FieldsOf(verbs.expand, ("docs", "output"))],
+    **settings: Annotated[Any, FieldsOf("telerank.verbs.index:expand", ("docs", "output"))],
 ) -> None:
     """Predict queries for documents (doc2query), with which `telerank index --expansion` expands them.
 
@@ -32,8 +31,9 @@ def expand(
 
     Example: `telerank expand scifact best.jsonl --predicted queries.jsonl --filter my-reranker --keep 0.3`
     """
+    from telerank.verbs.index import expand as write_queries
     from telerank.verbs.index import open_source
 
-    written = verbs.expand(open_source(collection, format=format, encoding=encoding), output, **settings)
+    written = write_queries(open_source(collection, format=format, encoding=encoding), output, **settings)
     for line in str(written).splitlines():
         console.say(line)

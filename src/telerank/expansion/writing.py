@@ -64,7 +64,7 @@ class QueryFilter:
 
 
 @dataclass(frozen=True)
-class Expansion:
+class WrittenQueries:
     """What was written to ``output``: the queries that are left of all that were predicted.
 
     ``cut`` documents were longer than the model reads; ``without`` have no query. ``record`` is what stands
@@ -99,7 +99,7 @@ def write_expansion(
     predictor: Predictor | Path,
     chosen: QueryFilter | None,
     progress: Progress,
-) -> Expansion:
+) -> WrittenQueries:
     """Write the queries of all documents, a line of JSON each, in the order of the documents.
 
     ``predictor`` is a model, or a published file (:mod:`telerank.corpus.derived.predicted`).
@@ -209,7 +209,7 @@ def _mark_best(
 
 def _finish(
     output: Path, lines: KeptFile, kept: npt.NDArray[np.bool_] | None, record: Mapping[str, Any]
-) -> Expansion:
+) -> WrittenQueries:
     predicted, left, without = lines.counts.get("queries", 0), 0, 0
     counts: dict[str, int] = {}
 
@@ -229,7 +229,7 @@ def _finish(
         counts |= {"documents": lines.items, "predicted": predicted, "queries": left}
         counts |= {"cut": lines.counts.get("cut", 0), "without": without}
     remove(lines.path.parent)
-    return Expansion(output, **counts, record=record)
+    return WrittenQueries(output, **counts, record=record)
 
 
 def _read_lines(lines: KeptFile) -> Iterator[dict[str, Any]]:

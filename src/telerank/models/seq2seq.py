@@ -67,13 +67,13 @@ class Seq2Seq:
     def longest(self) -> int | None:
         """The most pieces that it reads and writes, if it has so many positions; None: any number."""
         configs = [self.model.config, *(getattr(self.model.config, n, None) for n in ("encoder", "decoder"))]
-        found = [
+        lengths = [
             int(longest)
             for config in configs
             if (longest := getattr(config, "max_position_embeddings", None)) is not None
         ]
         known = int(self.tokenizer.model_max_length)
-        return min([*found, *([known] if known < _UNKNOWN else [])], default=None)
+        return min([*lengths, *([known] if known < _UNKNOWN else [])], default=None)
 
     @property
     def fingerprint(self) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
-from telerank.corpus.derived.predicted import expanding
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.read_fields import as_field_names, check_known
 from telerank.corpus.readers.files.folder import FileRecord
@@ -162,7 +161,6 @@ class Index(IndexReader):
         *,
         update: bool = False,
         weights: str | Path | None = None,
-        expansion: str | Path | None = None,
         vectors: bool = True,
         workers: Count | None = None,
         progress: ProgressSetting = None,
@@ -172,7 +170,7 @@ class Index(IndexReader):
         With ``update`` they replace documents of the same docno. If the index has ``vectors``, texts that it
         did not have are encoded once the documents are added; without, :meth:`encode` does it later. If it
         has weights of terms from files, ``weights`` is a file of those of the documents; a model's are made.
-        ``expansion`` is a file of predicted queries, as :func:`telerank.index` takes it.
+        Queries that were predicted for the documents are their column ``expansion``.
 
         Raises
         ------
@@ -188,8 +186,7 @@ class Index(IndexReader):
         with changing as writer, show_progress(progress, total, kept=unchanged(self.folder)) as shown:
             if (source := open_weights(weights)) is not None:
                 writer.choose_weights(source)
-            with expanding(expansion) as expand:
-                return writer.add(expand(stream), update=update, progress=shown)
+            return writer.add(stream, update=update, progress=shown)
 
     def impact(
         self,

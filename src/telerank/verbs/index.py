@@ -1,11 +1,13 @@
-"""Building an index, restoring it from a backup, writing it as CIFF."""
+"""Building an index, predicting queries by which it is expanded, restoring it, writing it as CIFF."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge, Gt, Le
 
 from telerank.columns.kinds import check_columns, conform_doc
 from telerank.computing import Count
@@ -13,18 +15,20 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.derived.predicted import EXPANSION, expand_fields, expanding
 from telerank.corpus.formats import open_collection
 from telerank.corpus.reading import locate_data
-from telerank.errors import IndexFault
-from telerank.parameters import CopySetting
+from telerank.errors import ArgumentError, IndexFault, MissingExtra
+from telerank.parameters import CopySetting, Help
 from telerank.retrieval.backup import restore_index
 from telerank.retrieval.folder_update import replacing_record
 from telerank.retrieval.index import Documents, Index, open_weights, stream_documents
-from telerank.show.progress import show_progress, unchanged
+from telerank.retrieval.model_sources import locate_model
+from telerank.show.progress import continued, show_progress, unchanged
 from telerank.sparse.index import has_index
 from telerank.text import Analyzer
 from telerank.types import Doc, ProgressSetting
 
 if TYPE_CHECKING:
     from telerank.corpus.readers.files.folder import FileRecord
+    from telerank.expansion.writing import ExpandedSource, Predictor, QueryFilter, WrittenQueries
     from telerank.sparse.weights.ciff_export import CiffCounts
     from telerank.sparse.weights.writing import WeightSource
 
@@ -107,12 +111,12 @@ def index(
     chain = Analyzer.open(analyzer)
     if expansion is not None:
         fields, columns = expand_fields(fields), {**(columns or {}), EXPANSION: "list"}
-    with expanding(expansion) as expand:
+    with expanding(expansion) as expand_docs:
         if not overwrite and has_index(Path(folder)):
             index = Index(folder)
             _require_settings(index, chain, copies, columns, (check_field_names(fields), positions))
             _require_weights(index, source)
-            return _require_same(index, opened, expand, progress)
+            return _require_same(index, opened, expand_docs, progress)
         files: dict[str, FileRecord] = {}
         total, stream = stream_documents(opened, files)
         with (
@@ -125,7 +129,7 @@ def index(
             writer.choose_fields(fields, positions=positions)
             if source is not None:
                 writer.choose_weights(source)
-            writer.add(expand(stream), progress=shown)
+            writer.add(expand_docs(stream), progress=shown)
     return Index(folder)
 
 
@@ -173,7 +177,7 @@ def _require_weights(index: Index, source: WeightSource | None) -> None:
 def _require_same(
     index: Index,
     docs: Documents,
-    expand: Callable[[Iterator[Doc]], Iterator[Doc]],
+    expand_docs: Callable[[Iterator[Doc]], Iterator[Doc]],
     progress: ProgressSetting,
 ) -> Index:
     """The index, if it has these documents in their order, expanded."""
@@ -181,7 +185,7 @@ def _require_same(
     total, stream = stream_documents(docs)
     with show_progress(progress, total) as shown:
         for number, (present, doc) in enumerate(
-            zip_longest(index.sparse.stored_docs.values(), expand(stream))
+            zip_longest(index.sparse.stored_docs.values(), expand_docs(stream))
         ):
             if doc is None or present != conform_doc(doc, kinds):
                 raise IndexFault(
@@ -215,6 +219,134 @@ def restore(
     with show_progress(progress) as shown:
         restore_index(backup, folder, overwrite=overwrite, progress=shown)
     return Index(folder)
+
+
+def add_documents(
+    index: Index, docs: Documents, *, expansion: str | Path | None = None, **options: Any
+) -> int:
+    """Add documents to an index with the queries of a file, as :func:`index` takes it; their number.
+
+    ``options`` are those of :meth:`telerank.Index.add`.
+    """
+    _, stream = stream_documents(docs)
+    with expanding(expansion) as expand_docs:
+        return index.add(docs if expansion is None else expand_docs(stream), **options)
+
+
+def expand(
+    docs: Documents | Index,
+    output: str | Path,
+    *,
+    model: Annotated[
+        str | None,
+        Help("A model that writes texts (T5, BART, an encoder-decoder): a folder or a name on the hub."),
+    ] = None,
+    predicted: Annotated[
+        str | None,
+        Help(
+            "Instead of a model: a file of predicted queries: JSON lines, lines of queries in the order of "
+            "the documents, or docTTTTTquery's archive or folder of samples."
+        ),
+    ] = None,
+    queries: Annotated[int, Ge(1), Le(1000), Help("Queries for each document.")] = 40,
+    sampling: Annotated[
+        str,
+        Help(
+            "top-k=10: draw each piece from the ten likeliest; top-p=0.95, beam, beam=8, greedy (one query)."
+        ),
+    ] = "top-k=10",
+    seed: Annotated[int, Ge(0), Help("Seed of what is drawn; of each document with its docno.")] = 0,
+    max_length: Annotated[
+        int | None,
+        Ge(2),
+        Help("Pieces at which a document is cut. Default: 512, or what the model reads if that is less."),
+    ] = None,
+    max_query: Annotated[int, Ge(2), Help("Pieces of a query at most.")] = 64,
+    filter: Annotated[  # noqa: A002
+        str | None,
+        Help("A re-ranker that scores each query with its document (doc2query--): a folder or a name."),
+    ] = None,
+    keep: Annotated[float, Gt(0), Le(1), Help("Share of all queries, the best scored, that it keeps.")] = 0.3,
+    batch_tokens: Annotated[
+        int | None,
+        Ge(1),
+        Help("Pieces of documents times queries in a batch. Default: 16384, on a GPU 262144."),
+    ] = None,
+    device: Annotated[str | None, Help("`cpu`, `cuda`, …; default: a GPU if there is one.")] = None,
+    overwrite: Annotated[bool, Help("Replace an existing file.")] = False,
+    progress: ProgressSetting = None,
+) -> WrittenQueries:
+    """Predict queries for the documents of a collection or an index: lines of JSON by docno.
+
+    ``tr.index(…, expansion=output)`` expands the documents by them. With ``predicted`` the queries come from
+    a file that others published. An interrupted call goes on where it was, to the same bytes. Beside
+    ``output`` its ``.json`` says how it was made.
+
+    >>> tr.expand(tr.piaf(), "queries.jsonl.gz", model="my-expander", queries=20, filter="my-reranker")
+
+    Raises
+    ------
+    ArgumentError
+        If neither or both of ``model`` and ``predicted`` are given, or ``output`` is there already.
+    CollectionError
+        If there is no document.
+    FormatError
+        If a file of queries is wrong, or has not a line for each document.
+    ModelError
+        If there is no such model, or it reads or writes fewer pieces.
+    MissingExtra
+        If torch is not installed and a model is needed.
+    """
+    from telerank.expansion.sampling import Sampling
+    from telerank.expansion.writing import write_expansion
+
+    if (model is None) == (predicted is None):
+        raise ArgumentError("expand: give a model or a file of predicted queries (predicted), one of them")
+    parsed, target = Sampling.parse(sampling), Path(output)
+    parsed.check(queries)
+    source = _open_docs(docs)
+    predictor: Predictor | Path = Path(predicted or "")
+    if model is not None:
+        predictor = _open_writer(
+            locate_model(model), (queries, parsed, seed, max_length, max_query, batch_tokens), device
+        )
+    chosen = None if filter is None else _open_filter(filter, keep, device)
+    if target.exists() and not overwrite:
+        raise ArgumentError(f"{target}: is there already: overwrite it (overwrite=True)")
+    with show_progress(progress, source.size, kept=continued(target.parent, "what is predicted")) as shown:
+        return write_expansion(source, target, predictor, chosen, shown)
+
+
+def _open_docs(docs: Documents | Index) -> ExpandedSource:
+    from telerank.expansion.writing import ExpandedSource
+
+    opened = open_source(docs) if isinstance(docs, str | Path) else docs
+    name = "documents"
+    if isinstance(opened, Index | Collection):
+        name = opened.folder.name if isinstance(opened, Index) else opened.name
+    elif not hasattr(opened, "__getitem__"):
+        opened = list(opened)  # they are read more than once
+    size, _ = stream_documents(opened)
+    return ExpandedSource(name, size, lambda: stream_documents(opened)[1])
+
+
+def _open_writer(model: str, settings: Sequence[Any], device: str | None) -> Predictor:
+    try:
+        from telerank.expansion.generation import QueryWriter, Writing
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "torch", "neural") from error
+    return QueryWriter(model, Writing(*settings), device)
+
+
+def _open_filter(model: str, keep: float, device: str | None) -> QueryFilter:
+    from telerank.expansion.writing import QueryFilter
+
+    try:
+        from telerank.reranking.scorer import Scorer
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "torch", "neural") from error
+    scorer = Scorer(locate_model(model), device=device)
+    return QueryFilter(scorer.score, keep, {"model": model, "checksum": scorer.checksum})
 
 
 def export_ciff(

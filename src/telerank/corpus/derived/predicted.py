@@ -72,14 +72,14 @@ class PredictedQueries(AbstractContextManager["PredictedQueries"]):
     def __init__(self, path: str | Path) -> None:
         self.path, self._stack = Path(path), ExitStack()
         check_exists(path)
-        keys, self._places = array("Q"), array("Q")
+        keys, self._offsets = array("Q"), array("Q")
         with ExitStack() as stack:
             self._file = stack.enter_context(_open_plain(self.path))
             at = 0
             for number, line in enumerate(iter(partial(self._file.readline, LONGEST), b""), 1):
                 if not line.isspace():
                     keys.append(_key(self._read_line(number, line)[0]))
-                    self._places.append(at)
+                    self._offsets.append(at)
                 at += len(line)
             self._stack = stack.pop_all()
         numbers = np.array(keys, np.uint64)
@@ -94,16 +94,16 @@ class PredictedQueries(AbstractContextManager["PredictedQueries"]):
 
     def find(self, docno: str) -> tuple[str, ...] | None:
         """The queries of a document; None if it has no line."""
-        found, key = None, np.uint64(_key(docno))
+        own, key = None, np.uint64(_key(docno))
         first, last = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         for number in self._order[first:last].tolist():
-            self._file.seek(self._places[number])
-            own, queries = self._read_line(number + 1, self._file.readline(LONGEST))
-            if own == docno:
-                if found is not None:
+            self._file.seek(self._offsets[number])
+            name, queries = self._read_line(number + 1, self._file.readline(LONGEST))
+            if name == docno:
+                if own is not None:
                     raise FormatError(self.path, number + 1, "one line a document", docno)
-                found = queries
-        return found
+                own = queries
+        return own
 
     def _read_line(self, number: int, line: bytes) -> tuple[str, tuple[str, ...]]:
         content = line.removeprefix(BOM).removesuffix(b"\n").removesuffix(b"\r")

@@ -379,17 +379,17 @@ class CiffWeights:
         numbers, tfs = (
             np.memmap(scratch / name, np.int32, "w+", shape=(int(starts[-1]),)) for name in ("terms", "tfs")
         )
-        places, number, previous = starts[:-1].copy(), -1, -1
+        ends, number, previous = starts[:-1].copy(), -1, -1
         with CiffReader(self.path) as reader:
-            if reader.header.docs != len(places):
+            if reader.header.docs != len(ends):
                 raise self._changed()
             for part in reader.lists():
                 number, previous = number + (part.number != previous), part.number
-                at = places[part.docids]
+                at = ends[part.docids]
                 if number >= terms or (at >= starts[part.docids + 1]).any():
                     raise self._changed()
                 numbers[at], tfs[at] = number, part.tfs
-                places[part.docids] += 1
+                ends[part.docids] += 1
                 if part.number % _REPORTED == 0:
                     progress("reading weights", part.number, reader.header.lists)
 

@@ -108,8 +108,8 @@ def _make_lists(
 ) -> Iterator[tuple[int, bytes]]:
     """The number of postings of each term, in the order of terms, and its message."""
     streams = (_list_terms(file, owner) for owner, file in enumerate(files))
-    for term, places in groupby(heapq.merge(*streams), key=itemgetter(0)):
-        docids, tfs = _read_postings(files, rows, places)
+    for term, holders in groupby(heapq.merge(*streams), key=itemgetter(0)):
+        docids, tfs = _read_postings(files, rows, holders)
         if len(docids):
             gaps = np.diff(docids, prepend=0)
             head = _field(1, term) + _field(2, len(docids)) + _field(3, int(tfs.sum()))
@@ -123,10 +123,10 @@ def _list_terms(file: InvertedFile, owner: int) -> Iterator[tuple[str, int, int]
 def _read_postings(
     files: Sequence[InvertedFile],
     rows: Sequence[npt.NDArray[np.int64]],
-    places: Iterable[tuple[str, int, int]],
+    holders: Iterable[tuple[str, int, int]],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     docids, tfs = [], []
-    for _, owner, number in places:
+    for _, owner, number in holders:
         _, held, counts = files[owner].read(np.array([number]))
         numbers = rows[owner][held]
         docids.append(numbers[numbers >= 0])
