@@ -26,6 +26,7 @@ from telerank.errors import (
     ArgumentTypeError,
     IndexDamaged,
     IndexFault,
+    ModelError,
     UnknownDocument,
     nearest_beside,
 )
@@ -34,7 +35,7 @@ from telerank.sparse.impacts import Impacts
 from telerank.sparse.inverted.phrases import phrase_rows
 from telerank.sparse.segment import Segment
 from telerank.sparse.selection import RowSelection
-from telerank.sparse.similarities.base import Reads, Similarity
+from telerank.sparse.similarities.base import Beside, Reads, Similarity
 from telerank.sparse.similarities.fields import check_field
 from telerank.sparse.weights.entry import WeightsEntry
 from telerank.stored import (
@@ -233,11 +234,24 @@ class SparseIndex(FolderReader):
         Raises
         ------
         ModelError
-            If it reads a field that the index has not.
+            If it reads a field that the index has not, or as counts weights of terms that are none.
         """
         if similarity is None:
             return self._lists(None)
-        return self._lists(bind_similarity(similarity, self.fields, self.folder)[1])
+        _, reads = bind_similarity(similarity, self.fields, self.folder)
+        if reads is Beside.COUNTS:
+            self._require_counts(similarity)
+        return self._lists(reads)
+
+    def _require_counts(self, similarity: Similarity) -> None:
+        """Raise ModelError if the index has no weights of terms, or they are not whole numbers."""
+        entry = self.manifest.term_weights
+        if entry is None:
+            how = "index it again with --weights FILE or --weights-model MODEL"
+            raise ModelError(f"{self.folder}: {similarity!r}: the index has no weights of terms: {how}")
+        if entry.bits:
+            kind = f"its weights are {entry.description}, and counts are whole numbers"
+            raise ModelError(f"{self.folder}: {similarity!r}: {kind}: impact searches such weights")
 
     def find_phrase(
         self, terms: Sequence[str], fields: Sequence[str] | None = None

@@ -6,7 +6,8 @@ Piwowarski and Clinchant 2022) or the sum (SPLADE; Formal, Piwowarski and Clinch
 encoder of their own, or a table of one weight a piece (Geng, Ru and Yang 2024).
 
 Folders are those of sentence-transformers' ``SparseEncoder``, or of a masked language model alone, which is
-then pooled by the largest, as it does.
+then pooled by the largest, as it does; or of a model that weighs the tokens of a text
+(:mod:`.term_weight_folders`).
 
 =====  ==============================================
 ``B``  texts
@@ -21,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +35,14 @@ from transformers import AutoModelForMaskedLM
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import Side, SideTokenizer, rules_of
 from telerank.models.encoders.folders import SideFile, longest_text
+from telerank.models.encoders.term_weight_folders import load_term_weights, read_term_weight_settings
+from telerank.models.encoders.term_weights import PieceWeights, TermWeightSettings, make_piece_weights
+from telerank.models.encoders.word_weights import WordEncoding, document_side
 from telerank.models.fingerprints import hash_parts
 from telerank.models.inference import Batching, Room
 from telerank.models.loading import (
     architecture_of,
+    check_encodes,
     locate,
     naming,
     read_config,
@@ -116,7 +121,7 @@ class StaticPieces(nn.Module):
 class SparseSide:
     """What makes the vectors of queries, or of documents; ``framed`` if texts get special tokens."""
 
-    model: SpladeEncoder | StaticPieces
+    model: SpladeEncoder | StaticPieces | PieceWeights
     tokenizer: SideTokenizer
     framed: bool = True
 
@@ -137,6 +142,8 @@ class SparseSide:
         example, _ = self.tokenize(["a b"])
         if isinstance(self.model, SpladeEncoder):
             own |= {"pooling": self.model.pooling, "twice": self.model.twice}
+        elif isinstance(self.model, PieceWeights):
+            own |= self.model.record()
         return {**own, "example": example}
 
 
@@ -159,6 +166,7 @@ class SparseEncoding:
     documents: SparseSide
     device: torch.device
     room: Room = field(default_factory=Room)
+    has_words: ClassVar = False
 
     @cached_property
     def fingerprint(self) -> str:
@@ -176,9 +184,16 @@ class SparseEncoding:
         return [known.get(number, f"<{number}>") for number in range(size)]
 
     @property
+    def longest(self) -> int:
+        """Most tokens of a document that are read, special ones among them."""
+        return self.documents.tokenizer.side.max_length
+
+    @property
     def width(self) -> int:
         """``V``."""
         model = self.documents.model
+        if isinstance(model, PieceWeights):
+            return model.width
         if isinstance(model, StaticPieces):
             return len(model.weight)
         return int(model.model.get_output_embeddings().weight.shape[0])  # type: ignore[operator]
@@ -216,7 +231,7 @@ class SparseEncoding:
         return results
 
 
-def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncoding:
+def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncoding | WordEncoding:
     """The model of that name, in evaluation mode.
 
     Raises
@@ -226,7 +241,14 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
     """
     chosen, folder = device_of(device), locate(name)
     with naming(folder):
-        queries, documents = _read_sides(folder)
+        settings = read_term_weight_settings(folder)
+        if settings is not None and settings.has_words:
+            weigher, tokenizer, _ = load_term_weights(folder, settings)
+            weigher.requires_grad_(requires_grad=False).to(chosen)
+            side = document_side(tokenizer, settings)
+            check_encodes(folder, tokenizer, lambda ids, mask: weigher(ids.to(chosen), mask.to(chosen)))
+            return WordEncoding(weigher, side, settings, chosen)
+        queries, documents = _read_sides(folder) if settings is None else _piece_sides(folder, settings)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)
         encoding = SparseEncoding(queries, documents, chosen)
@@ -276,6 +298,15 @@ def _read_side(folder: Path, modules: Sequence[tuple[str, Path]]) -> SparseSide:
         return _read_splade(modules[0][1], pooling)
     expected = "expected a masked language model with SpladePooling, or SparseStaticEmbedding"
     raise ModelError(f"{folder}: {expected}, got {', '.join(kinds) or 'nothing'}")
+
+
+def _piece_sides(folder: Path, settings: TermWeightSettings) -> tuple[SparseSide, SparseSide]:
+    """The sides of a model that weighs pieces."""
+    weigher, tokenizer, _ = load_term_weights(folder, settings)
+    queries, documents = make_piece_weights(weigher, tokenizer, settings)
+    sides = (Side(settings.query_length), Side(settings.document_length))
+    first, second = (SideTokenizer(tokenizer, side) for side in sides)
+    return SparseSide(queries, first), SparseSide(documents, second)
 
 
 def _read_splade(folder: Path, pooling: _SpladeFile) -> SparseSide:
