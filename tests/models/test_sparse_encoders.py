@@ -14,7 +14,7 @@ library = pytest.importorskip("sentence_transformers")
 import telerank as tr  # noqa: E402
 from small_models import small_masked, small_tokenizer  # noqa: E402
 from telerank.errors import IndexFault, LongTexts, ModelError  # noqa: E402
-from telerank.models.encoders.sparse import load_sparse_encoder  # noqa: E402
+from telerank.models.encoders.sparse import SpladeEncoder, load_sparse_encoder  # noqa: E402
 from telerank.models.loading import quiet  # noqa: E402
 from telerank.testing import check_stage  # noqa: E402
 from telerank.types import Query  # noqa: E402
@@ -69,6 +69,34 @@ def test_vectors_are_those_of_sentence_transformers(folders, kind, queries):
     named = own.weigh_pieces(vectors[0])
     pieces = theirs.decode(torch.tensor(expected[0]).to_sparse())
     assert set(named) == {piece for piece, _ in pieces}
+
+
+@pytest.mark.parametrize(("pooling", "twice"), [("max", False), ("sum", True)])
+def test_pooling_some_pieces_after_others_changes_nothing(folders, pooling, twice):
+    loaded = load_sparse_encoder(folders["max"], "cpu").documents.model.model
+    ids = torch.randint(5, 125, (33, 62), generator=torch.Generator().manual_seed(0))
+    mask = (torch.arange(62) < torch.arange(30, 63).unsqueeze(1)).long()
+
+    class Capped(torch.nn.Module):  # it does something behind the layer that gives logits
+        def __init__(self):
+            super().__init__()
+            self.inner = loaded
+
+        def get_output_embeddings(self):
+            return self.inner.get_output_embeddings()
+
+        def forward(self, **given):
+            outputs = self.inner(**given)
+            outputs.logits = outputs.logits.tanh()
+            return outputs
+
+    for model, in_parts in ((loaded, True), (Capped(), False)):
+        encoder = SpladeEncoder(model, pooling, twice=twice).eval()
+        with torch.no_grad():
+            got = encoder(ids, mask)
+        assert (encoder._body is not None) == in_parts
+        assert got.shape == (33, 125)
+        torch.testing.assert_close(got, encoder(ids, mask).detach(), atol=1e-5, rtol=1e-5)
 
 
 def test_fingerprints_tell_models_apart(folders, tmp_path):

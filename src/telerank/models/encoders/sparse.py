@@ -18,7 +18,9 @@ then pooled by the largest, as it does; or of a model that weighs the tokens of 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -30,6 +32,7 @@ import torch
 from pydantic import BaseModel
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.functional import linear
 from transformers import AutoModelForMaskedLM
 
 from telerank.errors import ModelError
@@ -57,6 +60,7 @@ from telerank.sentence_folders import MODEL, ModelFile, ModuleEntry, read_module
 _ROUTER = "router_config.json"
 _TOKENS = 1024  # of a batch: a logit for each piece of the vocabulary takes 4 bytes
 _TOKENS_OF_GPU = 16_384
+_LOGITS = 1 << 18  # that are pooled at a time: a megabyte
 _TRANSFORMERS = ("MLMTransformer", "Transformer")
 
 
@@ -91,9 +95,24 @@ class SpladeEncoder(nn.Module):
         self.model, self.pooling, self.twice = model, pooling, twice
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Tokens and their mask, both (B, L) -> weights of at least 0, (B, V)."""
-        logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, V)
-        logits = logits * attention_mask.unsqueeze(-1).to(logits.dtype)
+        """Tokens and their mask, both (B, L) -> weights of at least 0, (B, V).
+
+        Without gradients the logits are pooled for some pieces after others: those of all tokens for the
+        whole vocabulary do not fit a processor's cache.
+        """
+        mask = attention_mask.unsqueeze(-1)
+        body = None if self.training or torch.is_grad_enabled() else self._body
+        if body is None:
+            logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, V)
+            return self._pool(logits * mask.to(logits.dtype))
+        hidden = body(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, H)
+        decoder, mask = self._decoder, mask.to(hidden.dtype)
+        bias = hidden.new_zeros(len(decoder.weight)) if decoder.bias is None else decoder.bias
+        step = max(64, _LOGITS // input_ids.numel())
+        parts = zip(torch.split(decoder.weight, step), torch.split(bias, step), strict=True)
+        return torch.cat([self._pool(linear(hidden, *part).mul_(mask)) for part in parts], dim=1)
+
+    def _pool(self, logits: Tensor) -> Tensor:
         if self.pooling == "max":  # both functions grow: the largest weight is that of the largest logit
             return self._weigh(logits.amax(1))
         return self._weigh(logits).sum(1)
@@ -101,6 +120,23 @@ class SpladeEncoder(nn.Module):
     def _weigh(self, logits: Tensor) -> Tensor:
         weights = torch.log1p(torch.relu(logits))
         return torch.log1p(weights) if self.twice else weights
+
+    @property
+    def _decoder(self) -> nn.Linear:
+        decoder: nn.Linear = self.model.get_output_embeddings()  # type: ignore[operator]
+        return decoder
+
+    @cached_property
+    def _body(self) -> nn.Module | None:
+        """The model up to the layer that gives logits, or None if it computes something behind that layer."""
+        kept: dict[int, Any] = {id(each): each for each in (*self.model.parameters(), *self.model.buffers())}
+        body = copy.deepcopy(self.model, kept | {id(self._decoder): nn.Identity()}).eval()
+        ids = torch.arange(8, device=self._decoder.weight.device).unsqueeze(0)
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        with suppress(Exception):
+            if torch.allclose(self._decoder(body(**given).logits), self.model(**given).logits):
+                return body
+        return None
 
 
 class StaticPieces(nn.Module):
