@@ -229,7 +229,7 @@ def test_an_index_of_deepimpact_sums_each_term_of_a_query_once(folders, tmp_path
     texts = {f"{number}": f"d{number} d{number + 1}" for number in range(9)}
     index = tr.index(texts, tmp_path / "idx", weights_model=str(folders["deepimpact"]))
     assert list(index.impact().search("d3 d3")) == list(index.impact().search("d3"))
-    with pytest.raises(ModelError, match="its weights are of .*, and counts are whole numbers"):
+    with pytest.raises(ModelError, match=r"its weights are of .*, and counts are whole numbers"):
         index.bm25(over="weights")
     with pytest.raises(ModelError, match="the index has no weights of terms: index it again with --weights"):
         tr.index({"1": "a"}, tmp_path / "plain").bm25(over="weights")

@@ -131,6 +131,26 @@ def mlm(
 
 
 @derive
+def term_weights(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help("A YAML file of settings. Required: `data: {collection: …}`."),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Train a model that weighs the terms of documents by their context: DeepCT.
+
+    `telerank index --weights-model` then stores the weights, which `impact` and `bm25(over=weights)` search.
+
+    Example: `telerank train term-weights deepct.yaml --output deepct`
+    """
+    _train("term-weights", config, output, resume=resume)
+
+
+@derive
 def pack(
     model: Annotated[str, Flags("MODEL"), Help("The folder of a training, or its `model`.")],
     output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
@@ -207,7 +227,7 @@ def fine_tune(
 
 
 def _train(
-    kind: Literal["bi-encoder", "reranker", "reader", "mlm"],
+    kind: Literal["bi-encoder", "reranker", "reader", "mlm", "term-weights"],
     config: str,
     output: str,
     *,
@@ -258,9 +278,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, reranker, reader, mlm, lengthen, pack)
+@group(fine_tune, bi_encoder, reranker, reader, mlm, term_weights, lengthen, pack)
 def train() -> None:
-    """Train models (`bi-encoder`, `reranker`, `reader`, `mlm`); `fine-tune`, `lengthen` or `pack` one.
+    """Train models (`bi-encoder`, `reranker`, `reader`, `mlm`, `term-weights`); `fine-tune` or `pack` one.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

@@ -23,7 +23,7 @@ is_first_process = launched.is_first
 
 
 def train(
-    kind: Literal["bi-encoder", "reranker", "reader", "mlm"],
+    kind: Literal["bi-encoder", "reranker", "reader", "mlm", "term-weights"],
     config: str | Path | Mapping[str, Any],
     output: str | Path = "trained",
     *,
@@ -33,7 +33,7 @@ def train(
     report: LogReport | None = None,
     progress: ProgressSetting = None,
 ) -> TrainedModels:
-    """Train a bi-encoder, a re-ranker, a reader or a masked language model (``mlm``) as settings say.
+    """Train a bi-encoder, a re-ranker, a reader, a masked language model (``mlm``) or weights of terms.
 
     ``config`` is a YAML file, a packaged one by name, or a mapping.
 

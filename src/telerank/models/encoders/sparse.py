@@ -281,9 +281,9 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
         if settings is not None and settings.has_words:
             weigher, tokenizer, _ = load_term_weights(folder, settings)
             weigher.requires_grad_(requires_grad=False).to(chosen)
-            side = document_side(tokenizer, settings)
+            words = document_side(tokenizer, settings)
             check_encodes(folder, tokenizer, lambda ids, mask: weigher(ids.to(chosen), mask.to(chosen)))
-            return WordEncoding(weigher, side, settings, chosen)
+            return WordEncoding(weigher, words, settings, chosen)
         queries, documents = _read_sides(folder) if settings is None else _piece_sides(folder, settings)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)

@@ -43,6 +43,8 @@ class WordPieces(NamedTuple):
     """The places of what is not special."""
     starts: npt.NDArray[np.bool_]
     """(L,): which tokens begin a word of the tokenizer's."""
+    covered: npt.NDArray[np.bool_]
+    """(L,): which tokens are pieces of the words."""
 
 
 def split_words(
@@ -63,15 +65,16 @@ def _split(encoding: Any, places: Places, *, only_first: bool) -> WordPieces:
     inside = [place for place, number in enumerate(numbers) if number == 0]
     pieces = range(inside[0], inside[-1] + 1) if inside else range(0)
     begins, ends = zip(*(encoding.offsets[place] for place in pieces), strict=True) if inside else ((), ())
-    words = []
+    words, covered = [], np.zeros(len(numbers), bool)
     for term, start, end in places:
         low, high = bisect_right(ends, start), bisect_left(begins, end)
         if low < high:
             first = pieces.start + low
+            covered[first : pieces.start + high] = True
             words.append((term, range(first, first + 1 if only_first else pieces.start + high)))
     known = np.array([-1 if word is None else word for word in encoding.word_ids], np.int64)
     starts = (known >= 0) & (known != np.concatenate([[-1], known[:-1]]))
-    return WordPieces(list(encoding.ids), bool(encoding.overflowing), words, pieces, starts)
+    return WordPieces(list(encoding.ids), bool(encoding.overflowing), words, pieces, starts, covered)
 
 
 class WeighedWords(NamedTuple):
