@@ -59,6 +59,10 @@ model: {start: minilm, similarity: cosine, document_length: 48}
 loss: {objective: softmax, scale: 20}
 optimisation: {steps: 2, warm_up: 1, batch: 2}
 """,
+    "splade": """data: {collection: msmarco-slice}
+model: {start: minilm, max_length: 48}
+optimisation: {steps: 2, warm_up: 1, batch: 2}
+""",
     "monobert": """data: {collection: msmarco-slice, negatives: {random: true}}
 model: {start: minilm, max_length: 64}
 optimisation: {steps: 2, warm_up: 1, batch: 2}

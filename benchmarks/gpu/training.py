@@ -16,8 +16,9 @@ from telerank.models.rerankers.reranker import Shape as RerankerShape
 from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.reranking.texts import TextPair, make_pairs
 from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.bi_encoder.dev import Batches
-from telerank.training.bi_encoder.train import BiEncoderTask, start_model
+from telerank.training.bi_encoder.train import DenseLearner, build_objective, start_model
+from telerank.training.encoders.batches import Batches
+from telerank.training.encoders.task import EncoderTask
 from telerank.training.examples.groups import Group
 from telerank.training.log import Record
 from telerank.training.parallel import Processes
@@ -240,12 +241,14 @@ def update_bi_encoder(
     groups = DrawnGroups(inputs.pairs(tokens, 512 if inputs.small else 8192))
     lengths: list[int] = []
 
-    def make_task(_: object, hardware: TrainingDevice, __: object) -> BiEncoderTask:
+    def make_task(_: object, hardware: TrainingDevice, __: object) -> EncoderTask:
         encoder, tokenizers = start_model(config.model, config.seed)
         lengths.extend(map(len, tokenizers.queries.ids([query for query, _ in groups.pairs])))
         lengths.extend(map(len, tokenizers.documents.ids([text for _, text in groups.pairs])))
         batches = Batches(groups, size // 2)
-        return BiEncoderTask(config, batches, encoder, tokenizers, None, None, hardware)
+        learner = DenseLearner(encoder, tokenizers)
+        objective = build_objective(config.loss, learner)
+        return EncoderTask(config, batches, learner, objective, None, None, hardware)
 
     timed = update(inputs, probe, config, make_task)
     count = timed * size * config.optimisation.accumulation

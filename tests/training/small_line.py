@@ -61,6 +61,9 @@ class Line:
         self.events.append(("dev", self.seen))
         return next(self.measures, None)
 
+    def dev_facts(self):
+        return {}
+
     def dev_loss(self, _progress):
         return next(self.dev_losses, None)
 

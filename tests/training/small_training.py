@@ -13,6 +13,7 @@ from small_models import small_encoder
 from small_set import write_beir
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.parallel import ALONE
+from telerank.training.splade.config import SpladeTraining
 from telerank.training.task import TrainingDevice
 
 PAIRS = 24
@@ -46,6 +47,24 @@ def training(place: Path, **changes) -> BiEncoderTraining:
         "log_every": 1,
     }
     return BiEncoderTraining.model_validate(change_record(record, changes))
+
+
+def splade_training(place: Path, **changes) -> SpladeTraining:
+    record = {
+        "data": {"collection": str(place / "collection")},
+        "model": {"start": str(place / "encoder"), "max_length": 12},
+        "optimisation": {
+            "steps": 8,
+            "warm_up": 2,
+            "batch": 6,
+            "accumulation": 2,
+            "chunk": 4,
+            "learning_rate": 0.003,
+        },
+        "checkpoint_every": 3,
+        "log_every": 1,
+    }
+    return SpladeTraining.model_validate(change_record(record, changes))
 
 
 def hard_run(path: Path) -> Path:

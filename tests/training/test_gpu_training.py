@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,11 +15,14 @@ from telerank.models.encoders.bi_encoder import Side, SideTokenizer
 from telerank.models.losses import in_batch_softmax, multi_label_margin
 from telerank.models.rerankers.kinds import Shape
 from telerank.models.rerankers.reranker import fresh_reranker
-from telerank.training.bi_encoder.dev import encode_side
+from telerank.training.encoders.dev import encode_side
+from telerank.training.encoders.encoder import EncoderSide
 from telerank.training.loop import BatchesAhead
+from telerank.training.parallel import ALONE
 from telerank.training.reranker.config import RerankerLoss
 from telerank.training.reranker.scoring import PairBatches, batch_pairs_of
 from telerank.training.reranker.task import ranking_loss
+from telerank.training.task import TrainingDevice
 
 GPU, META = torch.device("cuda"), torch.device("meta")
 
@@ -76,9 +80,10 @@ def test_batches_for_a_gpu_have_lengths_of_eight_or_what_the_model_reads_at_most
         widths.append(batch["input_ids"].shape[1])
         return torch.zeros(len(batch["input_ids"]), 2)
 
-    for device in (GPU, torch.device("cpu")):
+    side = EncoderSide.of(tokenizer, encode)
+    for device in (META, torch.device("cpu")):  # tokens can be moved to ``meta``
         for count in (9, 40):
-            encode_side(encode, tokenizer, ["d1 " * count], device=device)
+            encode_side(side, ["d1 " * count], TrainingDevice(device, nullcontext, ALONE))
     assert widths == [16, 30, 11, 30]
 
 

@@ -38,7 +38,7 @@ train, config = noisy_trainings(Path(toys))[name]
 train(config, Path(output), resume=bool(resume), report=report)
 """
 KILLS = {
-    **{name: (name, 7) for name in ("run", "ids", "texts", "monobert", "frozen", "reader", "mlm")},
+    **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "monobert", "frozen", "reader", "mlm")},
     "frozen on triples": ("frozen on triples", 6),
     **{name: (name, 4) for name in ("monobert by dev loss", "frozen by dev loss")},
     "first iteration of best": ("best", 3),  # with two models
@@ -110,7 +110,7 @@ def test_two_processes_that_were_killed_go_on_to_the_same_losses(forks, toys, tm
 
 
 NAMES = (
-    *("margin", "cached", "towers", "cached towers", "classification"),
+    *("margin", "cached", "towers", "cached towers", "classification", "splade"),
     *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm"),
 )
 SCORING = {"parts", "one group", "best", "reader", "mlm"}
@@ -143,7 +143,12 @@ def test_two_processes_train_what_one_trains(shared, toys, tmp_path, name):
 @pytest.mark.process
 def test_toy_trainings_of_several_processes_have_all_that_is_shared(shared, toys):
     assert tuple(still_trainings(toys)) == NAMES
-    assert {name for name in NAMES if shared.reports[1]["scored"][name]} == {*SCORING, "stored", "margin"}
+    assert {name for name in NAMES if shared.reports[1]["scored"][name]} == {
+        *SCORING,
+        "stored",
+        "margin",
+        "splade",
+    }
     assert {name for name in NAMES if features_of(shared.folder / name)} == {"stored"}
     assert {name for name in NAMES if scores_of(shared.folder / name)} == {"parts", "stored", "reader"}
     results = json.loads((shared.folder / "best" / "iterations.json").read_text())["iterations"]

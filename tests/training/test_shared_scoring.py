@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
+import torch
 
 from small_models import small_tokenizer
 from small_stored import TableEncoder, stored_pairs
 from telerank.models.encoders.bi_encoder import Side, SideTokenizer
-from telerank.training.bi_encoder.dev import encode_side
+from telerank.training.encoders.dev import encode_side
+from telerank.training.encoders.encoder import EncoderSide
 from telerank.training.features.store import FeatureStore
 from telerank.training.parallel import ALONE, share_by_length
+from telerank.training.task import TrainingDevice
 
 pytestmark = pytest.mark.process
 
@@ -76,9 +81,8 @@ def encode_numbers(counts, processes=ALONE):
         return batch["input_ids"].sum(1, keepdim=True)
 
     texts = [f"d{n % 40} " * (n % 29) for n in range(1500)]
-    return encode_side(
-        encode, SideTokenizer(small_tokenizer("bert"), Side(max_length=30)), texts, processes=processes
-    )
+    side = EncoderSide.of(SideTokenizer(small_tokenizer("bert"), Side(max_length=30)), encode)
+    return encode_side(side, texts, TrainingDevice(torch.device("cpu"), nullcontext, processes))
 
 
 def test_two_processes_encode_the_vectors_of_one(failing):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,9 +14,12 @@ from small_models import fingerprint_of, small_encoder
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, FormatError, IndexDamaged, ModelError, UnlikelySetting
 from telerank.models.encoders.folders import load_bi_encoder
-from telerank.training.bi_encoder.config import BiEncoderDev, BiEncoderStart, BiEncoderTraining
-from telerank.training.bi_encoder.dev import encode_texts, read_dev, search
-from telerank.training.bi_encoder.train import make_encoder_task, start_model, train_bi_encoder
+from telerank.training.bi_encoder.config import BiEncoderStart, BiEncoderTraining
+from telerank.training.bi_encoder.fine_tune import encode_texts, search
+from telerank.training.bi_encoder.train import DenseLearner, open_bi_encoder, start_model, train_bi_encoder
+from telerank.training.encoders.config import EncoderDev
+from telerank.training.encoders.dev import read_dev
+from telerank.training.encoders.train import EncoderJob
 from telerank.training.log import Record
 from telerank.training.settings import read_settings
 from telerank.training.task import choose_device
@@ -31,8 +35,8 @@ def test_what_is_trained_finds_what_it_could_not_find_before(paired, pair_set, t
     records: list[Record] = []
     model = train_bi_encoder(config, tmp_path / "out", report=records.append)
     dev = read_dev(open_collection(pair_set / "collection"), config.dev, seed=0)
-    before = dev.value(*start_model(config.model, 0))
-    after = dev.value(*load_bi_encoder(model))
+    before = dev.value(DenseLearner(*start_model(config.model, 0)), ON_CPU).measure
+    after = dev.value(DenseLearner(*load_bi_encoder(model)), ON_CPU).measure
     assert before < 0.4
     assert after > 0.9
     assert after == max(record.dev for record in records)
@@ -87,7 +91,7 @@ def test_so_many_checkpoints_stay_and_what_no_update_differs_by_may_change_when_
 def task_of(config, output):
     output.mkdir(exist_ok=True)
     torch.manual_seed(config.seed)
-    return make_encoder_task(None, ON_CPU, silent, config=config, output=output, shared=output)
+    return EncoderJob(config, open_bi_encoder, output, output).make_task(None, ON_CPU, silent)
 
 
 def counts(output) -> dict[str, int]:
@@ -109,7 +113,7 @@ def test_dev_of_the_trainings_own_split_is_kept_back(paired, tmp_path):
 
 def repeated(task, batch) -> float:
     """The loss of a batch, from vectors that are computed one text at a time."""
-    model, tokenizers = task.model.eval(), task.tokenizers
+    model, tokenizers = task.encoder.module.eval(), task.encoder.tokenizers
     with torch.no_grad():
         queries = [model.encode_queries(tokenizers.queries([text])) for text in batch.queries]
         documents = [model.encode_documents(tokenizers.documents([text])) for text in batch.documents]
@@ -125,11 +129,11 @@ def test_the_dev_loss_is_the_mean_over_batches_of_dev_without_dropout(paired, tm
     assert [len(batch.queries) for batch in (*batches, task.batches[0])] == [5] * 6
     assert {query for batch in batches for query in batch.queries} == {f"q{i}" for i in range(PAIRS)}
     assert all(len(batch.negatives) == 5 for batch in batches)
-    task.model.train()
+    task.encoder.module.train()
     random = torch.get_rng_state()
     first = task.dev_loss(silent)
     assert torch.equal(torch.get_rng_state(), random)
-    assert task.model.training
+    assert task.encoder.module.training
     assert first == task.dev_loss(silent) == task_of(config, tmp_path).dev_loss(silent)
     assert first == pytest.approx(sum(repeated(task, batch) for batch in batches) / 5, rel=1e-5)
     assert counts(tmp_path)["dev loss: relevant pairs"] == PAIRS
@@ -171,7 +175,7 @@ def test_sentence_bert_learns_from_vectors_of_any_length_and_ranks_by_cosine(
     model = {"similarity": "cosine", "dropout": 0.0}
     config = paired(model=model, data=data, loss={"objective": objective}, optimisation={"chunk": 2})
     task = task_of(config, tmp_path)
-    batch, model, tokenizers = task.batches[0], task.model, task.tokenizers
+    batch, model, tokenizers = task.batches[0], task.encoder.module, task.encoder.tokenizers
 
     def pooled(tokens, segment):
         mask = tokens["attention_mask"]
@@ -328,12 +332,12 @@ def test_a_log_that_is_none_is_named(line, copied):
 
 def test_a_dev_set_may_be_a_part(pair_set):
     collection = open_collection(pair_set / "collection")
-    small = read_dev(collection, BiEncoderDev(split="dev", queries=3, documents=10), seed=1)
+    small = read_dev(collection, EncoderDev(split="dev", queries=3, documents=10), seed=1)
     assert (len(small.queries), len(small.documents)) == (3, 10)
     assert {docno for grades in small.qrels.values() for docno in grades} <= set(small.documents)
-    again = read_dev(collection, BiEncoderDev(split="dev", queries=3, documents=10), seed=1)
+    again = read_dev(collection, EncoderDev(split="dev", queries=3, documents=10), seed=1)
     assert again.documents == small.documents
-    judged = read_dev(collection, BiEncoderDev(split="dev", documents=1), seed=1)
+    judged = read_dev(collection, EncoderDev(split="dev", documents=1), seed=1)
     assert (len(judged.queries), len(judged.documents)) == (PAIRS, PAIRS)
 
 
@@ -361,18 +365,19 @@ def test_fast_kernels_train_to_the_losses_of_float32_or_are_refused(paired, tmp_
 
 def test_products_are_float32_whatever_the_encoder_computes_in(paired, pair_set):
     """In bfloat16 the best of many products are equal, and docnos decide."""
-    dev = read_dev(open_collection(pair_set / "collection"), BiEncoderDev(split="dev", measures="RR"), seed=0)
+    dev = read_dev(open_collection(pair_set / "collection"), EncoderDev(split="dev", measures="RR"), seed=0)
     seen = []
 
     def half():
         seen.append(torch.is_autocast_enabled("cpu"))
         return torch.autocast("cpu", dtype=torch.bfloat16)
 
-    model = start_model(paired().model, 0)
-    assert dev.value(*model, half) == pytest.approx(dev.value(*model), abs=0.1)
-    assert seen == [False]
+    learner = DenseLearner(*start_model(paired().model, 0))
+    in_half = dev.value(learner, replace(ON_CPU, precision=half)).measure
+    assert in_half == pytest.approx(dev.value(learner, ON_CPU).measure, abs=0.1)
+    assert set(seen) == {False}
     with half():
-        queries, documents = encode_texts(*model, dev.queries, dev.documents)
+        queries, documents = encode_texts(learner, dev.queries, dev.documents)
     assert queries.dtype is documents.dtype is torch.float32
-    scores = next(search(dev.queries, tuple(dev.documents), queries, documents)).scores
+    scores = next(search(dev.queries, tuple(dev.documents), (queries, documents))).scores
     assert len(set(scores.tolist())) == len(scores)

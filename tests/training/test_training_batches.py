@@ -10,8 +10,8 @@ import pytest
 from telerank.corpus.collection import Collection
 from telerank.errors import CollectionError
 from telerank.training.bi_encoder.config import BiEncoderTraining
-from telerank.training.bi_encoder.dev import labelled_pairs
-from telerank.training.bi_encoder.train import read_batches
+from telerank.training.encoders.batches import read_batches
+from telerank.training.encoders.objectives import labelled_pairs
 from telerank.training.examples.reading import Reading
 from telerank.types import Doc, Qrel, Query, Ranking
 

@@ -10,7 +10,7 @@ import torch
 from reader_place import reader_place, reader_training
 from safetensors.torch import load_file
 from small_texts import mlm_training, text_place
-from small_training import hard_run, losses, small_place, training, triples
+from small_training import hard_run, losses, small_place, splade_training, training, triples
 
 from small_ranking import dev_lists, ranking_training, small_ranking
 from small_segments import segment_training, small_segments
@@ -18,6 +18,7 @@ from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.mlm.train import train_mlm
 from telerank.training.reader.train import FIT, train_reader
 from telerank.training.reranker.train import train_reranker
+from telerank.training.splade.train import train_splade
 from telerank.trec import read_run
 
 FEW = {"steps": 4, "warm_up": 1, "eps": 1e-2, "max_gradient_norm": None}
@@ -72,6 +73,7 @@ def noisy_trainings(toys: Path) -> dict:
     }
     return {
         **{name: (train_bi_encoder, config) for name, config in pairs.items()},
+        "splade": (train_splade, _static_splade(toys)),
         **{name: (train_reranker, config) for name, config in ranked.items()},
         "best": (
             train_reranker,
@@ -88,6 +90,13 @@ def _on_triples(lists: Path):
     data = {"triples": {"file": str(lists / "triples.tsv"), "window": 8}, "negatives": None}
     length = {"epochs": 2.0, "steps": None}
     return ranking_training(lists, model=DMN, data=data, optimisation=length, checkpoint_every=5)
+
+
+def _static_splade(toys: Path, **changes):
+    """A training whose queries have weights of pieces, some of which fall below 0."""
+    fast = {"queries": "static", "static_start": "ones", "static_rate": 200.0}
+    model = {**fast, **changes.pop("model", {})}
+    return splade_training(toys / "pairs", data=_hard(toys), model=model, **changes)
 
 
 def _by_dev_loss(toys: Path, model: dict):
@@ -146,6 +155,10 @@ def still_trainings(toys: Path) -> dict:
     lists = {n: ranking_training(toys / "lists", **own) for n, own in lists.items()}
     return {
         **{name: (train_bi_encoder, config) for name, config in pairs.items()},
+        "splade": (
+            train_splade,
+            _static_splade(toys, model=STILL, optimisation={**FEW, "batch": 10, "chunk": 4}, dev=dev),
+        ),
         **{name: (train_reranker, config) for name, config in lists.items()},
         "best": (train_reranker, best),
         "reader": (train_reader, reader_training(toys / "questions", dev=questions, **frozen)),

@@ -43,6 +43,30 @@ def bi_encoder(
 
 
 @derive
+def splade(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`splade/insuranceqa`). Required: "
+            "`data: {collection: …}`."
+        ),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Train a SPLADE model: it gives each text weights of pieces of its vocabulary.
+
+    With dev queries, the mean numbers of terms of queries and documents are printed, too. The model weighs
+    the terms of an index: `telerank index COLLECTION idx --weights-model OUTPUT/model`.
+
+    Example: `telerank train splade splade.yaml --output splade`
+    """
+    _train("splade", config, output, resume=resume)
+
+
+@derive
 def reranker(
     config: Annotated[
         str,
@@ -227,7 +251,7 @@ def fine_tune(
 
 
 def _train(
-    kind: Literal["bi-encoder", "reranker", "reader", "mlm", "term-weights"],
+    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "term-weights"],
     config: str,
     output: str,
     *,
@@ -264,6 +288,7 @@ def _report_losses() -> Report:
         last = now
         dev = "" if record.dev is None else f", dev {record.dev:.4f}"
         dev += "" if record.dev_loss is None else f", dev loss {record.dev_loss:.4f}"
+        dev += "".join(f", {name} {value:.4g}" for name, value in (record.facts or {}).items())
         if record.loss is None:
             console.err().print(f"before the first update{dev}")
             return
@@ -278,9 +303,9 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, reranker, reader, mlm, term_weights, lengthen, pack)
+@group(fine_tune, bi_encoder, splade, term_weights, reranker, reader, mlm, lengthen, pack)
 def train() -> None:
-    """Train models (`bi-encoder`, `reranker`, `reader`, `mlm`, `term-weights`); `fine-tune` or `pack` one.
+    """Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen` or `pack` one.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

@@ -10,7 +10,8 @@
 Losses of bi-encoders read ``products``, (Q, N), the inner product of each query with each document: those
 that are relevant to the queries, and negatives. ``relevant`` is (Q, N), true if a document is relevant to a
 query: every other document of the batch is a negative of the query. They are means over queries, or over
-pairs. ``relevant`` may be on the processor while ``products`` are on a GPU.
+pairs. ``relevant`` may be on the processor while ``products`` are on a GPU. SPLADE and late interaction have
+other scores in place of products.
 
 Those of re-rankers read ``logits`` and ``labels``, both (B, N); a label above zero is relevant, and a label
 below zero marks the padding of a smaller group, which is ignored. Pairwise losses take every pair of a group
@@ -157,6 +158,17 @@ def margin_mse(logits: Tensor, labels: Tensor, teacher: Tensor) -> Tensor:
     better, worse = _pairs(logits, labels)
     of_better, of_worse = _pairs(teacher.to(logits.device, logits.dtype, non_blocking=True), labels)
     return _mean(((better - worse) - (of_better - of_worse)) ** 2)
+
+
+def kl_divergence(logits: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """The divergence of the softmax of a group's logits from that of a teacher's, each (B, N) of full groups.
+
+    It is the mean over groups of KL(teacher || model), of logits divided by a temperature, times its square,
+    which keeps the size of the gradients (Hinton et al. 2015).
+    """
+    own = (logits / temperature).log_softmax(1)
+    target = (teacher.to(logits.device, logits.dtype, non_blocking=True) / temperature).log_softmax(1)
+    return functional.kl_div(own, target, reduction="batchmean", log_target=True) * temperature**2
 
 
 def _pairs(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Record:
     """``loss`` is the mean since the last record, None before the first update.
 
-    ``dev`` and ``dev_loss`` are None unless they were due.
+    ``dev`` and ``dev_loss`` are None unless they were due; ``facts`` are what else dev says of the model.
     """
 
     step: int
@@ -34,6 +34,7 @@ class Record:
     remaining: float
     dev: float | None = None
     dev_loss: float | None = None
+    facts: Mapping[str, float] | None = None
 
     @property
     def is_of_dev(self) -> bool:
@@ -101,6 +102,8 @@ def open_tensorboard(folder: Path, step: int) -> Iterator[Report]:
             value = getattr(record, name)
             if value is not None:
                 writer.add_scalar(name, value, record.step)
+        for name, value in (record.facts or {}).items():
+            writer.add_scalar(name.replace(" ", "_"), value, record.step)
         writer.flush()
 
     try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,8 @@ from telerank.training.trained import LOG, MODEL
 from telerank.types import Progress
 
 T = TypeVar("T")
+DevFigures: TypeAlias = tuple[float | None, float | None, Mapping[str, float] | None]
+"""The dev measure, the dev loss, and what else dev says."""
 
 
 def trained_transformers(module: nn.Module) -> list[PreTrainedModel]:
@@ -308,7 +310,7 @@ class Loop:
         folder = self.output / MODEL
         self._processes.first(lambda: checkpoint.write_model(folder, self.config, self.task.save))
 
-    def _measure_dev(self, progress: Progress) -> tuple[float | None, float | None] | None:
+    def _measure_dev(self, progress: Progress) -> DevFigures | None:
         """The dev measure and loss if they are due; the model is saved if it is the best so far."""
         schedule, position = self.schedule, self.position
         if schedule is None or (position.step != self.steps and position.step % schedule.every):
@@ -326,16 +328,15 @@ class Loop:
         if best is None or (value < best if schedule.lower else value > best):
             position.best, position.best_step = value, position.step
             self._save_model()
-        return measure, loss
+        facts = None if schedule.by_loss else self.task.dev_facts()
+        return measure, loss, facts or None
 
     def _is_patience_over(self) -> bool:
         """Whether there were too many updates without a better value."""
         schedule, position = self.schedule, self.position
         return schedule is not None and position.step - position.best_step >= schedule.patience
 
-    def _log(
-        self, seconds_each: float, dev: tuple[float | None, float | None] | None, reports: Sequence[Report]
-    ) -> None:
+    def _log(self, seconds_each: float, dev: DevFigures | None, reports: Sequence[Report]) -> None:
         position = self.position
         if dev is None and position.step != self.steps and position.step % self.config.log_every:
             return

@@ -135,15 +135,20 @@ class Processes:
         return values
 
     def gather(self, own: Tensor, count: int) -> Tensor:
-        """Gather ``count`` vectors, (count, H), in order; ``own`` are those of this process's :meth:`share`.
+        """Gather ``count`` vectors, (count, …), in order; ``own`` are those of this process's :meth:`share`.
+
+        Vectors of tokens, (share, L, H), are filled up with zeros to the longest text of all processes.
 
         All processes must compute the same loss from them, divided by their number; then the gradient of
         ``own`` is that of the whole. Rows of ``own`` beyond the share are ignored.
         """
         if self.size == 1:
             return own
+        if own.ndim > 2:
+            longest = max(self.gather_values(own.shape[1]))
+            own = nn.functional.pad(own, (0, 0, 0, longest - own.shape[1]))
         most = -(-count // self.size)
-        padded = own.new_zeros((most, own.shape[1]))
+        padded = own.new_zeros((most, *own.shape[1:]))
         padded[: len(own)] = own.detach()
         shares = [torch.empty_like(padded) for _ in range(self.size)]
         distributed.all_gather(shares, padded)

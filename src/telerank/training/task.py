@@ -138,6 +138,10 @@ class Task(Protocol):
         Called in every process; all return the same value.
         """
 
+    def dev_facts(self) -> Mapping[str, float]:
+        """What else the last :meth:`dev` says of the model, by name: a sparse one's numbers of terms."""
+        return {}
+
     def dev_loss(self, progress: Progress) -> float | None:  # noqa: ARG002 — none by default
         """The loss on the dev set, without dropout, of the same batches each time; None if there are none.
 

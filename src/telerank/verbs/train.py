@@ -1,4 +1,4 @@
-"""Training bi-encoders, re-rankers, readers and masked language models on collections."""
+"""Training encoders, re-rankers, readers and masked language models on collections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ is_first_process = launched.is_first
 
 
 def train(
-    kind: Literal["bi-encoder", "reranker", "reader", "mlm", "term-weights"],
+    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "term-weights"],
     config: str | Path | Mapping[str, Any],
     output: str | Path = "trained",
     *,
@@ -33,7 +33,9 @@ def train(
     report: LogReport | None = None,
     progress: ProgressSetting = None,
 ) -> TrainedModels:
-    """Train a bi-encoder, a re-ranker, a reader, a masked language model (``mlm``) or weights of terms.
+    """Train an encoder, a re-ranker, a reader or a masked language model (``mlm``) as settings say.
+
+    Encoders are ``bi-encoder``, ``splade``, ``late-interaction`` and ``term-weights``.
 
     ``config`` is a YAML file, a packaged one by name, or a mapping.
 

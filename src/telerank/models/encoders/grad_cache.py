@@ -13,13 +13,22 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from telerank.models.random_numbers import RandomNumbers
 
 Encode: TypeAlias = Callable[[], Tensor]
-"""Encodes one chunk, ``() -> (chunk, H)``, each time it is called."""
+"""Encodes one chunk, ``() -> (chunk, H)``, or (chunk, L, H) of tokens, each time it is called."""
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""The loss of all queries' vectors and all documents', (Q, H) and (N, H)."""
+"""The loss of all queries' vectors and all documents', as :func:`join_chunks` joins them."""
+
+
+def join_chunks(chunks: Sequence[Tensor]) -> Tensor:
+    """The vectors of all chunks, (texts, H), or (texts, L, H), where zeros fill up to the longest text."""
+    if chunks[0].ndim > 2:
+        longest = max(chunk.shape[1] for chunk in chunks)
+        chunks = [pad(chunk, (0, 0, 0, longest - chunk.shape[1])) for chunk in chunks]
+    return torch.cat(list(chunks))
 
 
 def backward(
@@ -41,13 +50,15 @@ def backward(
             states.append(RandomNumbers(device))
             vectors.append(encode().requires_grad_())
     with torch.enable_grad():
-        value = loss(torch.cat(vectors[:boundary]), torch.cat(vectors[boundary:]))
+        value = loss(join_chunks(vectors[:boundary]), join_chunks(vectors[boundary:]))
     value.backward()  # type: ignore[no-untyped-call]
     after = RandomNumbers(device)
     for number, (encode, state, vector) in enumerate(zip(chunks, states, vectors, strict=True), 1):
         state.restore()
         with last() if number == len(chunks) else nullcontext():
-            encode().backward(vector.grad)  # type: ignore[no-untyped-call]
+            encoded = encode()
+            if encoded.requires_grad:  # weights of queries may be fixed
+                encoded.backward(vector.grad)  # type: ignore[no-untyped-call]
     after.restore()
     return value.detach()
 
@@ -59,7 +70,9 @@ def backward_at_once(
     last: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Tensor:
     """The same with the graph of the whole batch in memory: one encoding less."""
-    value = loss(torch.cat([encode() for encode in queries]), torch.cat([encode() for encode in documents]))
+    value = loss(
+        join_chunks([encode() for encode in queries]), join_chunks([encode() for encode in documents])
+    )
     with last():
         value.backward()  # type: ignore[no-untyped-call]
     return value.detach()

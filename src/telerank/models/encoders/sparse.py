@@ -39,7 +39,12 @@ from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import Side, SideTokenizer, rules_of
 from telerank.models.encoders.folders import SideFile, longest_text
 from telerank.models.encoders.term_weight_folders import load_term_weights, read_term_weight_settings
-from telerank.models.encoders.term_weights import PieceWeights, TermWeightSettings, make_piece_weights
+from telerank.models.encoders.term_weights import (
+    PieceWeights,
+    TermWeightSettings,
+    TokenWeigher,
+    make_piece_weights,
+)
 from telerank.models.encoders.word_weights import WordEncoding, document_side
 from telerank.models.fingerprints import hash_parts
 from telerank.models.inference import Batching, Room
@@ -148,16 +153,20 @@ class StaticPieces(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Tokens and their mask, both (B, L) -> weights (B, V)."""
-        held = torch.zeros(len(input_ids), len(self.weight), device=input_ids.device)
-        held.scatter_reduce_(1, input_ids, attention_mask.to(held.dtype), "amax")
-        return held * self.weight
+        return hold_pieces(input_ids, attention_mask, len(self.weight)) * self.weight
+
+
+def hold_pieces(input_ids: Tensor, attention_mask: Tensor, size: int) -> Tensor:
+    """Tokens and their mask, both (B, L) -> 1 for each of the ``size`` pieces that a text has, (B, V)."""
+    held = torch.zeros(len(input_ids), size, device=input_ids.device)
+    return held.scatter_reduce_(1, input_ids, attention_mask.to(held.dtype), "amax")
 
 
 @dataclass(frozen=True, eq=False)
 class SparseSide:
     """What makes the vectors of queries, or of documents; ``framed`` if texts get special tokens."""
 
-    model: SpladeEncoder | StaticPieces | PieceWeights
+    model: nn.Module
     tokenizer: SideTokenizer
     framed: bool = True
 
@@ -227,12 +236,12 @@ class SparseEncoding:
     @property
     def width(self) -> int:
         """``V``."""
-        model = self.documents.model
+        model: Any = self.documents.model
         if isinstance(model, PieceWeights):
             return model.width
         if isinstance(model, StaticPieces):
             return len(model.weight)
-        return int(model.model.get_output_embeddings().weight.shape[0])  # type: ignore[operator]
+        return int(model.model.get_output_embeddings().weight.shape[0])
 
     def weigh_pieces(self, vector: SparseVector) -> dict[str, float]:
         """The weights of a vector by piece."""
@@ -284,7 +293,7 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
             words = document_side(tokenizer, settings)
             check_encodes(folder, tokenizer, lambda ids, mask: weigher(ids.to(chosen), mask.to(chosen)))
             return WordEncoding(weigher, words, settings, chosen)
-        queries, documents = _read_sides(folder) if settings is None else _piece_sides(folder, settings)
+        queries, documents = read_sides(folder)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)
         encoding = SparseEncoding(queries, documents, chosen)
@@ -298,12 +307,21 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
     return encoding
 
 
-def _read_sides(folder: Path) -> tuple[SparseSide, SparseSide]:
-    """The sides of a folder: queries and documents."""
+def read_sides(folder: Path, dropout: float | None = None) -> tuple[SparseSide, SparseSide]:
+    """The sides of a folder: queries and documents; ``dropout`` overrides every probability of dropout.
+
+    Raises
+    ------
+    ModelError
+        If it gives no sparse vectors.
+    """
+    settings = read_term_weight_settings(folder)
+    if settings is not None:
+        return _piece_sides(folder, settings, dropout)
     prompts = read_part(folder / MODEL, ModelFile).sides
     modules = read_modules(folder)
     if not modules:
-        return _pair(_read_splade(folder, _SpladeFile()), prompts)
+        return _pair(_read_splade(folder, _SpladeFile(), dropout), prompts)
     kinds = [module.kind for module in modules]
     if kinds == ["Router"]:
         root = _inside(folder, modules[0].path)
@@ -317,36 +335,47 @@ def _read_sides(folder: Path) -> tuple[SparseSide, SparseSide]:
                     (ModuleEntry(type=router.types.get(name, ""), path=name).kind, _inside(root, name))
                     for name in names
                 ]
-                opened[tuple(names)] = _read_side(folder, own)
+                opened[tuple(names)] = _read_side(folder, own, dropout)
         query, document = (opened[tuple(router.structure[side])] for side in ("query", "document"))
         return _with_prompt(query, prompts[0]), _with_prompt(document, prompts[1])
     parts = [(kind, _inside(folder, each.path)) for kind, each in zip(kinds, modules, strict=True)]
-    return _pair(_read_side(folder, parts), prompts)
+    return _pair(_read_side(folder, parts, dropout), prompts)
 
 
-def _read_side(folder: Path, modules: Sequence[tuple[str, Path]]) -> SparseSide:
+def _read_side(folder: Path, modules: Sequence[tuple[str, Path]], dropout: float | None) -> SparseSide:
     """The side of a sequence of modules, by kind and folder."""
     kinds = [kind for kind, _ in modules]
     if kinds == ["SparseStaticEmbedding"]:
         return _read_static(modules[0][1])
     if len(kinds) == 2 and kinds[0] in _TRANSFORMERS and kinds[1] == "SpladePooling":
         pooling = read_part(modules[1][1] / "config.json", _SpladeFile)
-        return _read_splade(modules[0][1], pooling)
+        return _read_splade(modules[0][1], pooling, dropout)
     expected = "expected a masked language model with SpladePooling, or SparseStaticEmbedding"
     raise ModelError(f"{folder}: {expected}, got {', '.join(kinds) or 'nothing'}")
 
 
-def _piece_sides(folder: Path, settings: TermWeightSettings) -> tuple[SparseSide, SparseSide]:
-    """The sides of a model that weighs pieces."""
-    weigher, tokenizer, _ = load_term_weights(folder, settings)
+def _piece_sides(
+    folder: Path, settings: TermWeightSettings, dropout: float | None
+) -> tuple[SparseSide, SparseSide]:
+    """The sides of a model that weighs pieces; raises ModelError if it weighs words."""
+    if settings.has_words:
+        raise ModelError(f"{folder}: expected weights of pieces, got those of words")
+    weigher, tokenizer, _ = load_term_weights(folder, settings, dropout=dropout)
+    return make_piece_sides(weigher, tokenizer, settings)
+
+
+def make_piece_sides(
+    weigher: TokenWeigher, tokenizer: Any, settings: TermWeightSettings
+) -> tuple[SparseSide, SparseSide]:
+    """The sides of a model that weighs pieces: queries and documents."""
     queries, documents = make_piece_weights(weigher, tokenizer, settings)
     sides = (Side(settings.query_length), Side(settings.document_length))
     first, second = (SideTokenizer(tokenizer, side) for side in sides)
     return SparseSide(queries, first), SparseSide(documents, second)
 
 
-def _read_splade(folder: Path, pooling: _SpladeFile) -> SparseSide:
-    config = read_config(folder, None)
+def _read_splade(folder: Path, pooling: _SpladeFile, dropout: float | None) -> SparseSide:
+    config = read_config(folder, dropout)
     if not architecture_of(config).endswith(("ForMaskedLM", "ForPreTraining")):
         got = architecture_of(config) or "none"
         raise ModelError(f"{folder}: expected a masked language model for sparse vectors, got {got}")

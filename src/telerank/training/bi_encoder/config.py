@@ -6,12 +6,16 @@ What is learned from has no default: the paper's is MS MARCO's "Train Triples", 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from telerank.records import Section
 from telerank.training import settings
+from telerank.training.encoders.config import EncoderLoss, EncoderOptimisation, EncoderTraining
+
+PAIRWISE = ("classification", "cosine")
+"""Sentence-BERT's losses of pairs of vectors."""
 
 
 class BiEncoderStart(settings.CheckedSection):
@@ -50,40 +54,28 @@ class BiEncoderStart(settings.CheckedSection):
         yield shared, "document_start needs two towers: set towers to two"
 
 
-class BiEncoderData(settings.TrainingData):
-    """The triples that the paper learns from, or the relevant pairs of a split, with negatives or without.
-
-    The documents of the whole batch are the negatives of a query, its own negatives among them. Without
-    triples and negatives it has no others.
-    """
-
-    @property
-    def group_size(self) -> int:
-        """Query-document pairs of a query: its relevant document, and its own negatives."""
-        if self.triples:
-            return 2
-        negatives = self.negatives
-        return 1 + (negatives.per_group or negatives.per_positive) if negatives else 1
-
-    def problems(self) -> Iterator[tuple[object, str]]:
-        yield self.triples and self.negatives, "expected triples or negatives, got both"
-        only = "listed documents are for re-rankers"
-        yield self.listed, f"{only}: expected triples, negatives or neither"
-
-
-class BiEncoderLoss(Section):
+class BiEncoderLoss(EncoderLoss):
     """The loss to minimise."""
 
-    objective: Literal["margin", "softmax", "classification", "cosine"] = "margin"
-    """RepBERT's equation 4, DPR's softmax over the batch, or one of Sentence-BERT's two losses of pairs. The
-    last two see the vectors as they are: `similarity: cosine` normalises them only to rank."""
+    known: ClassVar[tuple[str, ...]] = ("margin", *EncoderLoss.known, *PAIRWISE)
+
+    objective: str | dict[str, float] = "margin"
+    """`margin`: RepBERT's equation 4. `softmax`: DPR's, over the batch. `classification` and `cosine`:
+    Sentence-BERT's two losses of pairs, which see the vectors as they are: `similarity: cosine` normalises
+    them only to rank. `group-softmax`, `margin-mse` and `kl` are of the documents of a group. Or several with
+    their weights, as `{kl: 1, softmax: 0.1}`, but for Sentence-BERT's."""
     margin: float = Field(default=1.0, gt=0)
     """How much higher the product of a relevant document should be (objective `margin`)."""
     scale: float = Field(default=1.0, gt=0)
-    """Factor of the products (`margin`, `softmax`); 20 is usual if the similarity is cosine."""
+    """Factor of the products, but for Sentence-BERT's objectives; 20 is usual if the similarity is cosine."""
+
+    def problems(self) -> Iterator[tuple[object, str]]:
+        yield from super().problems()
+        pairwise = not isinstance(self.objective, str) and set(PAIRWISE) & self.objective.keys()
+        yield pairwise, "objectives classification and cosine stand alone, without weights"
 
 
-class BiEncoderOptimisation(settings.OptimisationSettings):
+class BiEncoderOptimisation(EncoderOptimisation):
     """AdamW with a warm-up and linear decay to 0."""
 
     steps: PositiveInt = 350_000
@@ -91,50 +83,16 @@ class BiEncoderOptimisation(settings.OptimisationSettings):
     """Query-document pairs in a batch, relevant or not, over all processes together: 26 with a negative for
     each query are 13 queries, whose negatives are all other documents of the batch."""
     accumulation: PositiveInt = 2
-    chunk: PositiveInt | None = None
-    """Texts encoded at a time: gradients are cached, so that a batch of any size fits into memory."""
     learning_rate: float = Field(default=3e-6, gt=0)
     warm_up: NonNegativeInt | settings.Share = 10_000
-    max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
 
 
-class BiEncoderDev(settings.DevSettings):
-    """Queries that decide which weights to keep, and when to stop; they are not learned from."""
-
-    split: str
-    """The split of the dev queries, in the same collection."""
-    measures: str = "RR@10"
-    every: settings.Interval = 10_000
-    patience: settings.Interval = 100_000
-    queries: PositiveInt | None = None
-    """Use at most this many queries, drawn by the seed."""
-    documents: PositiveInt | None = None
-    """Search the judged documents and others drawn by the seed, this many in all; by default, all."""
-
-
-class BiEncoderTraining(settings.Training):
+class BiEncoderTraining(EncoderTraining):
     """The settings of a training."""
 
-    data: BiEncoderData
     model: BiEncoderStart = BiEncoderStart()
     loss: BiEncoderLoss = BiEncoderLoss()
     optimisation: BiEncoderOptimisation = BiEncoderOptimisation()
-    dev: BiEncoderDev | None = None
-
-    @property
-    def smaller_batch(self) -> str:
-        chunk = self.optimisation.chunk
-        number = "a number of texts, as 32" if chunk is None else f"less than {chunk}"
-        return f"optimisation.chunk to {number}"
-
-    def problems(self) -> Iterator[tuple[object, str]]:
-        yield from super().problems()
-        reason = "its texts are encoded twice, and compiled code may draw other dropout the second time"
-        twice = self.compile and self.optimisation.chunk is not None
-        yield twice, f"compile does not go with optimisation.chunk: {reason}"
-        batch, size = self.optimisation.batch, self.data.group_size
-        pairs = f"each query has {size} pairs, of its relevant document and {size - 1} other"
-        yield batch % size, f"optimisation.batch ({batch}) must be a multiple of {size}: {pairs}"
 
 
 class FineTuning(Section):

@@ -11,6 +11,7 @@ kept as it is if no update is better.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,10 +28,12 @@ from telerank.models.losses import in_batch_softmax
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining, FineTuning
-from telerank.training.bi_encoder.dev import choose_queries, encode_texts, search
-from telerank.training.bi_encoder.train import start_model
+from telerank.training.bi_encoder.train import DenseLearner, start_model
+from telerank.training.encoders.dev import BestScores, choose_queries, encode_side
 from telerank.training.log import read_log
+from telerank.training.parallel import ALONE
 from telerank.training.settings import read_settings as read_config
+from telerank.training.task import TrainingDevice, evaluating
 from telerank.training.trained import CONFIG, LOG, MODEL
 from telerank.trec import write_run
 from telerank.types import Progress, Query, Ranking, silent
@@ -43,6 +46,8 @@ _DEV_DOCUMENTS = 10_000
 _SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _SAMPLED = 256  # queries that the scale is fitted on
 _LISTED = 50  # negatives in a query's list
+_QUERIES, _DEPTH = 64, 1000  # searched at a time; documents of each
+_PROCESSOR = TrainingDevice(torch.device("cpu"), nullcontext, ALONE)
 
 
 def plan_fine_tuning(source: str, start: str, output: Path, options: FineTuning) -> BiEncoderTraining:
@@ -137,13 +142,32 @@ def prepare(config: BiEncoderTraining, run: Path, progress: Progress = silent) -
     if not queries:
         raise CollectionError(f"{collection.name}: no query of split {data.split!r} has a relevant document")
     documents = {doc.docno: doc.full_text for doc in collection.docs()}
-    model, tokenizers = start_model(config.model, config.seed)
+    learner = DenseLearner(*start_model(config.model, config.seed))
     with torch.inference_mode():
-        vectors = encode_texts(model, tokenizers, queries, documents, progress)
+        vectors = encode_texts(learner, queries, documents, progress)
         write_run(run, find_negatives(queries, relevant, tuple(documents), vectors), tag="negatives")
         scale = fit_scale(queries, relevant, tuple(documents), vectors)
     loss = config.loss.model_copy(update={"scale": scale})
     return config.model_copy(update={"loss": loss})
+
+
+def encode_texts(
+    learner: DenseLearner, queries: Sequence[Query], documents: Mapping[str, str], progress: Progress = silent
+) -> tuple[Tensor, Tensor]:
+    """The vectors of queries, (Q, H), and of documents, (N, H), without dropout, on the processor."""
+    with evaluating(learner.module):
+        encoded = encode_side(learner.documents, list(documents.values()), _PROCESSOR, progress)
+        return encode_side(learner.queries, [query.text for query in queries], _PROCESSOR), encoded
+
+
+def search(
+    queries: Sequence[Query], docnos: Sequence[str], vectors: tuple[Tensor, Tensor]
+) -> Iterator[Ranking]:
+    """The best thousand documents of each query by inner product of vectors, (Q, H) and (N, H)."""
+    for first in range(0, len(queries), _QUERIES):
+        part, best = slice(first, first + _QUERIES), BestScores(_DEPTH)
+        best.add(range(len(docnos)), vectors[0][part] @ vectors[1].T)
+        yield from best.rankings(queries[part], docnos)
 
 
 def find_negatives(
@@ -157,7 +181,7 @@ def find_negatives(
     ``vectors`` are those of queries, (Q, H), and of documents, (N, H). A query whose relevant documents are
     all beyond the first thousand gets the first documents of all.
     """
-    for ranking in search(queries, docnos, *vectors):
+    for ranking in search(queries, docnos, vectors):
         own = set(relevant[ranking.query.qid])
         first = next((rank for rank, docno in enumerate(ranking.docnos) if docno in own), -1)
         below = [(docno, score) for docno, score in list(ranking)[first + 1 :] if docno not in own][:_LISTED]

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from telerank.errors import ModelError
 from telerank.models.encoders.term_weights import QueryKind, TermWeightSettings, WeightKind
 from telerank.training import settings
-from telerank.training.bi_encoder.config import BiEncoderDev
+from telerank.training.encoders.config import EncoderDev
 
 _SCALE = 100  # of DeepCT's frequencies
 
@@ -82,7 +82,7 @@ class TermWeightOptimisation(settings.OptimisationSettings):
     max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
 
 
-class TermWeightDev(BiEncoderDev):
+class TermWeightDev(EncoderDev):
     """Queries that decide which weights to keep, and when to stop; nor are their documents learned from.
 
     `measures: loss` is the mean squared error of the weights of their documents; any other measure is that of

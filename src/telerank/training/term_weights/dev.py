@@ -11,7 +11,7 @@ from telerank.evaluation.measures import measure
 from telerank.models.encoders.word_weights import WordEncoding
 from telerank.text import Analyzer
 from telerank.text.analyzer import locate_terms
-from telerank.training.bi_encoder.dev import DevSet
+from telerank.training.encoders.dev import DevSet
 from telerank.types import Progress, Query, Ranking
 
 _AT_ONCE = 512  # documents
@@ -49,4 +49,6 @@ def rank_impacts(
             if term in rows:
                 scores[rows[term]] += times * np.array(weights[term])
         best = np.flatnonzero(scores)
-        yield Ranking.ranked(query, [docnos[row] for row in best.tolist()], scores[best].astype(np.float32)).cut(1000)
+        yield Ranking.ranked(
+            query, [docnos[row] for row in best.tolist()], scores[best].astype(np.float32)
+        ).cut(1000)

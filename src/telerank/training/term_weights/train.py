@@ -24,7 +24,7 @@ from telerank.models.encoders.term_weights import TermWeightSettings, TokenWeigh
 from telerank.models.encoders.word_weights import WordEncoding, WordPieces, document_side
 from telerank.models.inference import batch_width, pin
 from telerank.text import Analyzer
-from telerank.training.bi_encoder.dev import DevSet, choose_queries, read_dev
+from telerank.training.encoders.dev import DevSet, choose_queries, read_dev
 from telerank.training.examples.reading import Reading, relevant_pairs, write_counts
 from telerank.training.kinds import TrainingKind
 from telerank.training.reader.windows import WindowOrder
