@@ -41,6 +41,13 @@ def weights_training(place: Path, **changes) -> TermWeightTraining:
     return TermWeightTraining.model_validate(change_record(record, changes))
 
 
+def scored_training(place: Path, kind: str, **changes) -> TermWeightTraining:
+    """The same of weights that are learned through scores."""
+    own = weights_training(place).model_dump(mode="json", exclude_unset=True)
+    own["model"]["kind"] = kind
+    return TermWeightTraining.model_validate(change_record(own, changes))
+
+
 def counts_of(output: Path) -> dict[str, int]:
     """What a training says of its data."""
     counts: dict[str, int] = json.loads((output / "data.json").read_text())

@@ -148,6 +148,10 @@ def start_term_weights(
         encoder = read_encoder(folder, dropout)
         with seeded(seed):
             head = make_head(settings.head, width(encoder))
+        if (
+            settings.kind != "deepct"
+        ):  # in the beginning terms count about 1: below 0 nothing would be learned
+            nn.init.ones_(dict(head.named_parameters())["bias" if settings.head == "linear" else "2.bias"])
         return _checked(encoder, head, settings, read_tokenizer(folder), dropout)
 
 

@@ -1,16 +1,22 @@
-"""The settings of a training of term weights, a YAML file; lengths and rates are DeepCT's."""
+"""The settings of a training of term weights, a YAML file; lengths and rate are DeepCT's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from telerank.errors import ModelError
 from telerank.models.encoders.term_weights import QueryKind, TermWeightSettings, WeightKind
 from telerank.training import settings
-from telerank.training.encoders.config import EncoderDev
+from telerank.training.encoders.config import (
+    EncoderData,
+    EncoderDev,
+    EncoderLoss,
+    EncoderOptimisation,
+    EncoderTraining,
+)
 
 _SCALE = 100  # of DeepCT's frequencies
 
@@ -21,7 +27,8 @@ class TermWeightStart(settings.CheckedSection):
     start: str = "bert-base-uncased"
     """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub; or a model of term weights."""
     kind: WeightKind = "deepct"
-    """`deepct`: the share of a document's queries that hold a word, learned by regression."""
+    """`deepct`: the share of a document's queries that hold a word, learned by regression. `unicoil`, of
+    pieces, and `deepimpact`, of words: what adds up to scores, learned through them."""
     head: Literal["linear", "mlp"] | None = None
     """What makes a weight of a token's vector: a `linear` layer, or two layers; by default one, of
     `deepimpact` two."""
@@ -65,36 +72,36 @@ class TermWeightStart(settings.CheckedSection):
             yield True, str(error)
 
 
-class TermWeightData(settings.TrainingData):
-    """The relevant pairs of a split."""
+class TermWeightData(EncoderData):
+    """The relevant pairs of a split, and for what is learned through scores triples, or negatives."""
 
     analyzer: str = "english"
-    """What makes terms of documents and queries, as in the index that the model is for."""
+    """What makes terms of documents and queries, as in the index that the model is for (`deepct` and
+    `deepimpact`)."""
 
 
-class TermWeightOptimisation(settings.OptimisationSettings):
-    """AdamW with a warm-up and linear decay to 0; `batch` counts documents."""
+class TermWeightOptimisation(EncoderOptimisation):
+    """AdamW with a warm-up and linear decay to 0."""
 
     steps: PositiveInt = 10_000
-    batch: PositiveInt = 16
+    batch: PositiveInt = 32
+    """Documents of `deepct`; query-document pairs of the others, relevant or not, over all processes."""
     learning_rate: float = Field(default=2e-5, gt=0)
     warm_up: NonNegativeInt | settings.Share = 0.1
-    max_gradient_norm: Annotated[float | None, Field(gt=0), settings.OFF] = 1.0
 
 
 class TermWeightDev(EncoderDev):
-    """Queries that decide which weights to keep, and when to stop; nor are their documents learned from.
+    """Queries that decide which weights to keep, and when to stop; they are not learned from.
 
-    `measures: loss` is the mean squared error of the weights of their documents; any other measure is that of
+    Of `deepct` neither are their documents, whose mean squared error is the dev loss. Measures are those of
     rankings by the sum of a document's weights of the query's terms.
     """
 
-    measures: str = "RR@10"
     every: settings.Interval = 500
     patience: settings.Interval = 10_000
 
 
-class TermWeightTraining(settings.Training):
+class TermWeightTraining(EncoderTraining):
     """The settings of a training."""
 
     data: TermWeightData
@@ -102,9 +109,21 @@ class TermWeightTraining(settings.Training):
     optimisation: TermWeightOptimisation = TermWeightOptimisation()
     dev: TermWeightDev | None = None
 
+    @property
+    def by_recall(self) -> bool:
+        """Whether words of documents are learned from, not scores."""
+        return self.model.kind == "deepct"
+
+    @property
+    def smaller_batch(self) -> str:
+        if not self.by_recall:
+            return super().smaller_batch
+        return f"optimisation.batch to less than {self.optimisation.batch}, and accumulation to more"
+
     def problems(self) -> Iterator[tuple[object, str]]:
         yield from super().problems()
-        data, kind = self.data, self.model.kind
-        given = [name for name in ("negatives", "triples", "listed", "pairs") if getattr(data, name)]
-        learns = "deepct learns from documents with their queries alone"
-        yield kind == "deepct" and given, f"{learns}: leave out data.{', data.'.join(given)}"
+        given = [f"data.{name}" for name in ("negatives", "triples", "pairs") if getattr(self.data, name)]
+        given += ["optimisation.chunk"] if self.optimisation.chunk else []
+        given += ["loss"] if self.loss != EncoderLoss() else []
+        learns = "deepct learns from documents with their queries, by mean squared error"
+        yield self.by_recall and given, f"{learns}: leave out {', '.join(given)}"

@@ -25,12 +25,14 @@ from telerank.models.encoders.word_weights import WordEncoding, WordPieces, docu
 from telerank.models.inference import batch_width, pin
 from telerank.text import Analyzer
 from telerank.training.encoders.dev import DevSet, choose_queries, read_dev
+from telerank.training.encoders.train import EncoderContext, Learner, train_encoder
 from telerank.training.examples.reading import Reading, relevant_pairs, write_counts
 from telerank.training.kinds import TrainingKind
 from telerank.training.reader.windows import WindowOrder
 from telerank.training.task import Task, TrainingDevice, evaluating
 from telerank.training.term_weights.config import TermWeightTraining
 from telerank.training.term_weights.dev import measure_impacts
+from telerank.training.term_weights.learners import PieceLearner, WordLearner
 from telerank.training.term_weights.recall import JudgedDocument, RecallTargets, WordTargets, read_documents
 from telerank.training.training import TrainingOptions, train
 from telerank.types import Progress
@@ -156,20 +158,41 @@ def train_term_weights(
     config: TermWeightTraining,
     output: str | Path,
     *,
-    shared: Path | None = None,  # noqa: ARG001 — nothing is stored beside the model
+    shared: Path | None = None,
     **options: Unpack[TrainingOptions],
 ) -> Path:
     """Train as the configuration says, and return the folder of the model, ``output/model``.
 
-    ``output/data.json`` counts what was learned from.
+    ``output/data.json`` counts what was learned from. The texts for triples of ids are stored in
+    ``shared/texts``; ``shared`` defaults to ``output``.
 
     Raises
     ------
     CollectionError
         If the collection lacks what is to be learned from.
     """
+    if not config.by_recall:
+        return train_encoder(config, open_learner, output, shared, options)
     make_task = partial(make_recall_task, config=config, output=Path(output))
     return train(config, output, make_task, **options)[0]
+
+
+def open_learner(config: TermWeightTraining, begun: Path | None, _: EncoderContext) -> Learner:
+    """The model before its first update, or in the folder of a checkpoint."""
+    model = open_model(config, begun)
+    if not model[2].has_words:
+        return Learner(PieceLearner(*model))
+    return Learner(WordLearner(*model, Analyzer.parse(config.data.analyzer)))
+
+
+def open_model(
+    config: TermWeightTraining, begun: Path | None
+) -> tuple[TokenWeigher, Any, TermWeightSettings]:
+    """A fresh model or that of a checkpoint, its tokenizer and its settings."""
+    start = config.model
+    if begun is not None:
+        return load_term_weights(begun, dropout=start.dropout)
+    return start_term_weights(start.start, start.settings, config.seed, dropout=start.dropout)
 
 
 def make_recall_task(
@@ -181,7 +204,7 @@ def make_recall_task(
     output: Path,
 ) -> RecallTask:
     """The task of a training, with a fresh model or that of the checkpoint ``begun``."""
-    data, dev, start = config.data, config.dev, config.model
+    data, dev = config.data, config.dev
     analyzer = Analyzer.parse(data.analyzer)
     collection = open_collection(data.collection, format=data.format, encoding=data.encoding)
     kept_back, held_out, dev_set = frozenset[str](), list[JudgedDocument](), None
@@ -198,11 +221,7 @@ def make_recall_task(
     reading.counts.update({"dev documents": len(held_out)} if dev else {})
     if hardware.processes.leads:
         write_counts(reading.counts, output)
-    if begun is None:
-        model = start_term_weights(start.start, start.settings, config.seed, dropout=start.dropout)
-    else:
-        model = load_term_weights(begun, dropout=start.dropout)
-    weigher, tokenizer, settings = model
+    weigher, tokenizer, settings = open_model(config, begun)
     side: SideTokenizer = document_side(tokenizer, settings)
     targets = RecallTargets(side, analyzer, settings.word == "first")
     return RecallTask(config, weigher, targets, settings, learned, held_out, dev_set, hardware)
