@@ -165,7 +165,7 @@ def term_weights(
     output: _Output = "trained",
     resume: _Resume = False,
 ) -> None:
-    """Train a model that weighs the terms of documents by their context: DeepCT.
+    """Train a model that weighs the terms of documents by their context: DeepCT, uniCOIL, DeepImpact.
 
     `telerank index --weights-model` then stores the weights, which `impact` and `bm25(over=weights)` search.
 
