@@ -26,6 +26,7 @@ LOADED = (
     "telerank.cli.runs.fuse",
     "telerank.verbs.rerank",
     "telerank.training.bi_encoder.train",
+    "telerank.training.late_interaction.train",
     "telerank.training.splade.train",
     "telerank.training.reranker.train",
     "telerank.training.reader.train",

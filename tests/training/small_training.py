@@ -12,6 +12,7 @@ from changed_records import change_record
 from small_models import small_encoder
 from small_set import write_beir
 from telerank.training.bi_encoder.config import BiEncoderTraining
+from telerank.training.late_interaction.config import LateTraining
 from telerank.training.parallel import ALONE
 from telerank.training.splade.config import SpladeTraining
 from telerank.training.task import TrainingDevice
@@ -65,6 +66,29 @@ def splade_training(place: Path, **changes) -> SpladeTraining:
         "log_every": 1,
     }
     return SpladeTraining.model_validate(change_record(record, changes))
+
+
+def late_training(place: Path, **changes) -> LateTraining:
+    record = {
+        "data": {"collection": str(place / "collection")},
+        "model": {
+            "start": str(place / "encoder"),
+            "dimension": 16,
+            "query_length": 8,
+            "document_length": 12,
+        },
+        "optimisation": {
+            "steps": 8,
+            "warm_up": 2,
+            "batch": 6,
+            "accumulation": 2,
+            "chunk": 4,
+            "learning_rate": 0.003,
+        },
+        "checkpoint_every": 3,
+        "log_every": 1,
+    }
+    return LateTraining.model_validate(change_record(record, changes))
 
 
 def hard_run(path: Path) -> Path:

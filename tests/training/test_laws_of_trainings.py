@@ -37,22 +37,10 @@ def report(record):
 train, config = noisy_trainings(Path(toys))[name]
 train(config, Path(output), resume=bool(resume), report=report)
 """
+WEIGHTS = ("deepct", "unicoil", "deepimpact")
 KILLS = {
-    **{
-        name: (name, 7)
-        for name in (
-            "run",
-            "ids",
-            "texts",
-            "splade",
-            "monobert",
-            "frozen",
-            "reader",
-            "mlm",
-            "deepct",
-            "deepimpact",
-        )
-    },
+    **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "late")},
+    **{name: (name, 7) for name in ("monobert", "frozen", "reader", "mlm", *WEIGHTS[::2])},
     "frozen on triples": ("frozen on triples", 6),
     **{name: (name, 4) for name in ("monobert by dev loss", "frozen by dev loss")},
     "first iteration of best": ("best", 3),  # with two models
@@ -123,9 +111,8 @@ def test_two_processes_that_were_killed_go_on_to_the_same_losses(forks, toys, tm
         train(config, tmp_path / "whole", resume=True)
 
 
-WEIGHTS = ("deepct", "unicoil", "deepimpact")
 NAMES = (
-    *("margin", "cached", "towers", "cached towers", "classification", "splade"),
+    *("margin", "cached", "towers", "cached towers", "classification", "splade", "late"),
     *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm"),
     *WEIGHTS,
 )

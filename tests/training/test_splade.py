@@ -12,14 +12,18 @@ from small_training import ON_CPU, hard_run, losses, splade_training
 
 import telerank as tr
 from small_models import small_encoder
+from small_rerankers import small_reranker
 from telerank.errors import FormatError, ModelError
 from telerank.models.encoders.sparse import StaticPieces, load_sparse_encoder
 from telerank.models.loading import quiet
+from telerank.models.rerankers.reranker import save_reranker
+from telerank.reranking.scorer import Scorer
 from telerank.training.encoders.train import EncoderJob
 from telerank.training.log import read_log
 from telerank.training.splade.config import RegulariserSettings, SpladeTraining
 from telerank.training.splade.encoder import Regulariser, flops, l1
 from telerank.training.splade.train import open_splade, train_splade
+from telerank.trec import read_run
 from telerank.types import silent
 
 library = pytest.importorskip("sentence_transformers")
@@ -246,8 +250,15 @@ WRONG = {
         "model": {"queries": "static"},
         "regulariser": {"queries": {"weight": 1.0}},
     },
-    "need a teacher, a run file": {"loss": {"objective": "kl"}},
+    "need a teacher, a run file, or a teacher_model": {"loss": {"objective": "kl"}},
     "the others take none": {"loss": {"teacher": "some.run"}},
+    "expected teacher or teacher_model, got both": {
+        "loss": {"objective": "kl", "teacher": "some.run", "teacher_model": "some"}
+    },
+    "triples need a teacher, a run file": {
+        "loss": {"objective": "kl", "teacher_model": "some"},
+        "data": {"collection": "c", "triples": {"file": "t.tsv"}},
+    },
     "set data.negatives or data.triples": {"loss": {"objective": "group-softmax"}},
     "no objective is called 'marginmse'; did you mean 'margin-mse'": {"loss": {"objective": "marginmse"}},
     "expected a weight above 0 of kl, got -1": {"loss": {"objective": {"kl": -1}, "teacher": "x.run"}},
@@ -289,3 +300,25 @@ def test_a_teachers_pairs_alone_are_learned_from(splading, tmp_path):
     trained = tr.train("splade", splading(**changes).model_dump(mode="json"), tmp_path / "out")
     assert trained.counts["."]["relevant pairs without a teacher's score, left out"] == 1
     assert losses(tmp_path / "out")
+
+
+@pytest.mark.parametrize("resample", [False, True])
+def test_a_re_ranker_scores_what_is_learned_from_before(splading, tmp_path, resample):
+    """Each relevant document with its negatives, or with all of its list; a second training reads the file."""
+    teacher = tmp_path / "teacher"
+    save_reranker(small_reranker(tmp_path / "small"), teacher)
+    run = hard_run(tmp_path / "hard.run")
+    config = splading(
+        data={"negatives": {"run": str(run), "per_positive": 2, "resample": resample}},
+        loss={"objective": "margin-mse", "teacher_model": str(teacher)},
+        optimisation={"batch": 9, "steps": 3},
+    )
+    train_splade(config, tmp_path / "out")
+    scored = {ranking.query.qid: dict(ranking) for ranking in read_run(tmp_path / "out" / "teacher.run.gz")}
+    assert len(scored) == 24
+    assert {len(own) for own in scored.values()} == {6 if resample else 3}
+    pairs = [("q3", f"d{n} x{n % 5} x{n % 7}") for n in (int(docno[1:]) for docno in scored["13"])]
+    assert list(scored["13"].values()) == pytest.approx(Scorer(teacher).score(pairs).tolist(), abs=1e-5)
+    written = (tmp_path / "out" / "teacher.run.gz").stat().st_mtime_ns
+    train_splade(config, tmp_path / "out", resume=True)
+    assert (tmp_path / "out" / "teacher.run.gz").stat().st_mtime_ns == written

@@ -11,11 +11,20 @@ from reader_place import reader_place, reader_training
 from safetensors.torch import load_file
 from small_term_weights import scored_training, weights_place, weights_training
 from small_texts import mlm_training, text_place
-from small_training import hard_run, losses, small_place, splade_training, training, triples
+from small_training import (
+    hard_run,
+    late_training,
+    losses,
+    small_place,
+    splade_training,
+    training,
+    triples,
+)
 
 from small_ranking import dev_lists, ranking_training, small_ranking
 from small_segments import segment_training, small_segments
 from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.late_interaction.train import train_late
 from telerank.training.mlm.train import train_mlm
 from telerank.training.reader.train import FIT, train_reader
 from telerank.training.reranker.train import train_reranker
@@ -77,6 +86,7 @@ def noisy_trainings(toys: Path) -> dict:
     return {
         **{name: (train_bi_encoder, config) for name, config in pairs.items()},
         "splade": (train_splade, _static_splade(toys)),
+        "late": (train_late, late_training(toys / "pairs", data=_hard(toys))),
         **{name: (train_reranker, config) for name, config in ranked.items()},
         "best": (
             train_reranker,
@@ -163,6 +173,10 @@ def still_trainings(toys: Path) -> dict:
         "splade": (
             train_splade,
             _static_splade(toys, model=STILL, optimisation={**FEW, "batch": 10, "chunk": 4}, dev=dev),
+        ),
+        "late": (
+            train_late,
+            late_training(toys / "pairs", model=STILL, optimisation={**FEW, "batch": 5, "chunk": 2}),
         ),
         **{name: (train_reranker, config) for name, config in lists.items()},
         "best": (train_reranker, best),

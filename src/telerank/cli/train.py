@@ -48,7 +48,7 @@ def splade(
         str,
         Flags("CONFIG"),
         Help(
-            "A YAML file of settings, or a packaged one by name (`splade/insuranceqa`). Required: "
+            "A YAML file of settings, or a packaged one by name (`splade/insuranceqa-tiny`). Required: "
             "`data: {collection: …}`."
         ),
     ],
@@ -64,6 +64,29 @@ def splade(
     Example: `telerank train splade splade.yaml --output splade`
     """
     _train("splade", config, output, resume=resume)
+
+
+@derive
+def late_interaction(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help(
+            "A YAML file of settings, or a packaged one by name (`late-interaction/msmarco`). Required: "
+            "`data: {collection: …}`."
+        ),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Train a late-interaction model (ColBERT): it gives each token of a text a vector.
+
+    The model re-ranks: `telerank encode idx --model OUTPUT/model`, then `bm25 >> maxsim(OUTPUT/model)`.
+
+    Example: `telerank train late-interaction colbert.yaml --output colbert`
+    """
+    _train("late-interaction", config, output, resume=resume)
 
 
 @derive
@@ -303,7 +326,7 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, splade, term_weights, reranker, reader, mlm, lengthen, pack)
+@group(fine_tune, bi_encoder, splade, late_interaction, term_weights, reranker, reader, mlm, lengthen, pack)
 def train() -> None:
     """Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen` or `pack` one.
 

@@ -20,6 +20,7 @@ from telerank.training.trained import TrainedModels
 KINDS = {
     "bi-encoder": "telerank.training.bi_encoder.train",
     "splade": "telerank.training.splade.train",
+    "late-interaction": "telerank.training.late_interaction.train",
     "reranker": "telerank.training.reranker.train",
     "reader": "telerank.training.reader.train",
     "mlm": "telerank.training.mlm.train",

@@ -42,7 +42,8 @@ from telerank.sentence_folders import MODEL, MODULES, late_kind, read_modules, r
 METADATA = "artifact.metadata"
 _SIDE = "sentence_bert_config.json"
 _LINEAR, _RESIDUAL = "linear.weight", "residual.weight"
-_PUNCTUATION = tuple(string.punctuation)
+PUNCTUATION = tuple(string.punctuation)
+"""What documents have no vectors of."""
 _WIDEST = 1 << 14  # dimensions of a projection
 _LONGEST = 1 << 15  # tokens
 _LATE = "sentence_transformers.multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask"
@@ -115,8 +116,10 @@ class _Metadata(BaseModel):
     mask_punctuation: bool | None = None
 
 
-def load_late(name: str | Path) -> tuple[LateInteraction, LateTokenizer]:
+def load_late(name: str | Path, *, dropout: float | None = None) -> tuple[LateInteraction, LateTokenizer]:
     """The model of that name, in evaluation mode on the processor, and its tokenizer.
+
+    ``dropout`` overrides every probability of dropout in the encoder.
 
     Raises
     ------
@@ -135,27 +138,51 @@ def load_late(name: str | Path) -> tuple[LateInteraction, LateTokenizer]:
         tokenizer = read_tokenizer(folder)
         parts = [folder] if kind == "colbert" else _dense_folders(folder)
         layers = [_read_linear(part, is_dense=kind != "colbert") for part in parts]
-        model = LateInteraction(read_encoder(folder, None), layers, settings).eval()
+        model = LateInteraction(read_encoder(folder, dropout), layers, settings).eval()
         late = LateTokenizer(tokenizer, settings)
         _check(folder, model, late)
     return model, late
 
 
 def start_late(
-    name: str | Path, seed: int, settings: LateSettings | None = None, dimension: int = 128
+    name: str | Path,
+    seed: int,
+    settings: LateSettings | None = None,
+    dimension: int = 128,
+    *,
+    dropout: float | None = None,
+    marks: bool = False,
 ) -> tuple[LateInteraction, LateTokenizer]:
-    """An encoder of that name with a random projection, to train; raises ModelError as :func:`load_late`."""
+    """An encoder of that name with a random projection, to train.
+
+    With ``marks``, what begins queries and documents gets tokens of its own, if the vocabulary lacks them.
+
+    Raises
+    ------
+    ModelError
+        As :func:`load_late`.
+    """
     folder = locate(name)
     with naming(folder):
         tokenizer = read_tokenizer(folder)
-        chosen = settings or LateSettings(skipped=_PUNCTUATION)
-        encoder = read_encoder(folder, None)
+        chosen = settings or LateSettings(skipped=PUNCTUATION)
+        encoder = read_encoder(folder, dropout)
         with seeded(seed):
             layer = nn.Linear(width(encoder), dimension, bias=False)
+            if marks:
+                _add_markers(encoder, tokenizer, chosen)
         late = LateTokenizer(tokenizer, chosen)
         model = LateInteraction(encoder, [layer], chosen).eval()
         _check(folder, model, late)
     return model, late
+
+
+def _add_markers(encoder: Any, tokenizer: Any, settings: LateSettings) -> None:
+    """Give both markers a token; the vectors of new tokens are drawn like those of the others."""
+    tokenizer.add_tokens([prompt for prompt in (settings.query, settings.document) if prompt])
+    if len(tokenizer) > width_of_table(encoder):
+        with reading(f"{type(encoder).__name__} takes no further token"):
+            encoder.resize_token_embeddings(len(tokenizer))
 
 
 def save_late(model: LateInteraction, tokenizer: LateTokenizer, folder: Path) -> None:
@@ -227,7 +254,7 @@ def _read_settings(folder: Path) -> LateSettings:
     prompts = file.prompts or {}
     if file.is_pylate:
         length = file.query_length or 32
-        skipped = _PUNCTUATION if file.skiplist_words is None else tuple(file.skiplist_words)
+        skipped = PUNCTUATION if file.skiplist_words is None else tuple(file.skiplist_words)
         return LateSettings(
             length,
             file.document_length or 180,
@@ -267,7 +294,7 @@ def _read_stanford(folder: Path) -> LateSettings:
         bool(facts.attend_to_mask_tokens),
         query=facts.query_token_id or "[unused0]",
         document=facts.doc_token_id or "[unused1]",
-        skipped=() if facts.mask_punctuation is False else _PUNCTUATION,
+        skipped=() if facts.mask_punctuation is False else PUNCTUATION,
     )
 
 

@@ -79,6 +79,19 @@ class LateInteraction(nn.Module):
         return normalize(vectors.float(), dim=-1)
 
 
+def max_sim(queries: Tensor, documents: Tensor) -> Tensor:
+    """The scores (Q, N) of vectors of tokens, (Q, L, D + 1) and (N, M, D + 1), as training has them.
+
+    The last number of a token is 1 if the token counts, else 0. For each of a query's tokens it is the
+    largest product with one of the document's, summed. A document without a token has 0.
+    """
+    counts, asks = documents[..., -1] > 0, queries[..., -1]  # (N, M), (Q, L)
+    products = torch.einsum("qld,nmd->qlnm", queries[..., :-1], documents[..., :-1])
+    products = products.masked_fill(~counts, torch.finfo(products.dtype).min)
+    best = products.amax(-1).masked_fill(~counts.any(1), 0)  # (Q, L, N)
+    return (best * asks.unsqueeze(-1)).sum(1)
+
+
 @dataclass(frozen=True)
 class TokenizedText:
     """The tokens of a text, which the model attends to, and which have a vector that counts.
@@ -90,6 +103,9 @@ class TokenizedText:
     attended: list[bool]
     kept: list[bool]
     is_cut: bool
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     @property
     def kept_ids(self) -> list[int]:
@@ -157,17 +173,25 @@ class LateTokenizer:
         return frozenset(vocabulary[word] for word in self.settings.skipped if word in vocabulary)
 
 
+def pad_rows(rows: Sequence[TokenizedText], pad: int, width: int | None = None) -> dict[str, Tensor]:
+    """``input_ids``, ``attention_mask`` and ``kept`` of texts, (B, L), with a ``width``, or the longest's."""
+    longest = max((len(row) for row in rows), default=0) if width is None else width
+    ids = np.full((len(rows), longest), pad, np.int64)
+    attention, kept = np.zeros((len(rows), longest), np.int64), np.zeros((len(rows), longest), np.int64)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)] = row.ids
+        attention[number, : len(row)] = row.attended
+        kept[number, : len(row)] = row.kept
+    named = {"input_ids": ids, "attention_mask": attention, "kept": kept}
+    return {name: torch.from_numpy(own) for name, own in named.items()}
+
+
 def encode_rows(
     model: LateInteraction, rows: Sequence[TokenizedText], pad: int, device: torch.device
 ) -> list[np.ndarray]:
     """The vectors (tokens that count, D) float32 of each text, as one batch."""
-    longest = max(len(row.ids) for row in rows)
-    ids = np.full((len(rows), longest), pad, np.int64)
-    attention = np.zeros((len(rows), longest), np.int64)
-    for number, row in enumerate(rows):
-        ids[number, : len(row.ids)] = row.ids
-        attention[number, : len(row.ids)] = row.attended
+    batch = pad_rows(rows, pad)
     with torch.inference_mode():
-        vectors = model(torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device))
+        vectors = model(batch["input_ids"].to(device), batch["attention_mask"].to(device))
     computed = vectors.float().cpu().numpy()
     return [computed[number, : len(row.ids)][row.kept] for number, row in enumerate(rows)]

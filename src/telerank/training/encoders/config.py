@@ -51,6 +51,9 @@ class EncoderLoss(settings.CheckedSection):
     teacher: str | None = None
     """A run file with a teacher's scores of the pairs to learn from, relevant ones among them (objectives
     `margin-mse` and `kl`)."""
+    teacher_model: str | None = None
+    """Instead of a run file, a re-ranker, by its name or folder, that scores these pairs before the training,
+    into OUTPUT/teacher.run.gz."""
     temperature: float = Field(default=1.0, gt=0)
     """What both scores are divided by (objective `kl`, which is then multiplied by its square)."""
 
@@ -68,14 +71,20 @@ class EncoderLoss(settings.CheckedSection):
         return objective
 
     @property
+    def has_teacher(self) -> bool:
+        """Whether a teacher's scores are learned from."""
+        return not (self.teacher is None and self.teacher_model is None)
+
+    @property
     def weights(self) -> dict[str, float]:
         """The weight of each objective by its name."""
         return {self.objective: 1.0} if isinstance(self.objective, str) else dict(self.objective)
 
     def problems(self) -> Iterator[tuple[object, str]]:
         distils = any(name in DISTILLATION for name in self.weights)
-        said = "objectives margin-mse and kl need a teacher, a run file; the others take none"
-        yield distils != (self.teacher is not None), said
+        said = "need a teacher, a run file, or a teacher_model; the others take none"
+        yield distils != self.has_teacher, f"objectives margin-mse and kl {said}"
+        yield self.teacher and self.teacher_model, "expected teacher or teacher_model, got both"
         cools = self.temperature != 1 and "kl" not in self.weights
         yield cools, "temperature goes with objective kl"
 
@@ -127,7 +136,7 @@ class EncoderTraining(settings.Training):
         batch, size = self.optimisation.batch, self.data.group_size
         pairs = f"each query has {size} pairs, of its relevant document and {size - 1} other"
         yield batch % size, f"optimisation.batch ({batch}) must be a multiple of {size}: {pairs}"
-        teacher, negatives = self.loss.teacher, self.data.negatives
+        teacher, negatives = self.loss.has_teacher, self.data.negatives
         drawn = negatives and (negatives.random or negatives.judged)
         yield (
             teacher and drawn,
@@ -135,5 +144,7 @@ class EncoderTraining(settings.Training):
         )
         alone = size == 1 and set(self.loss.weights) & {"group-softmax", *DISTILLATION}
         yield alone, "the objective compares the documents of a group: set data.negatives or data.triples"
+        many = self.loss.teacher_model and self.data.triples
+        yield many, "teacher_model scores the negatives of lists; triples need a teacher, a run file"
         by_loss = teacher and self.dev and self.dev.by_loss
         yield by_loss, "dev.measures: a teacher has scored no dev queries: name a measure, not loss"

@@ -274,7 +274,7 @@ def read_dev_loss(
     collection, negatives = reading.collection, config.data.negatives
     relevant = relevant_pairs(collection, dev.split)
     known = {qid: relevant[qid] for qid in qids if qid in relevant}
-    if not known or config.loss.teacher is not None:
+    if not known or config.loss.has_teacher:
         return DevLoss()
     if negatives and negatives.pool and f"{dev.split}/{negatives.pool}" not in collection.pools:
         negatives = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from telerank.training.encoders.dev import DevLoss, DevSet, choose_queries, read
 from telerank.training.encoders.encoder import TrainableEncoder
 from telerank.training.encoders.objectives import build_losses
 from telerank.training.encoders.task import EncoderTask
+from telerank.training.encoders.teacher import TEACHER, write_teacher_run
 from telerank.training.examples.reading import TEXTS, Reading, write_counts
 from telerank.training.optimisation import count_updates
 from telerank.training.task import TrainingDevice
@@ -79,8 +80,8 @@ class EncoderJob:
             queries = choose_queries(collection, dev, np.random.default_rng(config.seed))
             qids = frozenset(query.qid for query in queries)
             kept_back = qids if dev.split == data.split else kept_back
-        teacher = config.loss.teacher
-        reading = Reading(data, config.data_seed, collection, kept_back, progress, teacher)
+        reading = Reading(data, config.data_seed, collection, kept_back, progress)
+        reading = replace(reading, teacher_run=self._find_teacher(reading, hardware))
         batches = read_batches(config, reading, self.shared / TEXTS)
         dev_set = loss_set = None
         if dev is not None:
@@ -95,6 +96,19 @@ class EncoderJob:
         encoder, objective, vectors = self.open_encoder(config, begun, context)
         objective = objective or build_losses(config.loss, encoder.score)
         return EncoderTask(config, batches, encoder, objective, dev_set, loss_set, hardware, vectors)
+
+    def _find_teacher(self, reading: Reading, hardware: TrainingDevice) -> str | None:
+        """The run with a teacher's scores, which a re-ranker makes first if the settings name one."""
+        model, file = self.config.loss.teacher_model, self.output / TEACHER
+        if model is None:
+            return self.config.loss.teacher
+
+        def write() -> None:
+            if not file.exists():
+                write_teacher_run(model, reading, file, hardware.device)
+
+        hardware.processes.first(write)
+        return str(file)
 
 
 def train_encoder(
