@@ -36,7 +36,7 @@ from telerank.sparse.similarities.families import (
     LMJelinekMercer,
     parse_similarity,
 )
-from telerank.sparse.similarities.fields import BM25F, list_fields, over_what
+from telerank.sparse.similarities.fields import BM25F, Over, list_fields, over_what
 from telerank.stored import FolderReader
 from telerank.syntax.parser import Syntax
 from telerank.syntax.reading import read_typed
@@ -204,22 +204,14 @@ class IndexReader(FolderReader):
         self.sparse.require(Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer)
 
     def retriever(
-        self, model: Similarity | str, field: str | None = None, over: Literal["weights"] | None = None
+        self, model: Similarity | str, field: str | None = None, over: Over = None
     ) -> SparseRetriever:
-        """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``.
-
-        It may read one field or, ``over`` the weights of terms that the index has, those as counts.
-        """
+        """The retriever of a similarity, or of its text; it may read a field, or weights as :meth:`bm25`."""
         similarity = parse_similarity(model) if isinstance(model, str) else model
         return SparseRetriever(self.sparse, over_what(similarity, field, over), chosen=self._chosen)
 
     def bm25(
-        self,
-        k1: float = BM25.k1,
-        b: float = BM25.b,
-        *,
-        field: str | None = None,
-        over: Literal["weights"] | None = None,
+        self, k1: float = BM25.k1, b: float = BM25.b, *, field: str | None = None, over: Over = None
     ) -> SparseRetriever:
         """BM25 of the whole texts, of one ``field``, as the other models have it, too, or ``over`` weights.
 

@@ -26,7 +26,6 @@ from telerank.errors import (
     ArgumentTypeError,
     IndexDamaged,
     IndexFault,
-    ModelError,
     UnknownDocument,
     nearest_beside,
 )
@@ -37,7 +36,7 @@ from telerank.sparse.segment import Segment
 from telerank.sparse.selection import RowSelection
 from telerank.sparse.similarities.base import Beside, Reads, Similarity
 from telerank.sparse.similarities.fields import check_field
-from telerank.sparse.weights.entry import WeightsEntry
+from telerank.sparse.weights.entry import WeightsEntry, require_counts
 from telerank.stored import (
     MANIFEST,
     MANIFEST_DRAFT,
@@ -240,18 +239,8 @@ class SparseIndex(FolderReader):
             return self._lists(None)
         _, reads = bind_similarity(similarity, self.fields, self.folder)
         if reads is Beside.COUNTS:
-            self._require_counts(similarity)
+            require_counts(self.manifest.term_weights, similarity, self.folder)
         return self._lists(reads)
-
-    def _require_counts(self, similarity: Similarity) -> None:
-        """Raise ModelError if the index has no weights of terms, or they are not whole numbers."""
-        entry = self.manifest.term_weights
-        if entry is None:
-            how = "index it again with --weights FILE or --weights-model MODEL"
-            raise ModelError(f"{self.folder}: {similarity!r}: the index has no weights of terms: {how}")
-        if entry.bits:
-            kind = f"its weights are {entry.description}, and counts are whole numbers"
-            raise ModelError(f"{self.folder}: {similarity!r}: {kind}: impact searches such weights")
 
     def find_phrase(
         self, terms: Sequence[str], fields: Sequence[str] | None = None

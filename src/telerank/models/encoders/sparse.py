@@ -45,7 +45,7 @@ from telerank.models.encoders.term_weights import (
     TokenWeigher,
     make_piece_weights,
 )
-from telerank.models.encoders.word_weights import WordEncoding, document_side
+from telerank.models.encoders.word_weights import WordWeigher, document_side
 from telerank.models.fingerprints import hash_parts
 from telerank.models.inference import Batching, Room
 from telerank.models.loading import (
@@ -276,7 +276,7 @@ class SparseEncoding:
         return results
 
 
-def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncoding | WordEncoding:
+def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncoding | WordWeigher:
     """The model of that name, in evaluation mode.
 
     Raises
@@ -292,7 +292,7 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
             weigher.requires_grad_(requires_grad=False).to(chosen)
             words = document_side(tokenizer, settings)
             check_encodes(folder, tokenizer, lambda ids, mask: weigher(ids.to(chosen), mask.to(chosen)))
-            return WordEncoding(weigher, words, settings, chosen)
+            return WordWeigher(weigher, words, settings, chosen)
         queries, documents = read_sides(folder)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)

@@ -210,8 +210,8 @@ def _linear_parts(tensors: Mapping[str, Tensor], kind: WeightKind) -> list[dict[
     begin = next(begin for begin, each in _HEADS.items() if each == kind)
     layers: dict[str, dict[str, Tensor]] = {}
     for name in sorted(tensors):
-        _, found, rest = f".{name}".partition(f".{begin}")
-        if found:
+        _, head, rest = f".{name}".partition(f".{begin}")
+        if head:
             layer, _, end = rest.rpartition(".")
             layers.setdefault(layer, {})[end] = tensors[name]
     return list(layers.values())

@@ -24,7 +24,7 @@ from telerank.models.encoders.term_weights import TermWeightSettings, TokenWeigh
 from telerank.models.fingerprints import hash_parts
 from telerank.models.inference import Batching, Room
 
-Places: TypeAlias = Iterable[tuple[str, int, int]]
+TermSpans: TypeAlias = Iterable[tuple[str, int, int]]
 """The terms of a text, each with its characters: from the second to before the third."""
 _TOKENS = 4096  # of a batch, padding included
 
@@ -48,7 +48,7 @@ class WordPieces(NamedTuple):
 
 
 def split_words(
-    tokenizer: SideTokenizer, texts: Sequence[str], places: Sequence[Places], *, only_first: bool
+    tokenizer: SideTokenizer, texts: Sequence[str], spans: Sequence[TermSpans], *, only_first: bool
 ) -> list[WordPieces]:
     """The tokens of texts, and the pieces of their words; the first piece of each, or all."""
     if not texts:
@@ -56,17 +56,17 @@ def split_words(
     cut = {"truncation": True, "max_length": tokenizer.side.max_length}
     encodings: Any = tokenizer.tokenizer(list(texts), **cut).encodings
     return [
-        _split(encoding, own, only_first=only_first) for encoding, own in zip(encodings, places, strict=True)
+        _split(encoding, own, only_first=only_first) for encoding, own in zip(encodings, spans, strict=True)
     ]
 
 
-def _split(encoding: Any, places: Places, *, only_first: bool) -> WordPieces:
+def _split(encoding: Any, spans: TermSpans, *, only_first: bool) -> WordPieces:
     numbers = encoding.sequence_ids
-    inside = [place for place, number in enumerate(numbers) if number == 0]
+    inside = [token for token, number in enumerate(numbers) if number == 0]
     pieces = range(inside[0], inside[-1] + 1) if inside else range(0)
-    begins, ends = zip(*(encoding.offsets[place] for place in pieces), strict=True) if inside else ((), ())
+    begins, ends = zip(*(encoding.offsets[token] for token in pieces), strict=True) if inside else ((), ())
     words, covered = [], np.zeros(len(numbers), bool)
-    for term, start, end in places:
+    for term, start, end in spans:
         low, high = bisect_right(ends, start), bisect_left(begins, end)
         if low < high:
             first = pieces.start + low
@@ -85,7 +85,7 @@ class WeighedWords(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class WordEncoding:
+class WordWeigher:
     """A model of weights of words on its device."""
 
     weigher: TokenWeigher
@@ -108,13 +108,13 @@ class WordEncoding:
         return hash_parts(self.weigher, self.settings.record() | framed)
 
     def weigh(
-        self, texts: Sequence[str], places: Sequence[Places], *, scaled: bool = True
+        self, texts: Sequence[str], spans: Sequence[TermSpans], *, scaled: bool = True
     ) -> list[WeighedWords]:
-        """The weights of the terms of documents, which stand at ``places``.
+        """The weights of the terms of documents, which stand at ``spans``.
 
         They are whole numbers if the settings say so, unless not ``scaled``.
         """
-        split = split_words(self.tokenizer, texts, places, only_first=self.settings.word == "first")
+        split = split_words(self.tokenizer, texts, spans, only_first=self.settings.word == "first")
         weights = self._compute(split)
         return [
             WeighedWords(self._pool(own.words, values, scaled=scaled), own.is_cut)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from telerank.sparse.similarities.base import Beside, Count, Floats, Reads, Simi
 
 # Numbers by the names of fields (:func:`list_fields`).
 OfFields: TypeAlias = tuple[tuple[str, float], ...]
+# What a model may read besides texts and fields: weights of terms.
+Over: TypeAlias = Literal["weights"] | None
 _OWN = ".b"
 _HEAVIEST = 1000
 LENGTHS = ("fields", "combined")

@@ -22,7 +22,7 @@ from telerank.types import Doc, Progress
 
 if TYPE_CHECKING:
     from telerank.models.encoders.sparse import SparseEncoding, SparseVector
-    from telerank.models.encoders.word_weights import WordEncoding
+    from telerank.models.encoders.word_weights import WordWeigher
 
 _WINDOW = 1024  # documents that are sorted by length
 
@@ -97,11 +97,11 @@ class TermEncoder:
                 yield self._pieces.weigh_pieces(vector), vector.is_cut
             return
         # of several languages the terms are those that the index counts
-        places = [locate_terms(analyzer, doc.full_text, set(analyzer(analyzer.mark(doc)))) for doc in docs]
-        yield from words.weigh(texts, places)
+        spans = [locate_terms(analyzer, doc.full_text, set(analyzer(analyzer.mark(doc)))) for doc in docs]
+        yield from words.weigh(texts, spans)
 
     @property
-    def _words(self) -> WordEncoding | None:
+    def _words(self) -> WordWeigher | None:
         """The model, if it weighs words."""
         return self._loaded if self._loaded.has_words else None  # type: ignore[return-value]
 
@@ -113,7 +113,7 @@ class TermEncoder:
         return self._loaded  # type: ignore[return-value]
 
     @cached_property
-    def _loaded(self) -> SparseEncoding | WordEncoding:
+    def _loaded(self) -> SparseEncoding | WordWeigher:
         try:
             import_module("torch")
             from telerank.models.encoders.sparse import load_sparse_encoder

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from telerank.evaluation.measures import measure
-from telerank.models.encoders.word_weights import WordEncoding
+from telerank.models.encoders.word_weights import WordWeigher
 from telerank.text import Analyzer
 from telerank.text.analyzer import locate_terms
 from telerank.training.encoders.dev import DevSet
@@ -17,15 +17,15 @@ from telerank.types import Progress, Query, Ranking
 _AT_ONCE = 512  # documents
 
 
-def measure_impacts(dev_set: DevSet, encoding: WordEncoding, analyzer: Analyzer, progress: Progress) -> float:
+def measure_impacts(dev_set: DevSet, weigher: WordWeigher, analyzer: Analyzer, progress: Progress) -> float:
     """The mean of the set's measure over its queries, searching all its documents."""
     texts, vectors = list(dev_set.documents.values()), list[Mapping[str, float]]()
     for first in range(0, len(texts), _AT_ONCE):
         part = texts[first : first + _AT_ONCE]
-        weighed = encoding.weigh(part, [locate_terms(analyzer, text) for text in part], scaled=False)
+        weighed = weigher.weigh(part, [locate_terms(analyzer, text) for text in part], scaled=False)
         vectors += [own.weights for own in weighed]
         progress("weighing", len(vectors), len(texts))
-    once = encoding.settings.queries == "ones"
+    once = weigher.settings.queries == "ones"
     queries = {query: Counter(analyzer.query(query.text)) for query in dev_set.queries}
     weights = {query: Counter(set(terms)) if once else terms for query, terms in queries.items()}
     rankings = rank_impacts(weights, tuple(dev_set.documents), vectors)

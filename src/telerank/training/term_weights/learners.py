@@ -109,10 +109,10 @@ class WordLearner(TrainableEncoder):
         return [QueryTerms(dict.fromkeys(terms, 1) if once else terms) for terms in counted]
 
     def _read_documents(self, texts: Sequence[str]) -> list[LocatedText]:
-        places = [list(locate_terms(self._analyzer, text)) for text in texts]
+        spans = [list(locate_terms(self._analyzer, text)) for text in texts]
         only_first = self._settings.word == "first"
         return [
-            LocatedText(words) for words in split_words(self._tokenizer, texts, places, only_first=only_first)
+            LocatedText(words) for words in split_words(self._tokenizer, texts, spans, only_first=only_first)
         ]
 
     def _pad_documents(self, texts: Sequence[LocatedText], width: int | None) -> dict[str, Tensor]:
@@ -157,8 +157,8 @@ def pad_queries(queries: Sequence[QueryTerms], width: int | None) -> dict[str, T
 
 def score_terms(queries: Tensor, documents: Tensor) -> Tensor:
     """The sums (Q, N) of the products of the weights of shared terms: (Q, T, 3) and (N, T, 3)."""
-    terms, places = torch.unique(_join_keys(queries), return_inverse=True)
-    held = queries.new_zeros(len(queries), len(terms)).scatter_add(1, places, queries[..., 2])
+    terms, columns = torch.unique(_join_keys(queries), return_inverse=True)
+    held = queries.new_zeros(len(queries), len(terms)).scatter_add(1, columns, queries[..., 2])
     keys = _join_keys(documents)
     nearest = torch.searchsorted(terms, keys).clamp(max=len(terms) - 1)
     weights = documents[..., 2] * (terms[nearest] == keys)

@@ -72,8 +72,8 @@ class RecallTargets:
     def __call__(self, documents: Sequence[JudgedDocument]) -> list[tuple[WordPieces, WordTargets]]:
         """Of each document."""
         texts = [document.text for document in documents]
-        places: list[list[TermPlace]] = [list(locate_terms(self.analyzer, text)) for text in texts]
-        split = split_words(self.tokenizer, texts, places, only_first=self.only_first)
+        spans: list[list[TermPlace]] = [list(locate_terms(self.analyzer, text)) for text in texts]
+        split = split_words(self.tokenizer, texts, spans, only_first=self.only_first)
         return [
             (pieces, target_words(pieces, document.recall(self.analyzer)))
             for pieces, document in zip(split, documents, strict=True)
@@ -88,7 +88,7 @@ def target_words(text: WordPieces, recall: Mapping[str, float]) -> WordTargets:
     targets: dict[range, float] = {}
     for term, pieces in text.words:
         targets[pieces] = max(recall.get(term, 0.0), targets.get(pieces, 0.0))
-    for place in text.pieces:
-        if text.starts[place] and not text.covered[place]:
-            targets[range(place, place + 1)] = 0.0
+    for token in text.pieces:
+        if text.starts[token] and not text.covered[token]:
+            targets[range(token, token + 1)] = 0.0
     return sorted(targets.items(), key=lambda each: each[0].start)

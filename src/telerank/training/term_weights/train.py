@@ -21,7 +21,7 @@ from telerank.models.encoders.term_weight_folders import (
     start_term_weights,
 )
 from telerank.models.encoders.term_weights import TermWeightSettings, TokenWeigher
-from telerank.models.encoders.word_weights import WordEncoding, WordPieces, document_side
+from telerank.models.encoders.word_weights import WordPieces, WordWeigher, document_side
 from telerank.models.inference import batch_width, pin
 from telerank.text import Analyzer
 from telerank.training.encoders.dev import DevSet, choose_queries, read_dev
@@ -89,7 +89,7 @@ class RecallTask(Task):
 
     def read(self, number: int) -> RecallBatch:
         documents = self.targets([self.learned[row] for row in self._order[number].tolist()])
-        own = [documents[place] for place in self.hardware.processes.share(len(documents))]
+        own = [documents[row] for row in self.hardware.processes.share(len(documents))]
         return self._batch(own, max(1, sum(len(words) for _, words in documents)))
 
     def backward(self, batch: RecallBatch) -> Tensor:
@@ -102,10 +102,10 @@ class RecallTask(Task):
         if dev_set is None:
             return None
         tokenizer, analyzer = self.targets.tokenizer, self.targets.analyzer
-        encoding = WordEncoding(self.weigher, tokenizer, self.settings, self.hardware.device)
+        weigher = WordWeigher(self.weigher, tokenizer, self.settings, self.hardware.device)
         with evaluating(self.weigher), self.hardware.precision():
             return self.hardware.processes.first(
-                lambda: measure_impacts(dev_set, encoding, analyzer, progress)
+                lambda: measure_impacts(dev_set, weigher, analyzer, progress)
             )
 
     def dev_loss(self, progress: Progress) -> float | None:
@@ -125,8 +125,8 @@ class RecallTask(Task):
 
     def _measure(self, batches: Sequence[Sequence[JudgedDocument]]) -> list[tuple[float, int]]:
         """The summed squared errors, and the number of words, of each batch."""
-        made = [self._batch(self.targets(documents), 1) for documents in batches]
-        return [(float(self._errors(batch)), len(batch.targets)) for batch in made]
+        tensors = (self._batch(self.targets(documents), 1) for documents in batches)
+        return [(float(self._errors(batch)), len(batch.targets)) for batch in tensors]
 
     def _batch(self, documents: Sequence[tuple[WordPieces, WordTargets]], words: int) -> RecallBatch:
         device, tokenizer = self.hardware.device, self.targets.tokenizer
