@@ -44,6 +44,11 @@ class TermEncoder:
         return self._loaded.fingerprint
 
     @property
+    def has_words(self) -> bool:
+        """Whether its terms are words, by an analyzer, and not pieces of its vocabulary."""
+        return self._loaded.has_words
+
+    @property
     def entry(self) -> WeightsEntry:
         """What the manifest of an index says of its weights."""
         return WeightsEntry(self.model, self.fingerprint)
@@ -103,12 +108,12 @@ class TermEncoder:
     @property
     def _words(self) -> WordWeigher | None:
         """The model, if it weighs words."""
-        return self._loaded if self._loaded.has_words else None  # type: ignore[return-value]
+        return self._loaded if self.has_words else None  # type: ignore[return-value]
 
     @property
     def _pieces(self) -> SparseEncoding:
         """The model, if it weighs pieces."""
-        if self._loaded.has_words:
+        if self.has_words:
             raise ModelError(f"{self.model}: has weights of words, which have no numbers as pieces have")
         return self._loaded  # type: ignore[return-value]
 
