@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from small import docs
 
 from accidents import Accidents, Change, serve
 from telerank.errors import IndexFault
+from telerank.sparse.weights.entry import WeightsEntry
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.text import Analyzer
 from telerank.types import Doc
@@ -53,6 +55,24 @@ def grow(folder: Path) -> None:
         writer.add(docs((" ".join(f"x{n + m}" for m in range(20)) for n in range(3000)), 100))
 
 
+@dataclass(frozen=True)
+class MadeWeights:
+    """Weights of terms without a file, for the old documents and the new ones."""
+
+    entry = WeightsEntry(files="made")
+
+    def weigh(self, docs, analyzer, take, progress) -> None:
+        for row in range(len(docs) - 1, -1, -1):
+            take(row, {f"t{row % 7}": 1.5, f"t{row}": 2.25})
+
+
+def weigh(folder: Path) -> None:
+    """Build an index with weights of terms, in place of another."""
+    with IndexWriter(folder, Analyzer.parse("none"), overwrite=True, workers=1) as writer:
+        writer.choose_weights(MadeWeights())
+        writer.add(docs(NEW))
+
+
 def insist(folder: Path) -> None:
     """Go on with the same writer after a failure."""
     with IndexWriter(folder, workers=1) as writer:
@@ -63,7 +83,7 @@ def insist(folder: Path) -> None:
 
 
 CHANGES: dict[str, Change] = {
-    **{change.__name__: change for change in (rebuild, add, delete, merge, grow, insist)},
+    **{change.__name__: change for change in (rebuild, add, delete, merge, grow, insist, weigh)},
     "first": rebuild,
 }
 
@@ -71,7 +91,7 @@ CHANGES: dict[str, Change] = {
 def main() -> None:
     with tempfile.TemporaryDirectory() as warm:
         prepare(Path(warm) / "index")
-        for change in (add, delete, merge, rebuild):
+        for change in (add, delete, merge, rebuild, weigh):
             change(Path(warm) / "index")
     serve(CHANGES)
 

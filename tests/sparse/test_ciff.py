@@ -252,7 +252,9 @@ def weigh(path, docstore):
     """What is read of a file; it may leave nothing behind."""
     taken = {}
     try:
-        CiffWeights(str(path)).weigh(docstore, lambda row, w: taken.setdefault(row, w) is w, lambda *_: None)
+        CiffWeights(str(path)).weigh(
+            docstore, None, lambda row, w: taken.setdefault(row, w) is w, lambda *_: None
+        )
     finally:
         shutil.rmtree(docstore.folder / "ciff", ignore_errors=True)
     return taken

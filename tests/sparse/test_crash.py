@@ -15,11 +15,12 @@ from small import retriever
 from accidents import Dying
 from telerank.errors import IndexFault
 from telerank.sparse.index import IndexManifest, SparseIndex
+from telerank.sparse.weights.retriever import CountedTerms, ImpactRetriever
 from telerank.sparse.writer import IndexWriter, build_index
 from telerank.types import Doc
 
 HERE = Path(__file__).parent
-SMALL = ["rebuild", "add", "delete", "merge", "first"]
+SMALL = ["rebuild", "add", "delete", "merge", "first", "weigh"]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,10 @@ def state(folder: Path) -> object:
         return None
     index = SparseIndex(folder)
     index.verify()
-    return list(index.docs.values()), list(retriever(index).search("a b c w7 v7"))
+    found = list(retriever(index).search("a b c w7 v7"))
+    if index.manifest.term_weights is not None:
+        found += ImpactRetriever(index, CountedTerms()).search("t3 t5")
+    return list(index.docs.values()), found
 
 
 def files(folder: Path) -> set[str]:

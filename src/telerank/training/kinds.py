@@ -25,6 +25,7 @@ KINDS = {
     "reader": "telerank.training.reader.train",
     "mlm": "telerank.training.mlm.train",
     "expander": "telerank.training.expander.train",
+    "term-weights": "telerank.training.term_weights.train",
 }
 """The module of each kind."""
 

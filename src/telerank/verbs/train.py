@@ -23,7 +23,9 @@ is_first_process = launched.is_first
 
 
 def train(
-    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "expander"],
+    kind: Literal[
+        "bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "term-weights", "expander"
+    ],
     config: str | Path | Mapping[str, Any],
     output: str | Path = "trained",
     *,
@@ -35,8 +37,8 @@ def train(
 ) -> TrainedModels:
     """Train an encoder, a re-ranker, a reader or a model of language as settings say.
 
-    Encoders of queries and documents are ``bi-encoder``, ``splade`` and ``late-interaction``; ``mlm`` is a
-    masked language model, ``expander`` a model that writes queries of documents.
+    Encoders are ``bi-encoder``, ``splade``, ``late-interaction`` and ``term-weights``; ``mlm`` is a masked
+    language model, ``expander`` a model that writes queries of documents.
 
     ``config`` is a YAML file, a packaged one by name, or a mapping.
 

@@ -35,6 +35,7 @@ from telerank.errors import FormatError, shorten
 from telerank.sparse.weights.entry import WeightsEntry
 from telerank.sparse.weights.vectors import LARGEST, UnknownVectors, digest_files
 from telerank.sparse.weights.writing import Take
+from telerank.text import Analyzer
 from telerank.trec import check_exists, open_bytes
 from telerank.types import Progress
 
@@ -319,7 +320,7 @@ class CiffWeights:
         """What the manifest of an index says of them."""
         return WeightsEntry(files=digest_files([Path(self.path)]))
 
-    def weigh(self, docs: Docstore, take: Take, progress: Progress) -> None:
+    def weigh(self, docs: Docstore, analyzer: Analyzer, take: Take, progress: Progress) -> None:  # noqa: ARG002
         """Give ``take`` the vectors; a warning (MissingWeights) counts those of no document.
 
         Raises FormatError if the file is no CIFF, has a term twice, or two records of a document.
