@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 def search(index, query, model):
     lines = ok(f"search {index} -q '{query}' --model '{model}' --json").stdout
-    return [hit["docno"] for hit in json.loads(lines)["results"]]
+    return [hit["docno"] for hit in json.loads(lines)["ranking"]]
 
 
 def test_weights_of_a_file_are_indexed_searched_and_go_out_and_in_as_ciff():

@@ -14,6 +14,7 @@ from small_service import make_index, serving
 from telerank.dense.encoder import TorchEncoder
 from telerank.models.encoders.term_weight_folders import save_term_weights, start_term_weights
 from telerank.models.encoders.term_weights import TermWeightSettings
+from telerank.pipelines.functions import save_pipeline
 from telerank.service.settings import make_settings
 from telerank.sparse.weights.encoder import TermEncoder
 
@@ -140,10 +141,13 @@ def test_late_interaction_re_ranks_in_a_pipeline_of_the_service(tmp_path):
     folder, model = make_index(tmp_path / "idx"), small_late(tmp_path / "late")
     index = tr.open(folder)
     index.encode_tokens(str(model), name="late")
+    save_pipeline(index, "best", "bm25 % 10 >> maxsim(late)")
     expected = (index.bm25() % 10 >> index.maxsim("late")).search("q1 d1 x1")
     with serving(make_settings({"indexes": {"docs": str(folder)}})) as client:
         asked = {"query": "q1 d1 x1", "pipeline": "bm25 % 10 >> maxsim(late)", "explain": "true"}
         reply = client.get("/v1/search", params=asked)
+        named = client.get("/v1/search", params={**asked, "pipeline": "best"})
+        assert [hit["score"] for hit in named.json()["hits"]] == [h["score"] for h in reply.json()["hits"]]
         assert reply.status_code == 200, reply.text
         hits = reply.json()["hits"]
         assert [hit["docno"] for hit in hits] == list(expected.docnos)[: len(hits)]

@@ -61,7 +61,7 @@ class MadeWeights:
 
     entry = WeightsEntry(files="made")
 
-    def weigh(self, docs, analyzer, take, progress) -> None:
+    def weigh(self, docs, _analyzer, take, _progress) -> None:
         for row in range(len(docs) - 1, -1, -1):
             take(row, {f"t{row % 7}": 1.5, f"t{row}": 2.25})
 
