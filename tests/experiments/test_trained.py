@@ -151,6 +151,18 @@ def test_a_bi_encoder_is_trained_when_a_system_needs_its_vectors(folder, tmp_pat
     assert not (tmp_path / "given/small/trained").exists()
 
 
+def test_a_sparse_encoder_is_trained_and_weighs_the_documents(folder, tmp_path):
+    splade = {"train": "splade", "model": {"max_length": 16}, "seeds": [3]}
+    two = merge(BI_ENCODER["models"]["two"], splade)
+    del two["model"]["document_length"]
+    changes = {"models": {**BI_ENCODER["models"], "two": None, "sparse": two}}
+    systems = {**BI_ENCODER["systems"], "two": "impact(sparse) % 9"}
+    outcome = run(folder, tmp_path, {**BI_ENCODER, **changes, "systems": systems})
+    assert outcome.systems["two"].about.startswith("impact(sparse) % 9: splade from tiny")
+    assert len(outcome.systems["two"].runs) == 1
+    assert len([*tmp_path.glob("small/weights-sparse-*/manifest.json")]) == 1
+
+
 def test_what_is_trained_is_not_trained_again(folder, first):
     output = first.folder.parent
     models = sorted(output.glob("small/trained/*/model/model.safetensors"))

@@ -13,6 +13,7 @@ The queries that choose are those of ``dev``, if the experiment has them; otherw
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,9 +21,10 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from warnings import catch_warnings
 
 from telerank.columns.filters import Filter
-from telerank.errors import CollectionError, count_noun
+from telerank.errors import CollectionError, LongTexts, count_noun
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
 from telerank.experiments.analysis import Unavailable
@@ -36,9 +38,12 @@ from telerank.parameters import Check
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import ListedRankings
+from telerank.retrieval.index import Index
 from telerank.sparse.retriever import SparseRetriever
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.families import make_grid
+from telerank.sparse.weights.encoder import TermEncoder
+from telerank.sparse.writer import IndexWriter
 from telerank.stage import Stage, Where
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
@@ -48,7 +53,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class ExperimentModels(Models):
-    """As in every pipeline, but vectors that are not there, or are of other documents, are made.
+    """As in every pipeline, but vectors and weights that are not there, or are of other documents, are made.
 
     ``notes`` collects what was cut.
     """
@@ -73,6 +78,35 @@ class ExperimentModels(Models):
         return self.index.dense(
             name, approximate=approximate, candidates=candidates, models={name: encoder.model}
         )
+
+    def open_maxsim(self, model: str | None) -> Stage:
+        from telerank.late_interaction.encoder import LateEncoder
+
+        if self.index is None or model is None:
+            return super().open_maxsim(model)
+        encoder = LateEncoder(self.locate(model))
+        name = f"{plain_name(Path(model).name)}-{encoder.fingerprint[:12]}"
+        vectors = self.index.encode_tokens(encoder, name=name, progress=self.progress)
+        if note := vectors.manifest.cut_note:
+            self.notes.append(note)
+        return self.index.maxsim(name, models={name: encoder.model})
+
+    def open_impact(self, model: str | None, queries: str | None, table: str | None) -> Stage:
+        """Over an index of its own with the model's weights, beside that of the words."""
+        if self.index is None or model is None:
+            return super().open_impact(model, queries, table)
+        encoder, words = TermEncoder(self.locate(model)), self.index.sparse
+        digest = hashlib.sha256(f"{encoder.fingerprint} {words.state}".encode()).hexdigest()[:12]
+        folder = words.folder.with_name(f"weights-{plain_name(Path(model).name)}-{digest}")
+        if not (folder / "manifest.json").is_file():
+            with (
+                catch_warnings(record=True) as caught,
+                IndexWriter(folder, words.analyzer, overwrite=True) as writer,
+            ):
+                writer.choose_weights(encoder)
+                writer.add(words.docs.values(), progress=self.progress)
+            self.notes.extend(str(each.message) for each in caught if each.category is LongTexts)
+        return replace(Index(folder).impact(queries=queries, table=table), chosen=self.index.docs.chosen)
 
 
 @dataclass(frozen=True)

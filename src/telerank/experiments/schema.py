@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from telerank.errors import CollectionError, ExpressionError, FormatError, known_names
 from telerank.experiments.analysis import AnalysisSettings, Published, select_published
@@ -17,13 +17,15 @@ from telerank.expressions import Call, Expression, Operation, Word, parse_expres
 from telerank.pipelines.functions import FUNCTIONS
 from telerank.records import Section, describe_error
 from telerank.sparse.similarities.families import is_similarity
+from telerank.training.kinds import KINDS
 from telerank.yaml_files import read_yaml
 
 # The keys of the overlay, and of the file beside it that this one is merged over.
 SMALL, BASE = "small", "base"
 # The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`.
 EXPERIMENT_FUNCTIONS = ("judged", "relevant", "given", "best", "tuned")
-_OF_NAMES = ("dense", "rerank", "run", "pool", "given", "best")  # functions whose arguments are no stages
+OF_MODELS = ("dense", "impact", "maxsim", "rerank")  # functions whose first argument is a model
+_OF_NAMES = (*OF_MODELS, "run", "pool", "given", "best")  # functions whose arguments are no stages
 
 
 class DataSpec(Section):
@@ -78,6 +80,12 @@ class DataSpec(Section):
     differs: dict[str, Any] = Field(default_factory=dict)
 
 
+def _check_kind(name: str) -> str:
+    if name not in KINDS:
+        raise ValueError(f"no kind of training is called {name!r}; {known_names(KINDS, name)}")
+    return name
+
+
 class TrainedModel(Section):
     """A model that the experiment trains; ``settings`` is what ``telerank train`` takes.
 
@@ -89,7 +97,7 @@ class TrainedModel(Section):
         Seeds of the trainings, instead of the experiment's.
     """
 
-    train: Literal["reranker", "bi-encoder", "reader", "mlm"]
+    train: Annotated[str, AfterValidator(_check_kind)]
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
     settings: dict[str, Any] = Field(default_factory=dict)
 
@@ -316,7 +324,7 @@ class RerankerUse(NamedTuple):
 
 def model_words(tree: Expression, *functions: str) -> set[str]:
     """The words that stand for models of these functions; by default of all."""
-    names = functions or ("dense", "rerank")
+    names = functions or OF_MODELS
     calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in names)
     values = (value for call in calls for key, value in call.arguments if key in ("", "model"))
     return {value.text for value in values if isinstance(value, Word)}

@@ -309,7 +309,7 @@ def train_once(kind: str, config: Training, folder: Path, shared: Path, progress
 
 def training_folder(home: Path, name: str, config: Training, record: dict[str, Any]) -> Path:
     """The folder of a training, named by a hash of its record, of where it starts, and of versions."""
-    for key in ("start", "document_start"):
+    for key in ("start", "document_start", "query_start"):
         if start := record["model"].get(key):
             record["model"][key] = _start_checksum(start)
     return home / f"{plain_name(name)}-{config.seed}-{_digest([record, collect_versions()])}"

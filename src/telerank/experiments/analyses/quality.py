@@ -19,6 +19,7 @@ from telerank.evaluation.compare import Comparison, compare_evaluations
 from telerank.evaluation.measures import Evaluation, average_evaluations
 from telerank.evaluation.statistics import holm, paired_t, zero_noise
 from telerank.experiments.analyses.bench import Bench
+from telerank.experiments.analyses.sizes import count_bytes
 from telerank.experiments.analysis import (
     Analysis,
     AnalysisResult,
@@ -33,6 +34,7 @@ from telerank.records import Section
 from telerank.show.tables import Cell, Table
 from telerank.stage import Stage
 
+MB = "MB"
 _WARM_UP = 5  # queries that run first and are not counted: kernels are compiled, files are read
 
 
@@ -188,6 +190,8 @@ class QualityAnalysis(Analysis):
         Documents that it reads for a question.
     examples
         Questions whose answers are shown, from the last system's documents.
+    sizes
+        The megabytes of postings, weights and vectors that each system searches.
     """
 
     kind: Literal["quality"]
@@ -197,6 +201,7 @@ class QualityAnalysis(Analysis):
     documents: int = Field(3, ge=1)
     examples: int = Field(0, ge=0)
     latency_queries: int = Field(100, ge=0)
+    sizes: bool = False
     baseline: str | None = None
     tests: PairedTests | None = None
     queries_of: str | None = None
@@ -230,13 +235,9 @@ class QualityAnalysis(Analysis):
             names, tests = (*names, *self.answers), answered.examples
             said.append(answered.note)
         by_seed = {name: [run.mean for run in own] for name, own in runs.items()}
-        latencies = {
-            name: time_stage(system.stage, bench, self.latency_queries)
-            for name, system in bench.systems.items()
-            if self.latency_queries and system.stage is not None
-        }
         evaluations = {name: average_evaluations(own) for name, own in runs.items()}
-        record: dict[str, Any] = {"queries": len(qrels), **_summarise(by_seed, latencies), "differences": []}
+        record: dict[str, Any] = {"queries": len(qrels), **_summarise(by_seed), **self._measure_costs(bench)}
+        record["differences"] = []
         marks: Callable[[str, str], str] | None = None
         if self.baseline is not None and self.baseline in runs and len(runs) > 1:
             comparison = compare_evaluations(evaluations, [self.baseline])
@@ -248,13 +249,21 @@ class QualityAnalysis(Analysis):
             notes, marks, tests = [pairs.describe_marks()], pairs.marks, [pairs.table(), *tests]
             record["tests"] = pairs.tests
         table = _table(record, marks, bench.published, caption=self.title, notes=notes)
-        said += _describe_times(latencies)
+        said += _describe_costs(record)
         return AnalysisResult(
             (table, *tests),
             {**record, "published": bench.published},
             notes=tuple(said),
             items=query_items(evaluations, names),
         )
+
+    def _measure_costs(self, bench: Bench) -> dict[str, Any]:
+        """The times of each system that is a stage, and what it reads."""
+        stages = {name: system.stage for name, system in bench.systems.items() if system.stage is not None}
+        timed = stages if self.latency_queries else {}
+        times = {name: time_stage(stage, bench, self.latency_queries) for name, stage in timed.items()}
+        sizes = {"bytes": {name: count_bytes(stage) for name, stage in stages.items()}} if self.sizes else {}
+        return {"latency_ms": times, **sizes}
 
     def pool_folds(self, folds: PooledValues) -> AnalysisResult:
         """With the tests of the pooled queries."""
@@ -282,10 +291,8 @@ class QualityAnalysis(Analysis):
         )
 
 
-def _summarise(
-    by_seed: Mapping[str, Sequence[Mapping[str, float]]], latencies: Mapping[str, Mapping[str, float]]
-) -> dict[str, Any]:
-    """The means of the systems over their seeds, with standard deviations, and their times."""
+def _summarise(by_seed: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
+    """The means of the systems over their seeds, with standard deviations."""
 
     def over_seeds(
         summary: Callable[[list[float]], float], runs: Mapping[str, Sequence[Mapping[str, float]]]
@@ -300,7 +307,6 @@ def _summarise(
         "means": over_seeds(fmean, by_seed),
         "standard_deviation": over_seeds(stdev, several),
         "by_seed": several,
-        "latency_ms": latencies,
     }
 
 
@@ -323,20 +329,31 @@ def _table(
             rows[system][name] = Cell(f"{mean:.3f}{spread}", is_best, marks(system, name) if marks else "")
         if latency := record["latency_ms"].get(system):
             rows[system][MS] = f"{latency['mean']:.2f}"
+        if system in record.get("bytes", {}):
+            rows[system][MB] = f"{record['bytes'][system] / 1e6:.1f}"
     timed = MS in {*chain(*rows.values(), *published.values())}
     spread = "± is the standard deviation over the seeds of a training."
     notes = [*notes, *[spread] * bool(deviations)]
-    return paper_table(rows, ["system", *names, *[MS] * timed], published, caption=caption, notes=notes)
+    return paper_table(
+        rows,
+        ["system", *names, *[MS] * timed, *[MB] * ("bytes" in record)],
+        published,
+        caption=caption,
+        notes=notes,
+    )
 
 
-def _describe_times(latencies: Mapping[str, Mapping[str, float]]) -> list[str]:
-    if not latencies:
-        return []
-    busy = ""
-    if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
-        busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
-    queries = next(iter(latencies.values()))["queries"]
-    return [f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}."]
+def _describe_costs(record: Mapping[str, Any]) -> list[str]:
+    said, latencies = [], record["latency_ms"]
+    if latencies:
+        busy = ""
+        if hasattr(os, "getloadavg"):  # above the number of cores, times are too long
+            busy = f"; {os.getloadavg()[0]:.1f} processes were waiting or running"
+        queries = next(iter(latencies.values()))["queries"]
+        said.append(f"ms/query: wall time, one query at a time, mean of {queries} queries{busy}.")
+    if "bytes" in record:
+        said.append("MB: postings, weights and vectors on the disk, without texts and models.")
+    return said
 
 
 def _describe_best(comparison: Comparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -32,7 +32,7 @@ class ReaderTrainer:
     spec: Experiment
     data: ExperimentData
     sources: Sources
-    kind: Literal["reader", "mlm"] = "reader"
+    kind: str = "reader"
 
     def folders(self, name: str, questions: int | None = None) -> tuple[str | Path, ...]:
         """The folders of a reader, one for each seed, or the name of one that is given.

@@ -1,0 +1,97 @@
+"""Systems over weights of terms and vectors of tokens: what they need is made once, of given and of trained models."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+pytest.importorskip("torch")
+
+import telerank as tr
+from papers import small_msmarco
+from small_late import small_late
+from small_models import small_masked
+from telerank.errors import FormatError
+from telerank.experiments.analyses.sizes import list_files
+from telerank.experiments.schema import read_experiment
+from telerank.trec import read_run
+from telerank.verbs.experiment import run_experiment
+
+FILE = {
+    "title": "First stages",
+    "source": "A paper, 2021",
+    "data": {"msmarco": {"about": "a small set", "split": "dev.small"}},
+    "models": {
+        "SPLADE": ["no-such-folder/of/anybody", "masked"],
+        "late": "late",
+    },
+    "systems": {
+        "BM25": "bm25 % 20",
+        "SPLADE": "impact(SPLADE) % 20",
+        "late": "BM25 >> maxsim(late)",
+        "sum": "0.5*minmax(BM25) + 0.5*minmax(SPLADE)",
+    },
+    "analyses": [{"kind": "quality", "measures": ["RR@10"], "latency_queries": 2, "sizes": True}],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("learned")
+    small_masked(root / "masked")
+    small_late(root / "late")
+    small_msmarco(root / "msmarco", queries=8, passages=40)
+    return root
+
+
+def run(folder, name, **changes):
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({**FILE, **changes}, sort_keys=False), encoding="utf-8")
+    (outcome,) = run_experiment(path, data=[str(folder)], models=[str(folder)], output=folder / name)
+    return outcome
+
+
+def test_systems_are_those_of_an_index_with_the_models_weights_and_vectors(folder):
+    outcome = run(folder, "given")
+    collection, data = outcome.data.collection, folder / "given" / "msmarco"
+    index = tr.index(collection, folder / "own", weights_model=str(folder / "masked"))
+    index.encode_tokens(str(folder / "late"))
+    queries = [query for query in collection.split_queries() if query.qid in collection.judged()]
+    stages = {"SPLADE": index.impact() % 20, "late": index.bm25() % 20 >> index.maxsim()}
+    for name, stage in stages.items():
+        found = [(each.docnos, each.scores.tolist()) for each in read_run(outcome.systems[name].runs[0])]
+        expected = list(stage.run(queries))
+        assert [docnos for docnos, _ in found] == [each.docnos for each in expected]
+        assert [scores for _, scores in found] == [
+            pytest.approx(each.scores.tolist(), rel=1e-5) for each in expected
+        ]
+    assert outcome.systems["SPLADE"].about.startswith("impact(SPLADE) % 20: SPLADE is masked")
+    made = {path.name: path.stat().st_mtime_ns for path in data.glob("weights-*")}
+    assert len(made) == 1
+    run(folder, "given")
+    assert {path.name: path.stat().st_mtime_ns for path in data.glob("weights-*")} == made
+
+
+def test_sizes_are_those_of_the_files_that_a_system_searches(folder):
+    outcome = run(folder, "sizes")
+    (result,) = outcome.results
+    sizes = {
+        name: sum(file.stat().st_size for file in {*list_files(system.stage)})
+        for name, system in outcome.systems.items()
+    }
+    assert result.record["bytes"] == sizes
+    files = {
+        name: {file.name for file in list_files(system.stage)} for name, system in outcome.systems.items()
+    }
+    assert {"postings.npy", "terms.bin"} <= files["BM25"]
+    assert all(name.startswith("weights.") for name in files["SPLADE"])
+    assert files["sum"] == files["BM25"] | files["SPLADE"]
+    assert files["late"] > files["BM25"]
+    assert not any(name.startswith(("docs", "docnos")) for name in files["sum"])
+
+
+def test_an_unknown_kind_of_training_is_refused_with_the_nearest(folder):
+    path = folder / "wrong.yaml"
+    path.write_text(yaml.safe_dump({**FILE, "models": {"SPLADE": {"train": "splad"}}}), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"no kind of training is called 'splad'.*splade"):
+        read_experiment(path)
