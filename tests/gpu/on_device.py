@@ -246,7 +246,7 @@ def encoder_record(starts, ranking, model) -> dict:
 def test_splade_learns_there_as_on_the_processor(starts, ranking, tmp_path, queries):
     record = encoder_record(starts, ranking, {"queries": queries, "max_length": 16})
     config = SpladeTraining.model_validate(record)
-    learn(train_splade, config, tmp_path, budget=SPARSE[queries])
+    learn(train_splade, config, tmp_path, tolerance=1e-3, budget=SPARSE[queries])
 
 
 def test_late_interaction_learns_there_as_on_the_processor(starts, ranking, tmp_path):
