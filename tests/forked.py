@@ -28,6 +28,7 @@ LOADED = (
     "telerank.training.bi_encoder.train",
     "telerank.training.late_interaction.train",
     "telerank.training.splade.train",
+    "telerank.training.term_weights.train",
     "telerank.training.reranker.train",
     "telerank.training.reader.train",
     "telerank.training.log",

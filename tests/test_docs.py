@@ -67,6 +67,10 @@ optimisation: {steps: 2, warm_up: 1, batch: 2}
 model: {start: minilm, document_length: 48}
 optimisation: {steps: 2, batch: 2}
 """,
+    "deepct": """data: {collection: msmarco-slice}
+model: {start: minilm, document_length: 48}
+optimisation: {steps: 2, warm_up: 1, batch: 2}
+""",
     "monobert": """data: {collection: msmarco-slice, negatives: {random: true}}
 model: {start: minilm, max_length: 64}
 optimisation: {steps: 2, warm_up: 1, batch: 2}

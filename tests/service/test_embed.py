@@ -6,10 +6,12 @@ import numpy as np
 import openai
 import pytest
 
-from small_models import small_masked
+from small_models import small_encoder, small_masked
 from small_rerankers import pairs
 from small_service import make_index, serving
 from telerank.dense.encoder import TorchEncoder
+from telerank.models.encoders.term_weight_folders import save_term_weights, start_term_weights
+from telerank.models.encoders.term_weights import TermWeightSettings
 from telerank.service.settings import make_settings
 from telerank.sparse.weights.encoder import TermEncoder
 
@@ -154,3 +156,19 @@ def test_sparse_vectors_are_those_of_the_model_of_an_index(tmp_path, small_maske
             wrong = client.get("/v1/search", params={"query": "q1", "pipeline": refused})
             assert wrong.status_code in (404, 422)
             assert "root" not in wrong.text
+
+
+def test_a_model_of_words_searches_but_gives_no_numbers_of_pieces(tmp_path):
+    settings = TermWeightSettings("deepct", scale=100, document_length=64)
+    model = start_term_weights(small_encoder(tmp_path / "encoder"), settings, 0)
+    save_term_weights(*model, tmp_path / "words")
+    folder = make_index(tmp_path / "idx", weights_model=str(tmp_path / "words"))
+    with serving(make_settings({"indexes": {"docs": str(folder)}})) as client:
+        refused = client.post("/embed_sparse", json={"inputs": "d1"})
+        assert refused.status_code == 422
+        assert "weighs words, which have no numbers" in refused.json()["message"]
+        for pipeline in ("impact", "bm25(over=weights)"):
+            found = client.get(
+                "/v1/search", params={"query": "q1 x1", "pipeline": pipeline, "explain": "true"}
+            )
+            assert found.status_code == 200, found.json()

@@ -37,9 +37,10 @@ def report(record):
 train, config = noisy_trainings(Path(toys))[name]
 train(config, Path(output), resume=bool(resume), report=report)
 """
+WEIGHTS = ("deepct", "unicoil", "deepimpact")
 KILLS = {
     **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "late")},
-    **{name: (name, 7) for name in ("monobert", "frozen", "reader", "mlm")},
+    **{name: (name, 7) for name in ("monobert", "frozen", "reader", "mlm", *WEIGHTS[::2])},
     "frozen on triples": ("frozen on triples", 6),
     **{name: (name, 4) for name in ("monobert by dev loss", "frozen by dev loss")},
     "first iteration of best": ("best", 3),  # with two models
@@ -113,6 +114,7 @@ def test_two_processes_that_were_killed_go_on_to_the_same_losses(forks, toys, tm
 NAMES = (
     *("margin", "cached", "towers", "cached towers", "classification", "splade", "late"),
     *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm"),
+    *WEIGHTS,
 )
 SCORING = {"parts", "one group", "best", "reader", "mlm"}
 """Those that score dev, test or segments, of which each process scores about half."""
@@ -149,6 +151,7 @@ def test_toy_trainings_of_several_processes_have_all_that_is_shared(shared, toys
         "stored",
         "margin",
         "splade",
+        *WEIGHTS[1:],
     }
     assert {name for name in NAMES if features_of(shared.folder / name)} == {"stored"}
     assert {name for name in NAMES if scores_of(shared.folder / name)} == {"parts", "stored", "reader"}

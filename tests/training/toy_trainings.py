@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from reader_place import reader_place, reader_training
 from safetensors.torch import load_file
+from small_term_weights import scored_training, weights_place, weights_training
 from small_texts import mlm_training, text_place
 from small_training import (
     hard_run,
@@ -28,6 +29,7 @@ from telerank.training.mlm.train import train_mlm
 from telerank.training.reader.train import FIT, train_reader
 from telerank.training.reranker.train import train_reranker
 from telerank.training.splade.train import train_splade
+from telerank.training.term_weights.train import train_term_weights
 from telerank.trec import read_run
 
 FEW = {"steps": 4, "warm_up": 1, "eps": 1e-2, "max_gradient_norm": None}
@@ -46,6 +48,7 @@ def toy_folder(folder: Path) -> Path:
         ("segments", small_segments),
         ("questions", reader_place),
         ("texts", text_place),
+        ("weights", weights_place),
     ):
         (folder / name).mkdir(parents=True)
         make(folder / name)
@@ -91,6 +94,8 @@ def noisy_trainings(toys: Path) -> dict:
         ),
         "reader": (train_reader, reader_training(toys / "questions")),
         "mlm": (train_mlm, mlm_training(toys / "texts")),
+        "deepct": (train_term_weights, weights_training(toys / "weights")),
+        "deepimpact": (train_term_weights, scored_training(toys / "weights", "deepimpact")),
     }
 
 
@@ -177,6 +182,17 @@ def still_trainings(toys: Path) -> dict:
         "best": (train_reranker, best),
         "reader": (train_reader, reader_training(toys / "questions", dev=questions, **frozen)),
         "mlm": (train_mlm, mlm_training(toys / "texts", dev={"documents": 24, "every": 4}, **frozen)),
+        **{name: (train_term_weights, config) for name, config in _still_weights(toys, dev).items()},
+    }
+
+
+def _still_weights(toys: Path, dev: dict) -> dict:
+    """Trainings of term weights, of documents, and of scores by cached gradients."""
+    few = {"model": STILL, "dev": dev, "optimisation": {**FEW, "batch": 5}}
+    cached = {**few, "optimisation": {**FEW, "batch": 5, "chunk": 2}}
+    return {
+        "deepct": weights_training(toys / "weights", **few),
+        **{kind: scored_training(toys / "weights", kind, **cached) for kind in ("unicoil", "deepimpact")},
     }
 
 

@@ -61,7 +61,8 @@ def build(
         ),
     ] = None,
     weights_model: Annotated[
-        str | None, Help("A model such as SPLADE that makes weights of terms: a folder or a name on the hub.")
+        str | None,
+        Help("A model such as SPLADE or DeepCT that makes weights of terms: a folder or a name on the hub."),
     ] = None,
     overwrite: Annotated[bool, Help("Replace an existing index.")] = False,
     workers: Workers = None,

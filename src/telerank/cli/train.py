@@ -178,6 +178,26 @@ def mlm(
 
 
 @derive
+def term_weights(
+    config: Annotated[
+        str,
+        Flags("CONFIG"),
+        Help("A YAML file of settings. Required: `data: {collection: …}`."),
+    ],
+    *,
+    output: _Output = "trained",
+    resume: _Resume = False,
+) -> None:
+    """Train a model that weighs the terms of documents by their context: DeepCT, uniCOIL, DeepImpact.
+
+    `telerank index --weights-model` then stores the weights, which `impact` and `bm25(over=weights)` search.
+
+    Example: `telerank train term-weights deepct.yaml --output deepct`
+    """
+    _train("term-weights", config, output, resume=resume)
+
+
+@derive
 def pack(
     model: Annotated[str, Flags("MODEL"), Help("The folder of a training, or its `model`.")],
     output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
@@ -254,7 +274,7 @@ def fine_tune(
 
 
 def _train(
-    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm"],
+    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "term-weights"],
     config: str,
     output: str,
     *,
@@ -306,7 +326,7 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-@group(fine_tune, bi_encoder, splade, late_interaction, reranker, reader, mlm, lengthen, pack)
+@group(fine_tune, bi_encoder, splade, late_interaction, term_weights, reranker, reader, mlm, lengthen, pack)
 def train() -> None:
     """Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen` or `pack` one.
 

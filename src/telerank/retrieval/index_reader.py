@@ -36,7 +36,7 @@ from telerank.sparse.similarities.families import (
     LMJelinekMercer,
     parse_similarity,
 )
-from telerank.sparse.similarities.fields import BM25F, InField, list_fields
+from telerank.sparse.similarities.fields import BM25F, Over, list_fields, over_what
 from telerank.stored import FolderReader
 from telerank.syntax.parser import Syntax
 from telerank.syntax.reading import read_typed
@@ -203,15 +203,21 @@ class IndexReader(FolderReader):
         """
         self.sparse.require(Analyzer.parse(analyzer) if isinstance(analyzer, str) else analyzer)
 
-    def retriever(self, model: Similarity | str, field: str | None = None) -> SparseRetriever:
-        """The retriever of a similarity, or of its text: ``bm25(k1=0.9, b=0.4)``; it may read one field."""
+    def retriever(
+        self, model: Similarity | str, field: str | None = None, over: Over = None
+    ) -> SparseRetriever:
+        """The retriever of a similarity, or of its text; it may read a field, or weights as :meth:`bm25`."""
         similarity = parse_similarity(model) if isinstance(model, str) else model
-        similarity = similarity if field is None else InField(similarity, field)
-        return SparseRetriever(self.sparse, similarity, chosen=self._chosen)
+        return SparseRetriever(self.sparse, over_what(similarity, field, over), chosen=self._chosen)
 
-    def bm25(self, k1: float = BM25.k1, b: float = BM25.b, *, field: str | None = None) -> SparseRetriever:
-        """BM25 of the whole texts, or of one ``field``, as the other models have it, too."""
-        return self.retriever(BM25(k1, b), field)
+    def bm25(
+        self, k1: float = BM25.k1, b: float = BM25.b, *, field: str | None = None, over: Over = None
+    ) -> SparseRetriever:
+        """BM25 of the whole texts, of one ``field``, as the other models have it, too, or ``over`` weights.
+
+        >>> index.bm25(k1=8, b=0.9, over="weights")  # with DeepCT's weights instead of counts
+        """
+        return self.retriever(BM25(k1, b), field, over)
 
     def bm25f(
         self,

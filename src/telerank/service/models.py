@@ -171,7 +171,7 @@ class ServedModels:
         for scorer in self.rerankers:
             scorer.score([("a", "a")])
         for sparse in self.sparse_encoders:
-            sparse.encode_queries(["a"])
+            sparse.warm()
         for encoder in self.encoders:
             encoder.encode_queries(["a"])
         for reader in self.readers:

@@ -34,9 +34,9 @@ from telerank.sparse.impacts import Impacts
 from telerank.sparse.inverted.phrases import phrase_rows
 from telerank.sparse.segment import Segment
 from telerank.sparse.selection import RowSelection
-from telerank.sparse.similarities.base import Reads, Similarity
+from telerank.sparse.similarities.base import Beside, Reads, Similarity
 from telerank.sparse.similarities.fields import check_field
-from telerank.sparse.weights.entry import WeightsEntry
+from telerank.sparse.weights.entry import WeightsEntry, require_counts
 from telerank.stored import (
     MANIFEST,
     MANIFEST_DRAFT,
@@ -233,11 +233,14 @@ class SparseIndex(FolderReader):
         Raises
         ------
         ModelError
-            If it reads a field that the index has not.
+            If it reads a field that the index has not, or as counts weights of terms that are none.
         """
         if similarity is None:
             return self._lists(None)
-        return self._lists(bind_similarity(similarity, self.fields, self.folder)[1])
+        _, reads = bind_similarity(similarity, self.fields, self.folder)
+        if reads is Beside.COUNTS:
+            require_counts(self.manifest.term_weights, similarity, self.folder)
+        return self._lists(reads)
 
     def find_phrase(
         self, terms: Sequence[str], fields: Sequence[str] | None = None

@@ -222,7 +222,7 @@ class IndexWriter(AbstractContextManager["IndexWriter"]):
             build_segment(store, docs, inversion, keys=keys, progress=progress)
             entry = self.manifest.term_weights
             if weights is not None and entry is not None:
-                entry = write_weights(new, entry, weights, progress)
+                entry = write_weights(new, entry, weights, inversion.analyzer, progress)
             known = self._known_docnos(new)
             if known and not update:
                 more = f" ({len(known):,} of the new ones are)" if len(known) > 1 else ""

@@ -24,6 +24,7 @@ KINDS = {
     "reranker": "telerank.training.reranker.train",
     "reader": "telerank.training.reader.train",
     "mlm": "telerank.training.mlm.train",
+    "term-weights": "telerank.training.term_weights.train",
 }
 """The module of each kind."""
 

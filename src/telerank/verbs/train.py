@@ -23,7 +23,7 @@ is_first_process = launched.is_first
 
 
 def train(
-    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm"],
+    kind: Literal["bi-encoder", "splade", "late-interaction", "reranker", "reader", "mlm", "term-weights"],
     config: str | Path | Mapping[str, Any],
     output: str | Path = "trained",
     *,
@@ -35,7 +35,7 @@ def train(
 ) -> TrainedModels:
     """Train an encoder, a re-ranker, a reader or a masked language model (``mlm``) as settings say.
 
-    Encoders of queries and documents are ``bi-encoder``, ``splade`` and ``late-interaction``.
+    Encoders are ``bi-encoder``, ``splade``, ``late-interaction`` and ``term-weights``.
 
     ``config`` is a YAML file, a packaged one by name, or a mapping.
 

@@ -6,7 +6,8 @@ Piwowarski and Clinchant 2022) or the sum (SPLADE; Formal, Piwowarski and Clinch
 encoder of their own, or a table of one weight a piece (Geng, Ru and Yang 2024).
 
 Folders are those of sentence-transformers' ``SparseEncoder``, or of a masked language model alone, which is
-then pooled by the largest, as it does.
+then pooled by the largest, as it does; or of a model that weighs the tokens of a text
+(:mod:`.term_weight_folders`).
 
 =====  ==============================================
 ``B``  texts
@@ -23,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +38,19 @@ from transformers import AutoModelForMaskedLM
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import Side, SideTokenizer, rules_of
 from telerank.models.encoders.folders import SideFile, longest_text
+from telerank.models.encoders.term_weight_folders import load_term_weights, read_term_weight_settings
+from telerank.models.encoders.term_weights import (
+    PieceWeights,
+    TermWeightSettings,
+    TokenWeigher,
+    make_piece_weights,
+)
+from telerank.models.encoders.word_weights import WordWeigher, document_side
 from telerank.models.fingerprints import hash_parts
 from telerank.models.inference import Batching, Room
 from telerank.models.loading import (
     architecture_of,
+    check_encodes,
     locate,
     naming,
     read_config,
@@ -177,6 +187,8 @@ class SparseSide:
         example, _ = self.tokenize(["a b"])
         if isinstance(self.model, SpladeEncoder):
             own |= {"pooling": self.model.pooling, "twice": self.model.twice}
+        elif isinstance(self.model, PieceWeights):
+            own |= self.model.record()
         return {**own, "example": example}
 
 
@@ -199,6 +211,7 @@ class SparseEncoding:
     documents: SparseSide
     device: torch.device
     room: Room = field(default_factory=Room)
+    has_words: ClassVar = False
 
     @cached_property
     def fingerprint(self) -> str:
@@ -216,9 +229,16 @@ class SparseEncoding:
         return [known.get(number, f"<{number}>") for number in range(size)]
 
     @property
+    def longest(self) -> int:
+        """Most tokens of a document that are read, special ones among them."""
+        return self.documents.tokenizer.side.max_length
+
+    @property
     def width(self) -> int:
         """``V``."""
         model: Any = self.documents.model
+        if isinstance(model, PieceWeights):
+            return model.width
         if isinstance(model, StaticPieces):
             return len(model.weight)
         return int(model.model.get_output_embeddings().weight.shape[0])
@@ -256,7 +276,7 @@ class SparseEncoding:
         return results
 
 
-def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncoding:
+def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncoding | WordWeigher:
     """The model of that name, in evaluation mode.
 
     Raises
@@ -266,6 +286,13 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
     """
     chosen, folder = device_of(device), locate(name)
     with naming(folder):
+        settings = read_term_weight_settings(folder)
+        if settings is not None and settings.has_words:
+            weigher, tokenizer, _ = load_term_weights(folder, settings)
+            weigher.requires_grad_(requires_grad=False).to(chosen)
+            words = document_side(tokenizer, settings)
+            check_encodes(folder, tokenizer, lambda ids, mask: weigher(ids.to(chosen), mask.to(chosen)))
+            return WordWeigher(weigher, words, settings, chosen)
         queries, documents = read_sides(folder)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)
@@ -288,6 +315,9 @@ def read_sides(folder: Path, dropout: float | None = None) -> tuple[SparseSide, 
     ModelError
         If it gives no sparse vectors.
     """
+    settings = read_term_weight_settings(folder)
+    if settings is not None:
+        return _piece_sides(folder, settings, dropout)
     prompts = read_part(folder / MODEL, ModelFile).sides
     modules = read_modules(folder)
     if not modules:
@@ -322,6 +352,26 @@ def _read_side(folder: Path, modules: Sequence[tuple[str, Path]], dropout: float
         return _read_splade(modules[0][1], pooling, dropout)
     expected = "expected a masked language model with SpladePooling, or SparseStaticEmbedding"
     raise ModelError(f"{folder}: {expected}, got {', '.join(kinds) or 'nothing'}")
+
+
+def _piece_sides(
+    folder: Path, settings: TermWeightSettings, dropout: float | None
+) -> tuple[SparseSide, SparseSide]:
+    """The sides of a model that weighs pieces; raises ModelError if it weighs words."""
+    if settings.has_words:
+        raise ModelError(f"{folder}: expected weights of pieces, got those of words")
+    weigher, tokenizer, _ = load_term_weights(folder, settings, dropout=dropout)
+    return make_piece_sides(weigher, tokenizer, settings)
+
+
+def make_piece_sides(
+    weigher: TokenWeigher, tokenizer: Any, settings: TermWeightSettings
+) -> tuple[SparseSide, SparseSide]:
+    """The sides of a model that weighs pieces: queries and documents."""
+    queries, documents = make_piece_weights(weigher, tokenizer, settings)
+    sides = (Side(settings.query_length), Side(settings.document_length))
+    first, second = (SideTokenizer(tokenizer, side) for side in sides)
+    return SparseSide(queries, first), SparseSide(documents, second)
 
 
 def _read_splade(folder: Path, pooling: _SpladeFile, dropout: float | None) -> SparseSide:

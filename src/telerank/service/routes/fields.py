@@ -436,6 +436,8 @@ class ModelCalls:
         if not texts:
             raise BadRequest("there are no texts")
         self._check_sizes(texts, len(texts))
+        if await self.served.compute(lambda: model.has_words):
+            raise Unprocessable("the model weighs words, which have no numbers: impact searches them")
         vectors: list[SparseVector] = await self.served.compute(partial(model.encode, texts, queries=queries))
         cut = sum(vector.is_cut for vector in vectors)
         note(texts=len(texts), truncated=cut)

@@ -30,9 +30,13 @@ Count: TypeAlias = int | npt.NDArray[np.int64]
 
 
 class Beside(Enum):
-    """What an index may have beside the terms of texts: weights of terms from a model or a file."""
+    """What an index may have beside the terms of texts: weights of terms from a model or a file.
+
+    ``COUNTS`` are the same weights, whole numbers, read as how often a document holds a term.
+    """
 
     WEIGHTS = "weights"
+    COUNTS = "weights as counts"
 
 
 # What a model reads: title and text run together (None), a field, fields together (none named: all), weights.

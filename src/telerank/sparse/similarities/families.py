@@ -30,7 +30,15 @@ from telerank.expressions import (
     wrong,
 )
 from telerank.sparse.similarities.base import Count, Floats, Parameters, Similarity, Statistics
-from telerank.sparse.similarities.fields import BM25F, InField, make_field_grid, parse_bm25f
+from telerank.sparse.similarities.fields import (
+    BM25F,
+    OVER,
+    InField,
+    OverWeights,
+    make_field_grid,
+    over_what,
+    parse_bm25f,
+)
 from telerank.sparse.similarities.literal import (
     INVERSE,
     NORMS,
@@ -303,6 +311,7 @@ _NORMALIZATIONS: tuple[Normalization, ...] = (
     *(H3(), Z(), NoNormalization()),
 )
 _K1, _B = (0.3, 0.6, 0.9, 1.2, 1.5, 2, 3, 4), (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1)
+_K1_OF_WEIGHTS = (0.9, 2, 4, 8, 16, 32, 64, 128)  # of weights up to about 100
 _MU = (10, 25, 50, 100, 200, 300, 500, 700, 1000, 1500, 2000, 2500, 3000, 4000, 5000)
 _LAMBDA = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
@@ -320,7 +329,7 @@ _GRIDS: dict[type[Similarity], tuple[Similarity, ...]] = {
     LMDirichletPrinted: tuple(map(LMDirichletPrinted, _MU)),
 }
 
-
+_BM25_OF_WEIGHTS = tuple(starmap(BM25, product(_K1_OF_WEIGHTS, _B)))
 _FIELD = "field"
 
 
@@ -342,10 +351,13 @@ def build_similarity(tree: Expression, text: str) -> Similarity:
     call = as_call(tree, text)
     if call.name == BM25F.name:
         return parse_bm25f(call, text)
-    fields = [as_name(value, text) for key, value in call.arguments if key == _FIELD]
-    if len(fields) > 1:
-        raise wrong(text, call.at, f"{call.name}: {_FIELD} is given twice")
-    call = replace(call, arguments=tuple(pair for pair in call.arguments if pair[0] != _FIELD))
+    chosen = dict[str, str]()
+    for key, value in call.arguments:
+        if key in chosen:
+            raise wrong(text, call.at, f"{call.name}: {key} is given twice")
+        if key in (_FIELD, OVER):
+            chosen[key] = as_name(value, text)
+    call = replace(call, arguments=tuple(pair for pair in call.arguments if pair[0] not in chosen))
     similarity: Similarity
     if call.name in SHORT_DFR:
         basic, after, normalization = SHORT_DFR[call.name]
@@ -353,7 +365,10 @@ def build_similarity(tree: Expression, text: str) -> Similarity:
         similarity = DFR(basic, after, own)
     else:
         similarity = _build(call, MODELS, text)
-    return InField(similarity, fields[0]) if fields else similarity
+    try:
+        return over_what(similarity, chosen.get(_FIELD), chosen.get(OVER))
+    except ModelError as error:
+        raise wrong(text, call.at, str(error)) from error
 
 
 def _build(call: Call, known: Mapping[str, type[Any]], text: str) -> Any:
@@ -388,4 +403,7 @@ def make_grid(model: Similarity, fields: Sequence[str] = ()) -> tuple[Similarity
         return make_field_grid(model, fields)
     if isinstance(model, InField):
         return tuple(InField(each, model.field) for each in make_grid(model.model))
+    if isinstance(model, OverWeights):
+        grid = _BM25_OF_WEIGHTS if isinstance(model.model, BM25) else make_grid(model.model)
+        return tuple(map(OverWeights, grid))
     return _GRIDS[type(model)]

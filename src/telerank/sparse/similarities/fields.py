@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from telerank.expressions import (
     read_key,
     wrong,
 )
-from telerank.sparse.similarities.base import Count, Floats, Reads, Similarity, Statistics
+from telerank.sparse.similarities.base import Beside, Count, Floats, Reads, Similarity, Statistics
 
 # Numbers by the names of fields (:func:`list_fields`).
 OfFields: TypeAlias = tuple[tuple[str, float], ...]
+# What a model may read besides texts and fields: weights of terms.
+Over: TypeAlias = Literal["weights"] | None
 _OWN = ".b"
 _HEAVIEST = 1000
 LENGTHS = ("fields", "combined")
+OVER, WEIGHTS = "over", "weights"
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,9 +141,55 @@ class InField(Similarity):
         return self.model.formula(tf, length, df, cf, collection)
 
     def __repr__(self) -> str:
-        text = repr(self.model)
-        start = f"{text[:-1]}, " if text.endswith(")") else f"{text}("
-        return f"{start}field={quote(self.field)})"
+        return _with_argument(repr(self.model), f"field={quote(self.field)}")
+
+
+@dataclass(frozen=True, repr=False)
+class OverWeights(Similarity):
+    """Another model that reads an index's weights of terms as counts: ``bm25(k1=8, b=0.9, over=weights)``.
+
+    A document's tf is the weight of the term, its length the sum of its weights; df, cf and averages are
+    those of the weights, which have to be whole numbers, such as DeepCT's (Dai and Callan 2019).
+    """
+
+    name: ClassVar = "over_weights"
+    model: Similarity
+
+    def __post_init__(self) -> None:
+        if self.model.reads is not None:
+            raise ModelError(f"{self.model!r} reads fields: leave out {OVER}={WEIGHTS}")
+
+    @property
+    def reads(self) -> Reads:
+        return Beside.COUNTS
+
+    def bound_to(self, fields: Sequence[str]) -> Similarity:
+        return self.model
+
+    def formula(self, tf: Floats, length: Floats, df: Count, cf: Count, collection: Statistics) -> Floats:
+        return self.model.formula(tf, length, df, cf, collection)
+
+    def __repr__(self) -> str:
+        return _with_argument(repr(self.model), f"{OVER}={WEIGHTS}")
+
+
+def over_what(model: Similarity, field: str | None, over: str | None) -> Similarity:
+    """A model of the whole texts; of one ``field``; or ``over`` an index's weights of terms.
+
+    Raises ModelError if it is to read two of these, or ``over`` is anything but "weights".
+    """
+    if over is not None and over != WEIGHTS:
+        raise ModelError(f"{model!r}: {OVER} must be {WEIGHTS}, got {over!r:.60}")
+    if over is not None and field is not None:
+        raise ModelError(f"{model!r}: expected field or {OVER}, got both")
+    if over is not None:
+        return OverWeights(model)
+    return model if field is None else InField(model, field)
+
+
+def _with_argument(text: str, argument: str) -> str:
+    start = f"{text[:-1]}, " if text.endswith(")") else f"{text}("
+    return f"{start}{argument})"
 
 
 def list_fields(given: Mapping[str, float] | None) -> OfFields:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from telerank.errors import IndexFault
+from telerank.errors import IndexFault, ModelError
 
 
 @dataclass(frozen=True)
@@ -38,3 +38,16 @@ class WeightsEntry:
                 for entry in (self, other)
             )
             raise IndexFault(f"{where}: its weights of terms are {before}, not {given}")
+
+
+def require_counts(entry: WeightsEntry | None, model: object, where: object) -> None:
+    """Raise ModelError if an index has no weights for a ``model`` that reads them as counts.
+
+    They have to be whole numbers.
+    """
+    if entry is None:
+        how = "index it again with --weights FILE or --weights-model MODEL"
+        raise ModelError(f"{where}: {model!r}: the index has no weights of terms: {how}")
+    if entry.bits:
+        kind = f"its weights are {entry.description}, and counts are whole numbers"
+        raise ModelError(f"{where}: {model!r}: {kind}: impact searches such weights")

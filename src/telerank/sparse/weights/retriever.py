@@ -116,8 +116,8 @@ class ModelWeights:
     def text(self) -> str:
         return call_text("impact", quote(self.name)) if self.name else "impact"
 
-    def weigh(self, index: SparseIndex, queries: Sequence[Query]) -> Sequence[Mapping[str, float]]:  # noqa: ARG002
-        return self.encoder.encode_queries([query.text for query in queries])
+    def weigh(self, index: SparseIndex, queries: Sequence[Query]) -> Sequence[Mapping[str, float]]:
+        return self.encoder.weigh_queries([query.text for query in queries], index.analyzer)
 
 
 @dataclass(frozen=True)

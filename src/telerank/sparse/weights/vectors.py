@@ -21,6 +21,7 @@ from telerank.errors import CollectionError, FormatError, MissingWeights, count_
 from telerank.sparse.weights.entry import WeightsEntry
 from telerank.sparse.weights.writing import Take
 from telerank.stored import file_checksum
+from telerank.text import Analyzer
 from telerank.trec import BOM, check_exists, decode, numbered_lines, open_bytes
 from telerank.trec.files import describe_json, parse_object
 from telerank.types import Progress
@@ -70,7 +71,7 @@ class FileWeights:
         digest = sha256("".join(file_checksum(file) for file in list_files(self.path)).encode())
         return WeightsEntry(files=digest.hexdigest())
 
-    def weigh(self, docs: Docstore, take: Take, progress: Progress) -> None:
+    def weigh(self, docs: Docstore, analyzer: Analyzer, take: Take, progress: Progress) -> None:  # noqa: ARG002
         """Give ``take`` the vectors; a warning (MissingWeights) counts those of no document.
 
         Raises as :func:`read_vectors`, and FormatError if a document has two.

@@ -24,6 +24,7 @@ from telerank.sparse.build import fold
 from telerank.sparse.inverted.lists import WEIGHTS
 from telerank.sparse.runs import Run
 from telerank.sparse.weights.entry import WeightsEntry
+from telerank.text import Analyzer
 from telerank.types import Progress
 
 _PIECE = 4 << 20  # postings in memory
@@ -39,8 +40,8 @@ class WeightSource(Protocol):
     def entry(self) -> WeightsEntry:
         """What the manifest of an index says of them, but for the bits."""
 
-    def weigh(self, docs: Docstore, take: Take, progress: Progress) -> None:
-        """Give ``take`` the vectors of documents."""
+    def weigh(self, docs: Docstore, analyzer: Analyzer, take: Take, progress: Progress) -> None:
+        """Give ``take`` the vectors of documents; ``analyzer`` is that of the index."""
 
 
 # Called with the row of a document, and its weights by term; False if it has a vector already.
@@ -58,7 +59,7 @@ def choose_bits(largest: float, *, whole: bool) -> int:
 
 
 def write_weights(
-    folder: Path, entry: WeightsEntry, source: WeightSource, progress: Progress
+    folder: Path, entry: WeightsEntry, source: WeightSource, analyzer: Analyzer, progress: Progress
 ) -> WeightsEntry:
     """Write the weights of a segment whose folder has the documents; the entry with the bits that they keep.
 
@@ -67,7 +68,7 @@ def write_weights(
     """
     docs = Docstore(folder)
     with WeightsWriter(folder, len(docs)) as writer:
-        source.weigh(docs, writer.take, progress)
+        source.weigh(docs, analyzer, writer.take, progress)
     if writer.lacking:
         lacking = count_noun(writer.lacking, "document")
         note = f"{lacking} of {len(docs):,} {agree(writer.lacking, 'has', 'have')} no weights of terms"
