@@ -146,7 +146,9 @@ def test_late_interaction_re_ranks_in_a_pipeline_of_the_service(tmp_path):
     with serving(make_settings({"indexes": {"docs": str(folder)}})) as client:
         asked = {"query": "q1 d1 x1", "pipeline": "bm25 % 10 >> maxsim(late)", "explain": "true"}
         reply = client.get("/v1/search", params=asked)
+        assert reply.status_code == 200, reply.text
         named = client.get("/v1/search", params={**asked, "pipeline": "best"})
+        assert named.status_code == 200, named.text
         assert [hit["score"] for hit in named.json()["hits"]] == [h["score"] for h in reply.json()["hits"]]
         assert reply.status_code == 200, reply.text
         hits = reply.json()["hits"]

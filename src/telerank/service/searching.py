@@ -92,13 +92,14 @@ class _Cost:
 
     def _scored(self, stage: Stage, given: float) -> float:
         """The same of a stage that scores the texts of its documents with a model."""
+        from telerank.late_interaction.stage import MaxSim
         from telerank.reranking.stage import CrossReranker
         from telerank.segments.stage import SegmentReranker, SegmentSum
 
         if isinstance(stage, SegmentSum):
             return self._scored(stage.segments, self.documents(stage.first, given))
-        if isinstance(stage, CrossReranker):
-            self.score("rerank", given)
+        if isinstance(stage, CrossReranker | MaxSim):
+            self.score(stage.text.partition("(")[0], given)
             return min(given, stage.k or given)
         if not isinstance(stage, SegmentReranker):
             raise Unprocessable(f"{stage.text} has no bound that a request must have")
