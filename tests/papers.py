@@ -44,12 +44,11 @@ def read_paper(name: str, *, small: bool = False) -> Experiment:
 
 def training(experiment: Experiment, model: str):
     """The settings of a training, from the first of the models that it may start from."""
-    from telerank.training.bi_encoder.config import BiEncoderTraining
-    from telerank.training.reranker.config import RerankerTraining
+    from telerank.training.kinds import find_training_kind
 
     kind = experiment.trained[model].train
     settings = merge(experiment.training if kind == "reranker" else {}, experiment.trained[model].settings)
     start = settings["model"]["start"]
     settings["model"]["start"] = start if isinstance(start, str) else start[0]
-    settings_class = {"reranker": RerankerTraining, "bi-encoder": BiEncoderTraining}[kind]
+    settings_class = find_training_kind(kind).settings
     return settings_class.model_validate(merge(settings, {"data": {"collection": "the data"}}))

@@ -29,6 +29,7 @@ FILE = {
         "BM25": "bm25 % 20",
         "SPLADE": "impact(SPLADE) % 20",
         "late": "BM25 >> maxsim(late)",
+        "weighed": "weighed(SPLADE, 'impact % 5')",
         "sum": "0.5*minmax(BM25) + 0.5*minmax(SPLADE)",
     },
     "analyses": [{"kind": "quality", "measures": ["RR@10"], "latency_queries": 2, "sizes": True}],
@@ -65,6 +66,8 @@ def test_systems_are_those_of_an_index_with_the_models_weights_and_vectors(folde
         assert [scores for _, scores in found] == [
             pytest.approx(each.scores.tolist(), rel=1e-5) for each in expected
         ]
+    short = [each.docnos for each in read_run(outcome.systems["weighed"].runs[0])]
+    assert short == [each.docnos[:5] for each in read_run(outcome.systems["SPLADE"].runs[0])]
     assert outcome.systems["SPLADE"].about.startswith("impact(SPLADE) % 20: SPLADE is masked")
     made = {path.name: path.stat().st_mtime_ns for path in data.glob("weights-*")}
     assert len(made) == 1

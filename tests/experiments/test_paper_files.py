@@ -6,7 +6,8 @@ import pytest
 
 from papers import read_paper, training
 from telerank.experiments.packaged import packaged_names
-from telerank.experiments.schema import merge
+from telerank.experiments.schema import merge, model_words
+from telerank.expressions import parse_expression
 from telerank.training.reader.config import QuestionSource, ReaderTraining
 
 SMALL = pytest.mark.parametrize("small", [False, True])
@@ -40,6 +41,18 @@ def test_small_copies_are_run_on_the_first_data_that_is_here(name):
     assert not any(spec.paper for spec in small.data.values())
     assert next(iter(small.data)) == "msmarco-slice"
     assert name not in REPBERT or small.seeds == (0, 1, 2)
+
+
+@SMALL
+@pytest.mark.parametrize("name", ["learned-sparse/english", "learned-sparse/french", "piaf/ranker-causes"])
+def test_the_trainings_of_learned_stages_and_of_causes_are_valid(name, small):
+    whole = read_paper(name, small=small)
+    for data in whole.data:
+        experiment = whole.on(data)
+        used = {word for text in experiment.systems.values() for word in model_words(parse_expression(text))}
+        assert experiment.trained.keys() <= used | ({"SPLADE"} if "french" in name and small else set())
+        for model in experiment.trained:
+            assert training(experiment, model).data.split == "train"
 
 
 @SMALL

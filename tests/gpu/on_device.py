@@ -30,9 +30,13 @@ from telerank.models.rerankers.reranker import fresh_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
+from telerank.training.late_interaction.config import LateTraining
+from telerank.training.late_interaction.train import train_late
 from telerank.training.log import read_log
 from telerank.training.reader.train import train_reader
 from telerank.training.reranker.train import train_reranker
+from telerank.training.splade.config import SpladeTraining
+from telerank.training.splade.train import train_splade
 from telerank.types import Doc
 from telerank.verbs.train import lengthen
 
@@ -215,6 +219,53 @@ def test_a_bi_encoder_learns_there_as_on_the_processor(starts, ranking, tmp_path
     }
     config = BiEncoderTraining.model_validate(record)
     learn(train_bi_encoder, config, tmp_path, budget=ENCODERS[objective, chunk])
+
+
+SPARSE = {"shared": Budget(0, 14), "static": Budget(0, 13)}
+
+
+def encoder_record(starts, ranking, model) -> dict:
+    """Hard negatives; ``eps`` keeps Adam from enlarging gradients that are nothing but rounding."""
+    run = str(ranking / "train.run")
+    return {
+        **SHORT,
+        "data": {"collection": str(ranking / "collection"), "negatives": {"run": run}},
+        "model": {"start": str(starts / "encoder"), "dropout": 0.0, **model},
+        "optimisation": {
+            "batch": 8,
+            "chunk": 6,
+            "learning_rate": 3e-4,
+            "eps": 1e-2,
+            **SHORT["optimisation"],
+        },
+        "precision": "float32",
+    }
+
+
+@pytest.mark.parametrize("queries", SPARSE)
+def test_splade_learns_there_as_on_the_processor(starts, ranking, tmp_path, queries):
+    record = encoder_record(starts, ranking, {"queries": queries, "max_length": 16})
+    config = SpladeTraining.model_validate(record)
+    learn(train_splade, config, tmp_path, tolerance=1e-3, budget=SPARSE[queries])
+
+
+def test_late_interaction_learns_there_as_on_the_processor(starts, ranking, tmp_path):
+    model = {"dimension": 8, "query_length": 8, "document_length": 16}
+    config = LateTraining.model_validate(encoder_record(starts, ranking, model))
+    learn(train_late, config, tmp_path, budget=Budget(0, 18))
+
+
+@pytest.mark.parametrize("kind", ["splade", "late"])
+def test_an_encoder_is_measured_there(starts, ranking, tmp_path, kind):
+    dev = {"split": "dev", "every": 2, "patience": 8, "measures": "RR"}
+    settings, train, model = {
+        "splade": (SpladeTraining, train_splade, {"queries": "static", "max_length": 16}),
+        "late": (LateTraining, train_late, {"query_length": 8, "document_length": 16}),
+    }[kind]
+    config = settings.model_validate({**encoder_record(starts, ranking, model), "dev": dev})
+    learn(train, config, tmp_path, whole=False)
+    here, there = (read_log(tmp_path / device / "log.jsonl") for device in ("cpu", "cuda"))
+    assert [record.dev for record in here] == pytest.approx([record.dev for record in there], abs=0.02)
 
 
 READER = {"float32": Budget(0, 6), "float16": Budget(1, 6)}

@@ -14,11 +14,13 @@ import telerank as tr
 from small_models import small_encoder
 from small_rerankers import small_reranker
 from telerank.errors import FormatError, ModelError
+from telerank.experiments.packaged import TRAININGS, find_training, packaged_names
 from telerank.models.encoders.sparse import StaticPieces, load_sparse_encoder
 from telerank.models.loading import quiet
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.reranking.scorer import Scorer
 from telerank.training.encoders.train import EncoderJob
+from telerank.training.kinds import find_training_kind
 from telerank.training.log import read_log
 from telerank.training.splade.config import RegulariserSettings, SpladeTraining
 from telerank.training.splade.encoder import Regulariser, flops, l1
@@ -322,3 +324,13 @@ def test_a_re_ranker_scores_what_is_learned_from_before(splading, tmp_path, resa
     written = (tmp_path / "out" / "teacher.run.gz").stat().st_mtime_ns
     train_splade(config, tmp_path / "out", resume=True)
     assert (tmp_path / "out" / "teacher.run.gz").stat().st_mtime_ns == written
+
+
+def test_packaged_trainings_are_read():
+    names = packaged_names(TRAININGS)
+    for kind, small in (("splade", "static"), ("late-interaction", None)):
+        own = [name for name in names if name.startswith(f"{kind}/")]
+        assert own == [f"{kind}/insuranceqa-tiny", f"{kind}/msmarco"]
+        tiny, paper = (find_training_kind(kind).read(find_training(name), {}) for name in own)
+        assert paper.data.collection == "msmarco"
+        assert getattr(tiny.model, "queries", None) == small

@@ -1,12 +1,13 @@
 """Functions of pipelines that exist in experiments only.
 
-=======================================  ==================================================================
-``judged``                               the documents that are judged for each query
-``relevant(a)``                          the ranking, and after it the relevant documents that it lacks
-``given('what it is')``                  a system that the user must give (``--system NAME=PATH``)
-``best(bm25, by=AP, folds=5)``           the best setting of a family, chosen on other queries
-``tuned(a, b, by=AP, folds=5, grid=…)``  the weighted sum, with the weights that other queries chose
-=======================================  ==================================================================
+=========================================  ==================================================================
+``judged``                                 the documents that are judged for each query
+``relevant(a)``                            the ranking, and after it the relevant documents that it lacks
+``given('what it is')``                    a system that the user must give (``--system NAME=PATH``)
+``weighed(DeepCT, 'bm25(over=weights)')``  a pipeline, as text, over an index with a model's weights
+``best(bm25, by=AP, folds=5)``             the best setting of a family, chosen on other queries
+``tuned(a, b, by=AP, folds=5, grid=…)``    the weighted sum, with the weights that other queries chose
+=========================================  ==================================================================
 
 The queries that choose are those of ``dev``, if the experiment has them; otherwise those of the other folds.
 """
@@ -35,7 +36,7 @@ from telerank.fusion.lists import AlignedLists
 from telerank.fusion.stages import run_stages
 from telerank.fusion.tuning import WeightGrid, choose_weights
 from telerank.parameters import Check
-from telerank.pipelines.functions import FUNCTIONS
+from telerank.pipelines.functions import FUNCTIONS, read_pipeline
 from telerank.pipelines.reader import Models, Names
 from telerank.pipelines.run_files import ListedRankings
 from telerank.retrieval.index import Index
@@ -95,7 +96,12 @@ class ExperimentModels(Models):
         """Over an index of its own with the model's weights, beside that of the words."""
         if self.index is None or model is None:
             return super().open_impact(model, queries, table)
-        encoder, words = TermEncoder(self.locate(model)), self.index.sparse
+        weighed = self.index_weights(self.index, model)
+        return replace(weighed.impact(queries=queries, table=table), chosen=self.index.docs.chosen)
+
+    def index_weights(self, index: Index, model: str) -> Index:
+        """The documents of an index with the weights that a model gives them, in a folder beside it."""
+        encoder, words = TermEncoder(self.locate(model)), index.sparse
         digest = hashlib.sha256(f"{encoder.fingerprint} {words.state}".encode()).hexdigest()[:12]
         folder = words.folder.with_name(f"weights-{plain_name(Path(model).name)}-{digest}")
         if not (folder / "manifest.json").is_file():
@@ -106,7 +112,7 @@ class ExperimentModels(Models):
                 writer.choose_weights(encoder)
                 writer.add(words.docs.values(), progress=self.progress)
             self.notes.extend(str(each.message) for each in caught if each.category is LongTexts)
-        return replace(Index(folder).impact(queries=queries, table=table), chosen=self.index.docs.chosen)
+        return Index(folder)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,15 @@ class ExperimentFunctions:
             **FUNCTIONS,
             **{
                 function.__name__: function
-                for function in (self.pool, self.judged, self.relevant, self.given, self.best, self.tuned)
+                for function in (
+                    self.pool,
+                    self.judged,
+                    self.relevant,
+                    self.given,
+                    self.weighed,
+                    self.best,
+                    self.tuned,
+                )
             },
         }
 
@@ -152,6 +166,14 @@ class ExperimentFunctions:
 
     def given(self, about: str) -> Stage:
         raise Unavailable(f"not given: {about}")
+
+    def weighed(self, names: Names, model: str, pipeline: str) -> Stage:
+        """A pipeline over an index of its own, which has the weights that a model gives the documents."""
+        models = names.models
+        if models.index is None or not isinstance(models, ExperimentModels):
+            raise Unavailable("weighed needs an index")
+        own = replace(models, index=models.index_weights(models.index, model))
+        return read_pipeline(pipeline, replace(names, models=own))
 
     def best(self, names: Names, family: Similarity, by: str, folds: int = 5) -> Stage:
         """The best of the family's grid: on ``dev``, or for each query of a fold on the other folds."""
