@@ -13,8 +13,16 @@ import numpy as np
 import pytest
 
 import telerank as tr
-from telerank.errors import ArgumentError, CollectionError, FormatError, IndexFault, MissingWeights
+from telerank.errors import (
+    ArgumentError,
+    CollectionError,
+    ExpressionError,
+    FormatError,
+    IndexFault,
+    MissingWeights,
+)
 from telerank.sparse.index import SparseIndex
+from telerank.sparse.similarities.families import make_grid, parse_similarity
 from telerank.sparse.weights.retriever import CountedTerms, ImpactRetriever, QuerySteps, StoredWeights
 from telerank.sparse.weights.vectors import FileWeights, read_vectors
 from telerank.sparse.weights.writing import choose_bits
@@ -277,3 +285,29 @@ def test_a_writer_that_is_killed_leaves_the_index_as_it_was(tmp_path, at):
     assert len(segments) == 2
     assert {path.name for folder in segments for path in folder.rglob("*")} == named
     assert tr.open(tmp_path / "idx").impact().search("t1").docnos[0] == "new"
+
+
+def test_models_of_counts_read_whole_weights_by_their_text_form(tmp_path):
+    vectors = draw(60, 11, whole=True)
+    path = write(tmp_path / "w.jsonl", vectors)
+    index = tr.index(docs(vectors), tmp_path / "idx", analyzer="none", weights=path)
+    counted = {
+        docno: " ".join(" ".join([t] * int(w)) for t, w in own.items()) for docno, own in vectors.items()
+    }
+    other = tr.index(counted, tmp_path / "counted", analyzer="none")
+    for text in ("bm25(k1=8, b=0.9)", "lm_dirichlet(mu=100)", "tfidf(norm=cosine)", "inl2(c=2)", "dfi"):
+        start = f"{text[:-1]}, " if text.endswith(")") else f"{text}("
+        stage = tr.pipeline(f"{start}over=weights)", index)
+        assert tr.pipeline(repr(stage), index) == stage
+        for query in ("t1 t2", "t3 t3 t9"):  # as of texts that hold each term as often as its weight says
+            assert list(stage.search(query)) == list(tr.pipeline(text, other).search(query))
+    grid = make_grid(parse_similarity("bm25(over=weights)"))
+    assert len({repr(each) for each in grid}) == len(grid) == 80
+    assert parse_similarity(repr(grid[-1])) == grid[-1]
+    for text, said in {
+        "bm25(over=counts)": "over must be weights, got 'counts'",
+        "bm25(over=weights, field=title)": "expected field or over, got both",
+        "bm25(over=weights, over=weights)": "bm25: over is given twice",
+    }.items():
+        with pytest.raises(ExpressionError, match=said):
+            tr.pipeline(text, index)
