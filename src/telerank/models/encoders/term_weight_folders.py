@@ -24,7 +24,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModel
 
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import width
@@ -33,6 +32,7 @@ from telerank.models.encoders.term_weights import TermWeightSettings, TokenWeigh
 from telerank.models.loading import (
     architecture_of,
     bounded_by_files,
+    draw_encoder,
     locate,
     naming,
     read_config,
@@ -219,15 +219,13 @@ def _linear_parts(tensors: Mapping[str, Tensor], kind: WeightKind) -> list[dict[
 
 def _read_inner(folder: Path, tensors: Mapping[str, Tensor], dropout: float | None) -> Any:
     """The encoder among the weights of a model that transformers has no class for."""
-    config: Any = read_config(folder, dropout)
     begins = [name.removesuffix(_WORDS) for name in tensors if name.endswith(_WORDS)]
     if len(begins) != 1:
         raise ModelError(f"{folder}: expected the weights of one encoder, got {len(begins)}")
     begin = begins[0]
     own = {name.removeprefix(begin): value for name, value in tensors.items() if name.startswith(begin)}
-    auto: Any = AutoModel
     with reading(f"{folder}: the model cannot be read"), bounded_by_files(folder):
-        encoder = auto.from_config(config, trust_remote_code=False).float()
+        encoder = draw_encoder(folder, dropout).float()
         missing = encoder.load_state_dict(own, strict=False).missing_keys
     lacking = sorted(name for name in missing if not name.startswith("pooler."))
     if lacking:
