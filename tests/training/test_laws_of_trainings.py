@@ -116,7 +116,7 @@ NAMES = (
     *("parts", "recomputed", "one group", "stored", "best", "reader", "mlm", "expander"),
     *WEIGHTS,
 )
-SCORING = {"parts", "one group", "best", "reader", "mlm"}
+SCORING = {"parts", "one group", "best", "reader", "mlm", "expander"}
 """Those that score dev, test or segments, of which each process scores about half."""
 
 

@@ -111,7 +111,7 @@ class ExpanderTask(Task):
     def dev_loss(self, progress: Progress) -> float | None:
         if self._dev:
             return self._dev.pop()
-        if not self.dev_pairs:
+        if self.config.dev is None:  # not by the pairs, which the first process alone has
             return None
         total, count, done = 0.0, 0, 0
         size = self.config.optimisation.batch
@@ -122,7 +122,7 @@ class ExpanderTask(Task):
                 for loss, pieces in part:
                     total, count, done = total + loss, count + pieces, done + 1
                     progress("computing the perplexity", done, len(batches))
-        return self.hardware.processes.first(lambda: total / count)
+        return self.hardware.processes.first(lambda: total / count if count else None)
 
     def save(self, folder: Path) -> None:
         save_seq2seq(self.written, folder)
