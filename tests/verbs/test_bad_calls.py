@@ -133,7 +133,7 @@ CALLS = {
     'tr.measure("hits", 3)': "tr.measure: function must be a function, got 3",
     "tr.serve(index, prot=80)": "tr.serve: there is no parameter 'prot'; did you mean 'port'?",
     "tr.serve(3)": "tr.serve: index must be a text or a path",
-    'tr.train("rerankr", {})': "tr.train: kind must be 'bi-encoder' or 'reranker' or 'reader'",
+    'tr.train("rerankr", {})': "got 'rerankr'; did you mean 'reranker'?",
     'tr.run_experiment("repbert/tabel1")': "did you mean 'repbert/table1'?",
 }  # fmt: skip
 
