@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["OMP_NUM_THREADS"] = "1"
 # Names of collections would be looked for there, too; tests have real collections from the fixture `data` alone.
 os.environ["REAL_DATA"] = os.environ.pop("TELERANK_DATA", os.environ.get("REAL_DATA", ""))
+
+# A shell lets a command behind `&` ignore Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -245,8 +245,7 @@ def _refuse_nan(value: float | None) -> None:
 SHORT_HELPS = {
     "index": "Build, add, update, watch, delete, merge, verify, describe, back up, restore, export an index.",
     "encode": "Encode the documents of a collection or an index into a folder of vectors, to search them.",
-    "expand": "Predict queries for documents (doc2query), with which `telerank index --expansion` expands "
-    "them.",
+    "expand": "Predict queries for documents (doc2query), with which `--expansion` expands an index.",
     "search": "Search an index or vectors with a pipeline: write a run over a collection's queries, or "
     "answer one.",
     "answer": "Answer questions from the documents of an index: rank them, read the first ones, mark the "

@@ -22,7 +22,7 @@ def expand(
     encoding: options.Texts = "utf-8",
     **settings: Annotated[Any, FieldsOf("telerank.verbs.index:expand", ("docs", "output"))],
 ) -> None:
-    """Predict queries for documents (doc2query), with which `telerank index --expansion` expands them.
+    """Predict queries for documents (doc2query), with which `--expansion` expands an index.
 
     OUT has a line `{"id": …, "predicted_queries": […]}` for each document. An interrupted run goes on where
     it was, to the same bytes.

@@ -191,7 +191,7 @@ def expander(
     output: _Output = "trained",
     resume: _Resume = False,
 ) -> None:
-    """Train a model to write the queries of documents (doc2query), for `telerank expand`.
+    """Train a model to write the queries of documents (doc2query), for the command `expand`.
 
     It learns from the pairs of a query and a relevant document. It starts from a model that writes texts (T5,
     BART), or from an encoder. With `dev` queries a table shows their perplexity by update.
@@ -214,7 +214,8 @@ def term_weights(
 ) -> None:
     """Train a model that weighs the terms of documents by their context: DeepCT, uniCOIL, DeepImpact.
 
-    `telerank index --weights-model` then stores the weights, which `impact` and `bm25(over=weights)` search.
+    The option `--weights-model` of an index then stores the weights, which `impact` and
+    `bm25(over=weights)` search.
 
     Example: `telerank train term-weights deepct.yaml --output deepct`
     """
