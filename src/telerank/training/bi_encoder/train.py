@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
+from functools import partial
 from pathlib import Path
-from typing import Unpack
 
 from torch import Tensor, nn
 
@@ -25,7 +25,6 @@ from telerank.training.encoders.encoder import EncoderSide, TrainableEncoder
 from telerank.training.encoders.objectives import Pairwise, build_losses
 from telerank.training.encoders.train import EncoderContext, Learner, train_encoder
 from telerank.training.kinds import TrainingKind
-from telerank.training.training import TrainingOptions
 
 
 class DenseLearner(TrainableEncoder):
@@ -43,26 +42,6 @@ class DenseLearner(TrainableEncoder):
 
     def save(self, folder: Path) -> None:
         save_bi_encoder(self.module, self.tokenizers, folder)
-
-
-def train_bi_encoder(
-    config: BiEncoderTraining,
-    output: str | Path,
-    *,
-    shared: Path | None = None,
-    **options: Unpack[TrainingOptions],
-) -> Path:
-    """Train as the configuration says, and return the folder of the model, ``output/model``.
-
-    ``output/data.json`` counts what was learned from. The texts for triples of ids are stored in
-    ``shared/texts``; ``shared`` defaults to ``output``.
-
-    Raises
-    ------
-    CollectionError
-        If the collection lacks what is to be learned from.
-    """
-    return train_encoder(config, open_bi_encoder, output, shared, options)
 
 
 def open_bi_encoder(config: BiEncoderTraining, begun: Path | None, context: EncoderContext) -> Learner:
@@ -136,4 +115,5 @@ def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers
     return BiEncoder(model.query_encoder, document, settings=settings), tokenizers
 
 
+train_bi_encoder = partial(train_encoder, open_bi_encoder)
 KIND = TrainingKind(BiEncoderTraining, train_bi_encoder)

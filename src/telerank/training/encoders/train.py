@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 from torch import nn
@@ -112,15 +112,24 @@ class EncoderJob:
 
 
 def train_encoder(
-    config: EncoderTraining,
     open_encoder: OpenEncoder,
+    config: EncoderTraining,
     output: str | Path,
-    shared: Path | None,
-    options: TrainingOptions,
+    *,
+    shared: Path | None = None,
+    **options: Unpack[TrainingOptions],
 ) -> Path:
     """Train as the configuration says, and return the folder of the model, ``output/model``.
 
-    ``shared`` defaults to ``output``. It raises as :meth:`EncoderJob.make_task` and :func:`train` do.
+    ``output/data.json`` counts what was learned from. The texts for triples of ids are stored in
+    ``shared/texts``; ``shared`` defaults to ``output``.
+
+    Raises
+    ------
+    CollectionError
+        If the collection lacks what is to be learned from.
+    ModelError
+        If there is no such model, or it does not take these settings.
     """
     job = EncoderJob(config, open_encoder, Path(output), shared or Path(output))
     return train(config, output, job.make_task, **options)[0]

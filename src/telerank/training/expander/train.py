@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -18,7 +17,6 @@ from telerank.corpus.formats import open_collection
 from telerank.errors import ModelError
 from telerank.models.inference import batch_width
 from telerank.models.seq2seq import Seq2Seq, fresh_seq2seq, load_seq2seq, save_seq2seq
-from telerank.show.tables import Table
 from telerank.training.examples.groups import Groups
 from telerank.training.examples.reading import (
     TEXTS,
@@ -32,14 +30,12 @@ from telerank.training.examples.reading import (
 )
 from telerank.training.expander.config import ExpanderDev, ExpanderTraining
 from telerank.training.kinds import TrainingKind
-from telerank.training.log import read_log
-from telerank.training.task import Task, TrainingDevice, evaluating, pin_all
-from telerank.training.trained import LOG
+from telerank.training.perplexity import PerplexityTask, tabulate_perplexities
+from telerank.training.task import TrainingDevice, pin_all
 from telerank.training.training import TrainingOptions, train
 from telerank.types import Progress
 
 _IGNORED = -100  # targets beyond the end of a query
-_LARGEST = 700.0  # of which the exponential is a number
 TextPairs = Sequence[tuple[str, str]]
 
 
@@ -58,7 +54,7 @@ class WritingBatch:
 
 
 @dataclass(eq=False)
-class ExpanderTask(Task):
+class ExpanderTask(PerplexityTask):
     """The loss is the mean cross-entropy of the pieces of the queries of a batch, each given those before it.
 
     ``dev_pairs`` are pairs of a query and a document that are not learned from.
@@ -69,8 +65,6 @@ class ExpanderTask(Task):
     groups: Groups
     dev_pairs: TextPairs
     hardware: TrainingDevice
-    _dev: list[float | None] = field(default_factory=list, init=False)
-    """The dev loss that was computed for the perplexity, and is asked for next."""
 
     def __post_init__(self) -> None:
         size, processes = self.config.optimisation.batch, self.hardware.processes.size
@@ -104,30 +98,17 @@ class ExpanderTask(Task):
         self.hardware.backward(loss, last=True)
         return loss.detach().double()
 
-    def dev(self, progress: Progress) -> float | None:
-        self._dev = [loss := self.dev_loss(progress)]
-        return None if loss is None else math.exp(min(loss, _LARGEST))
-
-    def dev_loss(self, progress: Progress) -> float | None:
-        if self._dev:
-            return self._dev.pop()
-        if self.config.dev is None:  # not by the pairs, which the first process alone has
+    def dev_batches(self) -> Sequence[TextPairs] | None:
+        if self.config.dev is None:
             return None
-        total, count, done = 0.0, 0, 0
         size = self.config.optimisation.batch
         ordered = sorted(self.dev_pairs, key=lambda pair: -len(pair[1]))
-        batches = [ordered[first : first + size] for first in range(0, len(ordered), size)]
-        with evaluating(self.written.model):
-            for part in self.hardware.processes.share_out(self._measure, batches, 1):
-                for loss, pieces in part:
-                    total, count, done = total + loss, count + pieces, done + 1
-                    progress("computing the perplexity", done, len(batches))
-        return self.hardware.processes.first(lambda: total / count if count else None)
+        return [ordered[first : first + size] for first in range(0, len(ordered), size)]
 
     def save(self, folder: Path) -> None:
         save_seq2seq(self.written, folder)
 
-    def _measure(self, batches: Sequence[TextPairs]) -> list[tuple[float, int]]:
+    def measure_batches(self, batches: Sequence[TextPairs]) -> list[tuple[float, int]]:
         """The summed loss and the number of pieces of each batch."""
         values = []
         for pairs in batches:
@@ -239,12 +220,6 @@ def _read_dev(collection: Collection, dev: ExpanderDev, qids: Sequence[str], pro
     return [(queries[qid], texts[docno]) for qid in qids for docno in relevant[qid]]
 
 
-def tabulate_perplexities(output: Path) -> list[Table]:
-    """The perplexity of dev by update, if it was computed."""
-    records = [record for record in read_log(output / LOG) if record.dev is not None]
-    rows = [(f"{record.step:,}", record.dev) for record in records]
-    caption = "The exponential of the mean loss of a piece of the dev queries"
-    return [Table.of(("update", "perplexity"), rows, caption=caption, form=".2f")] if rows else []
-
-
-KIND = TrainingKind(ExpanderTraining, train_expander, results=tabulate_perplexities)
+KIND = TrainingKind(
+    ExpanderTraining, train_expander, results=partial(tabulate_perplexities, of="a piece of the dev queries")
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +26,6 @@ from telerank.training.encoders.encoder import EncoderSide, TrainableEncoder
 from telerank.training.encoders.train import EncoderContext, Learner, train_encoder
 from telerank.training.kinds import TrainingKind
 from telerank.training.late_interaction.config import LateStart, LateTraining
-from telerank.training.training import TrainingOptions
 
 _PRODUCTS = 1 << 24  # of tokens, that dev computes at a time
 
@@ -63,28 +63,6 @@ class LateLearner(TrainableEncoder):
         kept = batch["kept"].unsqueeze(-1)
         vectors: Tensor = self.module(batch["input_ids"], batch["attention_mask"])
         return torch.cat([vectors * kept, kept.to(vectors.dtype)], dim=-1)
-
-
-def train_late(
-    config: LateTraining,
-    output: str | Path,
-    *,
-    shared: Path | None = None,
-    **options: Unpack[TrainingOptions],
-) -> Path:
-    """Train as the configuration says, and return the folder of the model, ``output/model``.
-
-    ``output/data.json`` counts what was learned from. The texts for triples of ids are stored in
-    ``shared/texts``; ``shared`` defaults to ``output``.
-
-    Raises
-    ------
-    CollectionError
-        If the collection lacks what is to be learned from.
-    ModelError
-        If there is no such encoder, or it does not take these settings.
-    """
-    return train_encoder(config, open_late, output, shared, options)
 
 
 def open_late(config: LateTraining, begun: Path | None, context: EncoderContext) -> Learner:  # noqa: ARG001
@@ -132,4 +110,5 @@ def change_settings(own: LateSettings, start: LateStart) -> LateSettings:
     )
 
 
+train_late = partial(train_encoder, open_late)
 KIND = TrainingKind(LateTraining, train_late)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -21,22 +20,19 @@ from telerank.models.masked_language import (
     load_masked_model,
     save_masked_model,
 )
-from telerank.show.tables import Table
 from telerank.training.examples.reading import write_counts
 from telerank.training.kinds import TrainingKind
-from telerank.training.log import read_log
 from telerank.training.mlm.config import MaskedTraining
 from telerank.training.mlm.masks import Ids, MaskedWindow, Masker
 from telerank.training.mlm.texts import TextWindows, open_texts
+from telerank.training.perplexity import PerplexityTask, tabulate_perplexities
 from telerank.training.reader.windows import WindowOrder
-from telerank.training.task import Task, TrainingDevice, evaluating, freeze_embeddings
-from telerank.training.trained import LOG
+from telerank.training.task import TrainingDevice, freeze_embeddings
 from telerank.training.training import TrainingOptions, train
 from telerank.types import Progress
 
 WINDOWS = "windows"
 _LEARNED, _DEV = 1, 2  # after the seed: which random numbers
-_LARGEST = 700.0  # of which the exponential is a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +51,7 @@ class MaskedBatch:
 
 
 @dataclass(eq=False)
-class MaskedTask(Task):
+class MaskedTask(PerplexityTask):
     """The loss is the mean cross-entropy of the chosen pieces of a batch (Devlin et al., 2019).
 
     Every process masks all windows of a batch, and computes its share of them.
@@ -65,8 +61,6 @@ class MaskedTask(Task):
     masked: MaskedLanguageModel
     windows: TextWindows
     hardware: TrainingDevice
-    _dev: list[float | None] = field(default_factory=list, init=False)
-    """The dev loss that was computed for the perplexity, and is asked for next."""
 
     def __post_init__(self) -> None:
         size, processes = self.config.optimisation.batch, self.hardware.processes.size
@@ -103,31 +97,18 @@ class MaskedTask(Task):
         self.hardware.backward(loss, last=True)
         return loss.detach().double()
 
-    def dev(self, progress: Progress) -> float | None:
-        self._dev = [loss := self.dev_loss(progress)]
-        return None if loss is None else math.exp(min(loss, _LARGEST))
-
-    def dev_loss(self, progress: Progress) -> float | None:
-        if self._dev:
-            return self._dev.pop()
+    def dev_batches(self) -> Sequence[tuple[int, list[int]]] | None:
         if not self.windows.manifest.dev:
             return None
-        total, count, done = 0.0, 0, 0
         dev = range(self.windows.learned, self.windows.manifest.windows)
         rows = sorted(dev, key=self.windows.lengths.tolist().__getitem__, reverse=True)
         size = self.config.optimisation.batch
-        batches = [(first, rows[first : first + size]) for first in range(0, len(rows), size)]
-        with evaluating(self.masked.model):
-            for part in self.hardware.processes.share_out(self._measure, batches, 1):
-                for loss, chosen in part:
-                    total, count, done = total + loss, count + chosen, done + 1
-                    progress("computing the perplexity", done, len(batches))
-        return self.hardware.processes.first(lambda: total / count if count else None)
+        return [(first, rows[first : first + size]) for first in range(0, len(rows), size)]
 
     def save(self, folder: Path) -> None:
         save_masked_model(self.masked, folder)
 
-    def _measure(self, batches: Sequence[tuple[int, list[int]]]) -> list[tuple[float, int]]:
+    def measure_batches(self, batches: Sequence[tuple[int, list[int]]]) -> list[tuple[float, int]]:
         """The summed loss and the number of chosen pieces of each batch."""
         values = []
         for number, rows in batches:
@@ -214,12 +195,8 @@ def make_masked_task(
     return MaskedTask(config, masked, windows, hardware)
 
 
-def tabulate_perplexities(output: Path) -> list[Table]:
-    """The perplexity of dev by update, if it was computed."""
-    records = [record for record in read_log(output / LOG) if record.dev is not None]
-    rows = [(f"{record.step:,}", record.dev) for record in records]
-    caption = "The exponential of the mean loss of a chosen piece of the dev documents"
-    return [Table.of(("update", "perplexity"), rows, caption=caption, form=".2f")] if rows else []
-
-
-KIND = TrainingKind(MaskedTraining, train_mlm, results=tabulate_perplexities)
+KIND = TrainingKind(
+    MaskedTraining,
+    train_mlm,
+    results=partial(tabulate_perplexities, of="a chosen piece of the dev documents"),
+)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -21,31 +20,8 @@ from telerank.training.examples.reading import MANY
 from telerank.training.kinds import TrainingKind
 from telerank.training.splade.config import SpladeStart, SpladeTraining
 from telerank.training.splade.encoder import LearnedPieces, Regulariser, SparseLearner
-from telerank.training.training import TrainingOptions
 
 _DOCUMENTS = 1000  # tokenised at a time
-
-
-def train_splade(
-    config: SpladeTraining,
-    output: str | Path,
-    *,
-    shared: Path | None = None,
-    **options: Unpack[TrainingOptions],
-) -> Path:
-    """Train as the configuration says, and return the folder of the model, ``output/model``.
-
-    ``output/data.json`` counts what was learned from. The texts for triples of ids are stored in
-    ``shared/texts``; ``shared`` defaults to ``output``.
-
-    Raises
-    ------
-    CollectionError
-        If the collection lacks what is to be learned from.
-    ModelError
-        If there is no such model, or it cannot weigh pieces.
-    """
-    return train_encoder(config, open_splade, output, shared, options)
 
 
 def open_splade(config: SpladeTraining, begun: Path | None, context: EncoderContext) -> Learner:
@@ -141,4 +117,5 @@ def _learned(weight: Tensor, start: SpladeStart) -> LearnedPieces:
     return pieces
 
 
+train_splade = partial(train_encoder, open_splade)
 KIND = TrainingKind(SpladeTraining, train_splade)

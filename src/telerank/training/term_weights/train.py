@@ -172,7 +172,7 @@ def train_term_weights(
         If the collection lacks what is to be learned from.
     """
     if not config.by_recall:
-        return train_encoder(config, open_learner, output, shared, options)
+        return train_encoder(open_learner, config, output, shared=shared, **options)
     make_task = partial(make_recall_task, config=config, output=Path(output))
     return train(config, output, make_task, **options)[0]
 
