@@ -20,6 +20,7 @@ from telerank.experiments.data import Sources
 from telerank.experiments.schema import merge
 from telerank.experiments.trained import find_encoder, model_of
 from telerank.trec import read_run
+from telerank.verbs.experiment import run_experiment
 
 QUERIES = 12
 FILE = {
@@ -215,6 +216,20 @@ def test_a_training_is_known_by_its_content_wherever_the_data_lies(folder, first
     assert trainings[0].name == model_of(first.systems["frozen"].runs[1]).parent.name
     assert str(folder) in (trainings[0] / "config.yaml").read_text()  # not written again
     assert str(tmp_path) in (trainings[1] / "config.yaml").read_text()
+
+
+def test_every_training_takes_another_precision_and_an_experiment_without_one_refuses_it(folder, tmp_path):
+    (tmp_path / "table.yaml").write_text(
+        yaml.safe_dump(merge(FILE, WHOLE | {"training": {"precision": "bfloat16"}}))
+    )
+    options = {"data": [str(folder / "data")], "models": [str(folder / "starts")], "output": tmp_path / "out"}
+    run_experiment(tmp_path / "table.yaml", precision="float32", **options)
+    (config,) = (tmp_path / "out").glob("small/trained/*/config.yaml")
+    assert yaml.safe_load(config.read_text())["precision"] == "float32"
+    with pytest.raises(
+        CollectionError, match="no model of this experiment is trained: leave out the precision"
+    ):
+        run_experiment("piaf/table1", small=True, precision="float32", **options)
 
 
 def test_another_start_or_other_data_is_another_training(folder, tmp_path):

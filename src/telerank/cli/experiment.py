@@ -89,6 +89,13 @@ def run(
     seeds: Annotated[
         str | None, Help("Train with these seeds, as `0,1,2`; default: those of the experiment.")
     ] = None,
+    precision: Annotated[
+        str,
+        Help(
+            "Train with this precision of matrix products, as float32 on a processor that does not compute "
+            "in bfloat16; default: that of the experiment."
+        ),
+    ] = "",
     output: Annotated[Path, Flags("-o"), Help("A folder for results, indexes, vectors and models.")] = Path(
         "telerank-experiments"
     ),
@@ -118,6 +125,7 @@ def run(
             systems=_pairs(system or []),
             skip=skip or [],
             seeds=chosen_seeds,
+            precision=precision,
             output=output,
         ):
             if as_json:

@@ -200,6 +200,14 @@ class Experiment(Section):
         trained = {name: model.model_copy(update={"seeds": None}) for name, model in self.trained.items()}
         return self.model_copy(update={"models": {**self.models, **trained}, "seeds": seeds})
 
+    def with_precision(self, precision: str) -> Self:
+        """The same experiment with this precision of the matrix products of every training."""
+        trained = {
+            name: model.model_copy(update={"settings": {**model.settings, "precision": precision}})
+            for name, model in self.trained.items()
+        }
+        return self.model_copy(update={"models": {**self.models, **trained}})
+
     def require_data(self, *names: str) -> None:
         """Raise CollectionError if a name is none of the data's."""
         for name in names:

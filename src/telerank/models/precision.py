@@ -64,8 +64,15 @@ def resolve_precision(name: str, device: torch.device) -> str:
     """The name itself; for ``auto`` the precision that suits the device."""
     if name != AUTO:
         return name
-    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return "bfloat16" if has_bfloat16 else "float32"
+    return "bfloat16" if device.type == "cuda" and computes_in_bfloat16(device) else "float32"
+
+
+def computes_in_bfloat16(device: torch.device) -> bool:
+    """Whether the device has instructions for products in bfloat16, without which they take long."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    supported: bool = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001 — it has no public name
+    return device.type != "cpu" or supported
 
 
 def precision(name: str, device: torch.device) -> Precision:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import TypedDict, TypeVar
 import torch
 from filelock import FileLock, Timeout
 
-from telerank.errors import ModelError
+from telerank.errors import ModelError, UnlikelySetting
 from telerank.models.on_processor import keeping_freed_memory, with_quick_dropout
+from telerank.models.precision import computes_in_bfloat16
 from telerank.training import checkpoint, log
 from telerank.training.log import Report, silent_report
 from telerank.training.loop import Loop
@@ -110,6 +112,9 @@ def train(
         hardware = TrainingDevice(device, precision, processes, scaler)
         if not processes.leads:
             report, progress = silent_report, silent
+        elif config.precision == "bfloat16" and not computes_in_bfloat16(device):
+            line = "this processor has no instructions for bfloat16: float32 is several times as fast"
+            warnings.warn(line, UnlikelySetting, stacklevel=2)
         lock = FileLock(folder / ".lock", timeout=0)
         with ExitStack() as stack:
             stack.callback(lock.release)

@@ -138,6 +138,7 @@ def run_experiment(
     systems: Mapping[str, str] | None = None,
     skip: Sequence[str] = (),
     seeds: Sequence[int] = (),
+    precision: str = "",
     output: str | Path = "telerank-experiments",
     progress: ProgressSetting = None,
 ) -> list[ExperimentOutcome | PooledOutcome]:
@@ -148,7 +149,7 @@ def run_experiment(
     ``small`` runs the small copy instead of the paper's own size. ``data`` and ``models`` say where these
     are, as ``NAME=PATH`` or as folders, besides those in TELERANK_DATA and TELERANK_MODELS; ``on`` names some
     of the data. ``systems`` are runs or folders of models that stand for systems by name; ``skip`` leaves
-    systems out.
+    systems out. ``seeds`` and ``precision`` are those of all trainings, instead of the experiment's.
 
     >>> tr.run_experiment("repbert/table1", small=True, on=["scifact"])
 
@@ -161,8 +162,13 @@ def run_experiment(
     """
     name, path = find_experiment(file)
     spec = read_experiment(path, small=small)
-    if seeds and not spec.trained:
-        raise CollectionError(f"{name}: no model of this experiment is trained: leave out the seeds")
+    if (seeds or precision) and not spec.trained:
+        option = "seeds" if seeds else "precision"
+        raise CollectionError(f"{name}: no model of this experiment is trained: leave out the {option}")
+    if seeds:
+        spec = spec.with_seeds(tuple(seeds))
+    if precision:
+        spec = spec.with_precision(precision)
     options = RunOptions(
         Path(output),
         Sources.of(data),
@@ -174,7 +180,7 @@ def run_experiment(
     )
     kept = continued(output, "what is complete, indexes, runs and models,")
     with show_progress(progress, kept=kept) as shown:
-        return run_file(spec.with_seeds(tuple(seeds)) if seeds else spec, name, options, progress=shown)
+        return run_file(spec, name, options, progress=shown)
 
 
 def expected_time(file: str | Path, *, small: bool = False) -> str:
