@@ -115,6 +115,30 @@ def test_queries_may_hold_more_terms_than_are_pruned(folder):
             )
 
 
+@pytest.mark.parametrize("model", [BM25(), DFR(normalization=NoNormalization())])
+def test_bounds_of_parts_leave_out_no_document_of_queries_of_many_terms(model, folder):
+    """A document in four hundred has many of the terms; some terms are too rare for a table."""
+    random = Random(7)
+    words = [f"w{number}" for number in range(80)]
+    chances = [0.3 / (1 + number % 40) for number in range(80)]
+    texts = []
+    for row in range(5000):
+        more = 8 if row % 400 == 11 else 1
+        held = [word for word, chance in zip(words, chances, strict=True) if random.random() < more * chance]
+        texts.append(" ".join(word for word in held for _ in range(random.randint(1, 5))))
+    index = build(folder / f"parts-{model.name}", texts)
+    [impacts] = index.impacts(model)
+    for size in (7, 8, 20, 64):
+        terms = [index.term(word) for word in random.sample(words, size)]
+        impacts.prepare((term.numbers[0], term.df, term.cf) for term in terms)
+        weights = {term.numbers[0]: random.choice((1, 3, 40)) for term in terms if term.df}
+        for k in (1, 10, 100, 625):
+            [(rows, scores)] = impacts.rank([weights], k)
+            expected = impacts.rank_exhaustively(weights, k)
+            assert np.array_equal(rows, expected[0]), (size, k)
+            assert np.array_equal(scores, expected[1]), (size, k)
+
+
 def test_sums_beyond_the_range_of_the_fast_path_are_ranked_alike(folder):
     """A repeated term takes a query from the fast path (sums below 2^31 steps, 2,048) to the slow one."""
     model = DFR("in", "none", NoNormalization())  # tf · bits: unbounded

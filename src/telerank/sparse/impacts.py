@@ -67,7 +67,9 @@ class Impacts:
         self._begins, self._ends = file.offsets[:-1], file.ends
         self._postings = (self._begins, self._ends, rows, self.values)
         largest = np.zeros((len(pointers), file.blocks), np.int32)
-        self._block_tables = (slots, pointers, largest, positions)
+        parts = np.zeros((len(pointers), file.blocks * kernel.PARTS), np.uint8)
+        units = np.zeros(len(pointers), np.int32)
+        self._block_tables = (slots, pointers, largest, positions, parts, units)
 
     @property
     def counts_absent(self) -> bool:
@@ -296,7 +298,7 @@ class Impacts:
         return [row[:count] for row, count in zip(keys, counts, strict=True)]
 
     def _buffers(self, k: int) -> tuple[npt.NDArray[Any], ...]:
-        """Sums, flags, bounds, first postings and keys of this thread (see :func:`.kernel.prune`)."""
+        """What this thread searches in, as :func:`.kernel.prune` has it."""
         kept = getattr(self._memory, "work", None)
         if kept is None:
             blocks = self.file.blocks
@@ -305,5 +307,6 @@ class Impacts:
                 np.zeros(kernel.BLOCK, np.uint8),
                 np.zeros(blocks, np.int32),
                 np.empty((kernel.MOST_TERMS, blocks), self.file.tables.pointers.dtype),
+                np.empty(blocks * kernel.PARTS, np.int32),
             )
-        return (*kept, np.empty(2 * k + 256, np.uint64))
+        return (*kept[:4], np.empty(2 * k + 256, np.uint64), kept[4])

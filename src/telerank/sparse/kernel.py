@@ -7,7 +7,9 @@ rounded as float32 rounds it, above its row.
 :func:`prune` is block-max pruning (Mallia, Suel, Tonellotto 2024) on an inverted file: documents are in
 blocks of 256, and the largest contribution is known for each term and block. The blocks with the highest
 bounds give a threshold; then the other blocks whose bound reaches it are walked in order. A block's sums
-stay in the first-level cache.
+stay in the first-level cache. If a query has many terms, as those of learned vectors have, their largest
+contributions are seldom in one document: the bound of a block is then the highest of those of its parts, 16
+documents each, whose largest contributions are rounded up to a byte.
 
 Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables; rank (N,)
 is the rank of each docno among all, which orders documents whose float32 scores are equal.
@@ -25,8 +27,11 @@ from telerank.compiled import compiled, select_largest
 STEP = 2.0**-20
 BLOCK_BITS = 8  # a position in a block is a byte; smaller blocks prune more, but are slower
 BLOCK = 1 << BLOCK_BITS
-LARGEST_SUM = 2**31 - 2**8  # sums are int32; float32 rounds up by at most 2^7 there
+PART_BITS = 4
+PARTS = BLOCK >> PART_BITS  # of a block
+LARGEST_SUM = 2**31 - 2**24  # sums are int32, and so are bounds, of which each part is rounded up by a 255th
 MOST_TERMS = 64  # of a query that is pruned
+_MANY_TERMS = 8  # from which on bounds of parts save more time than they take
 _BUCKETS = 256
 _POSITIONS = np.uint64(sum(p << (61 - 8 * p) for p in range(8)))  # times 2^(8 p): p in the three highest bits
 _HALF = np.uint64(32)
@@ -64,16 +69,17 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
     postings: first of each term and end of each, rows of terms without a table, one term after the other,
     values (P,);
     tables: slot of each term, or -1 minus the number of its first row in rows; pointers (F, B + 1), largest
-    (F, B), positions in blocks (P,);
+    (F, B), positions in blocks (P,), largest of parts (F, B PARTS) in units, units (F,);
     ranks: rank (N,), deleted (N,) or (0,), blocks without a document that is searched (B,) or (0,);
-    work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B), keys (at least 2 k).
+    work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B), keys (at least 2 k), bounds of
+    parts (B PARTS,).
     """
     # unpacked once: numba counts references whenever an array is taken out of a tuple
     terms, weights, known = query
     begins, ends, rows, values = postings
-    slots, pointers, _, positions = tables
-    sums, flags, bound, first, keys = work
-    _bound(terms, weights, postings, tables, bound, first)
+    slots, pointers, _, positions, _, _ = tables
+    sums, flags, bound, first, keys, part_bound = work
+    _bound(terms, weights, postings, tables, bound, first, part_bound)
     for block in range(len(ranks[2])):
         if ranks[2][block]:
             bound[block] = 0
@@ -114,7 +120,7 @@ def add_all(query: Array, postings: Array, tables: Array, ranks: Array, k: int) 
     """The keys of the ``k`` best documents that hold a term of the query, unordered, from every posting."""
     terms, weights = query
     begins, ends, rows, values = postings
-    slots, pointers, _, positions = tables
+    slots, pointers, _, positions, _, _ = tables
     rank, deleted = ranks
     sums = np.full(len(rank), -1, np.int64)
     for t in range(len(terms)):
@@ -150,7 +156,7 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
     """
     terms, all_rows = new
     begins, ends, kept, values = postings
-    slots, pointers, largest, positions = tables
+    slots, pointers, largest, positions, parts, units = tables
     last = 0
     for number in range(len(terms)):
         start, slot = np.int64(begins[terms[number]]), slots[terms[number]]
@@ -165,7 +171,8 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
                 reached[count] = own[i]
                 count += 1
         if slot >= 0:
-            _block_table(start, rows, own, pointers[slot], largest[slot])
+            units[slot] = max(own.max(), 0) // 255 + 1
+            _block_table(start, rows, own, units[slot], pointers[slot], largest[slot], parts[slot])
         else:
             kept[-1 - slot : size - 1 - slot] = rows
         for power in range(known.shape[1] - 1, -1, -1):
@@ -175,27 +182,45 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
 
 
 @compiled
-def _block_table(offset: int, rows: Array, values: Array, pointers: Array, largest: Array) -> None:
-    """Fill one term's row of the tables: each block's first posting, and its largest value."""
+def _block_table(
+    offset: int, rows: Array, values: Array, unit: int, pointers: Array, largest: Array, parts: Array
+) -> None:
+    """Fill one term's row of the tables: each block's first posting, its largest value, those of parts."""
     block = -1
     for i in range(len(rows)):
         while block < rows[i] >> BLOCK_BITS:
             block += 1
             pointers[block] = offset + i
         largest[block] = max(largest[block], values[i])
+        part, units = rows[i] >> PART_BITS, (values[i] + unit - 1) // unit
+        parts[part] = max(parts[part], units)
     while block < len(largest):
         block += 1
         pointers[block] = offset + len(rows)
 
 
 @compiled
-def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: Array, first: Array) -> None:
+def _bound(
+    terms: Array,
+    weights: Array,
+    postings: Array,
+    tables: Array,
+    bound: Array,
+    first: Array,
+    part_bound: Array,
+) -> None:
     """Upper bounds of each block's documents; first postings of terms without tables, -1 for no posting."""
     begins, ends, rows, values = postings
-    slots, _, largest, _ = tables
+    slots, _, largest, _, parts, units = tables
     bound[:] = 0
+    is_long = len(terms) >= _MANY_TERMS
+    if is_long:
+        part_bound[:] = 0
     for t in range(len(terms)):
         slot, weight = slots[terms[t]], np.int32(weights[t])
+        if slot >= 0 and is_long:
+            _add_times(part_bound, parts[slot], np.int32(units[slot] * weight))
+            continue
         if slot >= 0:
             row = largest[slot]
             for block in range(len(bound)):
@@ -213,6 +238,24 @@ def _bound(terms: Array, weights: Array, postings: Array, tables: Array, bound: 
             elif value > most:
                 bound[block] += value - most
                 most = value
+    if is_long:
+        _add_highest(bound, part_bound)
+
+
+@compiled
+def _add_times(sums: Array, values: Array, times: int) -> None:
+    for i in range(len(sums)):
+        sums[i] += values[i] * times
+
+
+@compiled
+def _add_highest(bound: Array, part_bound: Array) -> None:
+    """Add the highest bound of each block's parts to the block's."""
+    for block in range(len(bound)):
+        highest = np.int32(0)
+        for part in range(block * PARTS, (block + 1) * PARTS):
+            highest = max(highest, part_bound[part])
+        bound[block] += highest
 
 
 @compiled

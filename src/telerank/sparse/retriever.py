@@ -157,26 +157,30 @@ class SparseRetriever(Retriever):
 
     def rank_rows(self, queries: Sequence[Query]) -> list[list[RowScores]]:
         """For each segment and query, rows and scores of the best documents."""
+        return self._rank_terms(self.weigh(self.index, [query.text for query in queries]))
+
+    def _rank_terms(self, queries: Sequence[Mapping[str, int]]) -> list[list[RowScores]]:
         term = self.index.lists(self.similarity).term
-        terms = [
-            {term(text): weight for text, weight in weights.items()}
-            for weights in self.weigh(self.index, [query.text for query in queries])
-        ]
+        terms = [[(term(text), weight) for text, weight in weights.items()] for weights in queries]
         answers = []
         selections = None if self.chosen is None else self.index.selections(self.chosen)
         for number, impacts in enumerate(self.index.impacts(self.similarity)):
-            known = [{t: weight for t, weight in query.items() if t.numbers[number] >= 0} for query in terms]
-            impacts.prepare((term.numbers[number], term.df, term.cf) for query in known for term in query)
-            weights = [{term.numbers[number]: weight for term, weight in query.items()} for query in known]
+            known = [[pair for pair in query if pair[0].numbers[number] >= 0] for query in terms]
+            impacts.prepare((t.numbers[number], t.df, t.cf) for query in known for t, _ in query)
+            weights = [{t.numbers[number]: weight for t, weight in query} for query in known]
             depth = min(self.depth or len(impacts.segment), len(impacts.segment))
-            absent = [[(t.df, t.cf, weight) for t, weight in query.items() if t.cf] for query in terms]
+            absent = [[(t.df, t.cf, weight) for t, weight in query if t.cf] for query in terms]
             selection = selections[number] if selections else None
             answers.append(impacts.rank(weights, depth, absent if impacts.counts_absent else None, selection))
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
+        return self.rank_weighed(queries, self.weigh(self.index, [query.text for query in queries]))
+
+    def rank_weighed(self, queries: list[Query], weights: Sequence[Mapping[str, int]]) -> list[Ranking]:
+        """The rankings of queries whose terms and their weights are known."""
         lists: list[list[Ranking]] = [[] for _ in queries]
-        for segment, answers in zip(self.index.segments, self.rank_rows(queries), strict=True):
+        for segment, answers in zip(self.index.segments, self._rank_terms(weights), strict=True):
             for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
                 ranked.append(Ranking.presorted(query, tuple(segment.docnos.take(rows)), scores))
         if len(self.index.segments) == 1:

@@ -19,7 +19,7 @@ from telerank.errors import CollectionError, IndexFault, shorten
 from telerank.expressions import call_text, quote
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.kernel import STEP
-from telerank.sparse.retriever import Given, SparseRetriever, count_terms
+from telerank.sparse.retriever import SparseRetriever, count_terms
 from telerank.sparse.similarities.base import Beside, Count, Floats, Reads, Similarity, Statistics
 from telerank.sparse.weights.encoder import TermEncoder
 from telerank.sparse.weights.entry import WeightsEntry
@@ -175,9 +175,15 @@ class ImpactRetriever(Retriever):
     def sources(self) -> Mapping[str, object]:
         return {"index": self.index.identity}
 
+    def search(self, query: Query | str, *wrong: object, **named: object) -> Ranking:
+        if type(query) is not Query or wrong or named:
+            return super().search(query, *wrong, **named)  # which checks its arguments
+        [ranking] = self.rank_batch([query])
+        return ranking
+
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
         weighed = self._weigh(queries)
-        rankings = self._open([each.steps for each in weighed]).rank_batch(queries)
+        rankings = self._sums.rank_weighed(queries, [each.steps for each in weighed])
         units = [self._unit(each) for each in weighed]
         return [
             Ranking.presorted(ranking.query, ranking.docnos, ranking.scores * unit)
@@ -226,9 +232,10 @@ class ImpactRetriever(Retriever):
         """What the kernel's scores are multiplied by, a power of two."""
         return self._entry.step * weighed.step / STEP
 
-    def _open(self, weights: Sequence[Mapping[str, int]]) -> SparseRetriever:
-        given = Given(tuple(weights))
-        return SparseRetriever(self.index, StoredWeights(), self.depth, weigh=given, chosen=self.chosen)
+    @cached_property
+    def _sums(self) -> SparseRetriever:
+        """What adds the contributions, in whole steps."""
+        return SparseRetriever(self.index, StoredWeights(), self.depth, chosen=self.chosen)
 
 
 def require_weights(index: SparseIndex) -> WeightsEntry:
