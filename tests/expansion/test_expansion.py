@@ -21,11 +21,17 @@ from accidents import Dying
 from small_rerankers import small_reranker
 from small_seq2seq import small_t5
 from telerank.corpus.derived.predicted import PredictedQueries
-from telerank.errors import ArgumentError, CollectionError, FormatError, MissingQueries, ModelError
+from telerank.errors import (
+    ArgumentError,
+    CollectionError,
+    FormatError,
+    IndexFault,
+    MissingQueries,
+    ModelError,
+)
 from telerank.expansion.kept import KeptFile
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.types import Doc
-from telerank.verbs.index import add_documents
 
 TEXTS = {"a": "the press of Gutenberg", "b": "a press for olives", "c": "the Bible"}
 QUERIES = {
@@ -257,8 +263,35 @@ def test_an_expansion_is_a_field_that_an_explanation_names(tmp_path, name):
     assert re.search(r"'press'.*\n +.*text: tf 1", said)
     assert tr.index(TEXTS, tmp_path / "idx", expansion=file) == index  # it is there already
     more = write(tmp_path / "more.jsonl", {"d": ["printing"]})
-    add_documents(index, {"d": "new"}, expansion=more)
+    index.add({"d": "new"}, expansion=more)
     assert "d" in tr.pipeline(PIPELINE, index).search("printing").docnos
+    with pytest.warns(MissingQueries, match="1 new document has no predicted queries"):
+        index.add({"e": "new"})
+    plain = tr.index(TEXTS, tmp_path / "plain")
+    with pytest.raises(IndexFault, match="its documents are not expanded"):
+        plain.add({"d": "new"}, expansion=more)
+
+
+def test_documents_that_an_update_finds_with_their_text_keep_their_queries(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, text in (("presses", "Gutenberg"), ("boats", "a boat"), ("olives", "oil")):
+        (folder / f"{name}.txt").write_text(text)
+    file = write(
+        tmp_path / "q.jsonl", {name: [f"about {name}"] for name in ("presses.txt", "boats.txt", "olives.txt")}
+    )
+    index = tr.index(folder, tmp_path / "idx", expansion=file)
+    (folder / "boats.txt").rename(folder / "ships.txt")
+    (folder / "olives.txt").write_text("another text")
+    (folder / "presses.txt").write_text("Gutenberg", encoding="utf-8-sig")  # other bytes, the same text
+    with pytest.warns(MissingQueries, match="1 new document has no predicted queries"):
+        index.update(folder)
+    kept = {docno: doc.columns.get("expansion") for docno, doc in index.docs.items()}
+    assert kept == {
+        "presses.txt": ("about presses.txt",),
+        "ships.txt": ("about boats.txt",),
+        "olives.txt": None,
+    }
 
 
 def test_documents_without_a_line_and_lines_without_a_document_are_counted(tmp_path):

@@ -140,11 +140,11 @@ def add(
     Example: `telerank index add new.jsonl idx --update`
     """
     import telerank as tr
-    from telerank.verbs.index import add_documents
 
     opened = data.open()
-    changed = {"update": update, "weights": weights, "vectors": vectors, "workers": workers}
-    added = add_documents(tr.open(index), opened, expansion=expansion, **changed)
+    added = tr.open(index).add(
+        opened, update=update, weights=weights, expansion=expansion, vectors=vectors, workers=workers
+    )
     console.say(f"added {count_noun(added, 'document')} of {opened.name} to {index}")
     if opened.search_notice:
         console.say(opened.search_notice)

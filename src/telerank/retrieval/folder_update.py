@@ -17,6 +17,7 @@ from pathlib import Path
 
 from telerank.columns.kinds import conform_doc
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.predicted import EXPANSION, counting_unexpanded
 from telerank.corpus.formats import open_collection
 from telerank.corpus.readers.files.folder import (
     FileContents,
@@ -166,7 +167,9 @@ def update_folder(
         stale = {docno for name in changes.affected for docno in docnos[name]}
         read: dict[str, FileRecord] = {}
         copied = _copy_docs(present, copies, docnos, read)
-        new = chain(copied, _changed_docs(present, files.read(to_read), stale, read))
+        new: Iterator[Doc] = chain(copied, _changed_docs(present, files.read(to_read), stale, read))
+        if EXPANSION in present.index.fields:
+            new = counting_unexpanded(new, index)
         written = writer.replace(stale, new, progress=progress)
         write_record(index, replace(record, files=dict(sorted({**kept, **read}.items()))))
         return replace(changes, files={**kept, **read}, written=written)
@@ -247,9 +250,18 @@ def _changed_docs(
     """The documents of files that are not in the index as they are; those that are leave ``stale``."""
     for name, record, docs in contents:
         records[name] = record
-        for doc in docs:
+        for own in docs:
+            doc = _keep_queries(own, present)
             conforming = conform_doc(doc, present.index.manifest.columns)
             if doc.docno in stale and present[doc.docno] == conforming:
                 stale.remove(doc.docno)
             else:
                 yield doc
+
+
+def _keep_queries(doc: Doc, present: IndexDocs) -> Doc:
+    """The document, with the queries that were predicted for the same text."""
+    before = present.get(doc.docno)
+    if before is None or before.text != doc.text or EXPANSION not in before.columns:
+        return doc
+    return replace(doc, columns={**doc.columns, EXPANSION: before.columns[EXPANSION]})

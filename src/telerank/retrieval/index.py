@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from telerank.computing import Count
 from telerank.corpus.collection import Collection
+from telerank.corpus.derived.predicted import EXPANSION, counting_unexpanded, expanding
 from telerank.corpus.in_memory import read_docs
 from telerank.corpus.read_fields import as_field_names, check_known
 from telerank.corpus.readers.files.folder import FileRecord
 from telerank.dense.manifest import VectorManifest, check_name, folder_name, is_vectors
 from telerank.drafts import replace_file
-from telerank.errors import ArgumentError, ArgumentTypeError, show_value
+from telerank.errors import ArgumentError, ArgumentTypeError, IndexFault, show_value
 from telerank.late_interaction.encoder import LateEncoder
 from telerank.parameters import check_methods
 from telerank.retrieval.index_reader import IndexReader
@@ -161,6 +162,7 @@ class Index(IndexReader):
         *,
         update: bool = False,
         weights: str | Path | None = None,
+        expansion: str | Path | None = None,
         vectors: bool = True,
         workers: Count | None = None,
         progress: ProgressSetting = None,
@@ -170,20 +172,28 @@ class Index(IndexReader):
         With ``update`` they replace documents of the same docno. If the index has ``vectors``, texts that it
         did not have are encoded once the documents are added; without, :meth:`encode` does it later. If it
         has weights of terms from files, ``weights`` is a file of those of the documents; a model's are made.
-        Queries that were predicted for the documents are their column ``expansion``.
+        ``expansion`` is a file of queries that were predicted for the documents, if those of the index were
+        expanded.
 
         Raises
         ------
         IndexFault
-            If the index cannot be written to.
+            If the index cannot be written to, or was not expanded and ``expansion`` is given.
         DocumentError
             If there is no document, one cannot be stored, or a docno is there (and ``update`` is not set).
         FormatError
-            If the file of weights is none; the message names the line.
+            If the file of weights, or of queries, is none; the message names the line.
         """
+        is_expanded = EXPANSION in self.sparse.fields
+        if expansion is not None and not is_expanded:
+            raise IndexFault(f"{self.folder}: its documents are not expanded: index them with --expansion")
         total, stream = stream_documents(docs)
         changing = self._change(workers, vectors=vectors, progress=progress)
-        with changing as writer, show_progress(progress, total, kept=unchanged(self.folder)) as shown:
+        shown_bar = show_progress(progress, total, kept=unchanged(self.folder))
+        with expanding(expansion) as expand_docs, changing as writer, shown_bar as shown:
+            stream = expand_docs(stream)
+            if is_expanded and expansion is None:
+                stream = counting_unexpanded(stream, self.folder)
             if (source := open_weights(weights)) is not None:
                 writer.choose_weights(source)
             return writer.add(stream, update=update, progress=shown)
@@ -232,7 +242,8 @@ class Index(IndexReader):
 
         Files are compared by the hashes of their contents, so only those that are new or have changed are
         read; of a file with another name the documents are kept under it. One commit makes all changes.
-        ``vectors`` are as for :meth:`add`.
+        ``vectors`` are as for :meth:`add`. Documents whose text is as before keep their predicted queries; a
+        warning (:class:`~telerank.errors.MissingQueries`) counts the others, if the index is expanded.
         Warnings (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
         Raises

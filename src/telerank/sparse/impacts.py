@@ -246,7 +246,7 @@ class Impacts:
     ) -> RowScores:
         """The same without numba, in float64: every posting, term after term.
 
-        Also used for sums beyond 2^31 steps, a score of 2,048; those below 2^53 steps are exact.
+        Also used for sums beyond a score of 2,032; those below 2^53 steps are exact.
         """
         sums, holds = np.zeros(len(self.segment), np.float64), np.zeros(len(self.segment), np.bool_)
         for term, weight in weights.items():

@@ -221,18 +221,6 @@ def restore(
     return Index(folder)
 
 
-def add_documents(
-    index: Index, docs: Documents, *, expansion: str | Path | None = None, **options: Any
-) -> int:
-    """Add documents to an index with the queries of a file, as :func:`index` takes it; their number.
-
-    ``options`` are those of :meth:`telerank.Index.add`.
-    """
-    _, stream = stream_documents(docs)
-    with expanding(expansion) as expand_docs:
-        return index.add(docs if expansion is None else expand_docs(stream), **options)
-
-
 def expand(
     docs: Documents | Index,
     output: str | Path,

@@ -137,6 +137,18 @@ def expanding(path: str | Path | None) -> Iterator[Callable[[Iterator[Doc]], Ite
             warnings.warn(f"{path}: {count_noun(count, noun)} {verb} {why}", MissingQueries, stacklevel=4)
 
 
+def counting_unexpanded(docs: Iterator[Doc], index: Path) -> Iterator[Doc]:
+    """The documents; at the end a warning (MissingQueries) counts those without predicted queries."""
+    lacking = 0
+    for doc in docs:
+        lacking += EXPANSION not in doc.columns
+        yield doc
+    if lacking:
+        verb = agree(lacking, "has", "have")
+        note = f"{index}: {count_noun(lacking, 'new document')} {verb} no predicted queries, as others have"
+        warnings.warn(f"{note} (index add --update --expansion FILE adds them)", MissingQueries, stacklevel=2)
+
+
 def expand_fields(fields: Sequence[str]) -> tuple[str, ...]:
     """The fields of an index whose documents are expanded: without any, title and text."""
     named = tuple(fields) or TEXT_FIELDS
