@@ -96,7 +96,30 @@ def test_pooling_some_pieces_after_others_changes_nothing(folders, pooling, twic
             got = encoder(ids, mask)
         assert (encoder._body is not None) == in_parts
         assert got.shape == (33, 125)
-        torch.testing.assert_close(got, encoder(ids, mask).detach(), atol=1e-5, rtol=1e-5)
+        logits = model(input_ids=ids, attention_mask=mask).logits * mask.unsqueeze(-1)
+        torch.testing.assert_close(got, encoder._pool(logits), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_gradients_of_the_largest_logits_are_those_of_all_logits(folders, monkeypatch, twice):
+    monkeypatch.setattr("telerank.models.encoders.largest_logits._LOGITS", 64 * 33 * 62)
+    monkeypatch.setattr("telerank.models.encoders.largest_logits._NUMBERS", 7)
+    model = load_sparse_encoder(folders["max"], "cpu").documents.model.model.double().requires_grad_()
+    ids = torch.randint(5, 125, (33, 62), generator=torch.Generator().manual_seed(0))
+    mask = (torch.arange(62) < torch.arange(30, 63).unsqueeze(1)).long()
+    encoder = SpladeEncoder(model, "max", twice=twice).eval()
+    factors = torch.rand(33, 125, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+    def gradients(weights):
+        model.zero_grad()
+        (weights * factors).sum().backward()
+        return {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+
+    logits = model(input_ids=ids, attention_mask=mask).logits * mask.unsqueeze(-1)
+    expected, got = gradients(encoder._pool(logits)), gradients(encoder(ids, mask))
+    assert expected.keys() == got.keys()
+    for name, each in expected.items():
+        torch.testing.assert_close(got[name], each, msg=name)
 
 
 def test_fingerprints_tell_models_apart(folders, tmp_path):

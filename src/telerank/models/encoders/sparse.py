@@ -37,6 +37,7 @@ from transformers import AutoModelForMaskedLM
 from telerank.errors import ModelError
 from telerank.models.encoders.bi_encoder import Side, SideTokenizer, rules_of
 from telerank.models.encoders.folders import SideFile, longest_text
+from telerank.models.encoders.largest_logits import LargestLogits, pieces_at_a_time
 from telerank.models.encoders.term_weight_folders import load_term_weights, read_term_weight_settings
 from telerank.models.encoders.term_weights import (
     PieceWeights,
@@ -64,7 +65,6 @@ from telerank.sentence_folders import MODEL, ModelFile, ModuleEntry, read_module
 _ROUTER = "router_config.json"
 _TOKENS = 1024  # of a batch: a logit for each piece of the vocabulary takes 4 bytes
 _TOKENS_OF_GPU = 16_384
-_LOGITS = 1 << 18  # that are pooled at a time: a megabyte
 _TRANSFORMERS = ("MLMTransformer", "Transformer")
 
 
@@ -101,20 +101,24 @@ class SpladeEncoder(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Tokens and their mask, both (B, L) -> weights of at least 0, (B, V).
 
-        Without gradients the logits are pooled for some pieces after others: those of all tokens for the
-        whole vocabulary do not fit a processor's cache.
+        The logits are pooled for some pieces after others, but for those of a sum with gradients: all of them
+        fit no processor's cache, and hardly a GPU's memory.
         """
         mask = attention_mask.unsqueeze(-1)
-        body = None if self.training or torch.is_grad_enabled() else self._body
+        is_learned, is_sum = torch.is_grad_enabled(), self.pooling == "sum"
+        body = None if is_learned and is_sum else self._body
         if body is None:
             logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, V)
             return self._pool(logits * mask.to(logits.dtype))
+        body.train(self.training)
         hidden = body(input_ids=input_ids, attention_mask=attention_mask).logits  # (B, L, H)
-        decoder, mask = self._decoder, mask.to(hidden.dtype)
-        bias = hidden.new_zeros(len(decoder.weight)) if decoder.bias is None else decoder.bias
-        step = max(64, _LOGITS // input_ids.numel())
-        parts = zip(torch.split(decoder.weight, step), torch.split(bias, step), strict=True)
-        return torch.cat([self._pool(linear(hidden, *part).mul_(mask)) for part in parts], dim=1)
+        decoder = self._decoder
+        weight, bias = decoder.weight, decoder.bias
+        bias = weight.new_zeros(len(weight)) if bias is None else bias
+        if is_learned:
+            return self._weigh(LargestLogits.apply(hidden, weight, bias, mask))  # type: ignore[no-untyped-call]
+        parts = (linear(hidden, weight[part], bias[part]) for part in pieces_at_a_time(hidden, len(weight)))
+        return torch.cat([self._pool(logits.mul_(mask.to(logits.dtype))) for logits in parts], dim=1)
 
     def _pool(self, logits: Tensor) -> Tensor:
         if self.pooling == "max":  # both functions grow: the largest weight is that of the largest logit
@@ -133,14 +137,19 @@ class SpladeEncoder(nn.Module):
     @cached_property
     def _body(self) -> nn.Module | None:
         """The model up to the layer that gives logits, or None if it computes something behind that layer."""
-        kept: dict[int, Any] = {id(each): each for each in (*self.model.parameters(), *self.model.buffers())}
-        body = copy.deepcopy(self.model, kept | {id(self._decoder): nn.Identity()}).eval()
+        own: Any = self.model  # weights and configuration are its own
+        was = own.training
+        kept = {id(each): each for each in (*own.parameters(), *own.buffers(), getattr(own, "config", None))}
+        body = copy.deepcopy(own, kept | {id(self._decoder): nn.Identity()})
         ids = torch.arange(8, device=self._decoder.weight.device).unsqueeze(0)
         given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         try:
-            same = torch.allclose(self._decoder(body(**given).logits), self.model(**given).logits)
+            with torch.no_grad():
+                same = torch.allclose(self._decoder(body.eval()(**given).logits), own.eval()(**given).logits)
         except (AttributeError, RuntimeError):  # it reads that layer's weights itself, or changes their shape
             same = False
+        finally:
+            own.train(was)
         return body if same else None
 
 
