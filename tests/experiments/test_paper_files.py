@@ -44,7 +44,9 @@ def test_small_copies_are_run_on_the_first_data_that_is_here(name):
 
 
 @SMALL
-@pytest.mark.parametrize("name", ["learned-sparse/english", "learned-sparse/french", "ranker-causes"])
+@pytest.mark.parametrize(
+    "name", ["learned-sparse/english", "learned-sparse/french", "ranker-causes", "repbert-segments"]
+)
 def test_the_trainings_of_learned_stages_and_of_causes_are_valid(name, small):
     whole = read_paper(name, small=small)
     for data in whole.data:

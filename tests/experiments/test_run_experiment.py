@@ -9,9 +9,11 @@ from itertools import pairwise
 import pytest
 import yaml
 from click.testing import CliRunner
+from small_bench import saved_results
 
 import telerank as tr
 from papers import small_msmarco
+from small_set import write_beir
 from telerank.cli.main import app
 from telerank.errors import CollectionError, FormatError, ModelError, TelerankError
 from telerank.evaluation.measures import measure
@@ -229,6 +231,25 @@ def test_fields_are_indexed_and_a_filter_holds_for_all_systems(tmp_path):
     assert (within["weighted"], within["title"], within["in b"]) == (("d1",), (), ())
     with pytest.raises(ModelError, match="has no fields"):
         run()
+
+
+def test_documents_are_cut_into_passages_and_count_once(tmp_path):
+    docs = [("d1", "beta x x x x beta x beta"), ("d2", "x x x beta gamma x x x"), ("d3", "gamma")]
+    write_beir(
+        tmp_path / "sheets",
+        [{"_id": n, "title": "", "text": text} for n, text in docs],
+        {f"q{n}": "beta gamma" for n in range(4)},
+        {"test": [(f"q{n}", "d2", 1) for n in range(4)]},
+    )
+    data = {"sheets": {"split": "test", "analyzer": "none", "paper": True, "passages": 4}}
+    analyses = [{"kind": "quality", "measures": ["RR", "R@2"], "latency_queries": 0}]
+    file = write(tmp_path, data=data, **PLAIN | {"systems": {"BM25": "bm25(b=0)"}, "analyses": analyses})
+    (done,) = run_experiment(file, data=[str(tmp_path)], output=tmp_path / "out")
+    (ranking, *_) = read_run(done.systems["BM25"].runs[0])
+    assert ranking.docnos[:2] == ("d2#2", "d3#1")  # both words, then the rarer one
+    assert {docno.partition("#")[0] for docno in ranking.docnos} == {"d1", "d2", "d3"}
+    means = saved_results(done)[0]["means"]["BM25"]
+    assert means == {"RR": 1.0, "R@2": 1.0}
 
 
 def test_a_run_is_given_of_a_row_that_the_paper_alone_has(outcome, marco, tmp_path):

@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -34,6 +34,7 @@ from telerank.corpus.derived.ranking_set import (
     write_ranking_set,
 )
 from telerank.corpus.formats import PIAF, open_collection, piaf
+from telerank.corpus.passages import cut_passages
 from telerank.corpus.reading import DATA_VARIABLE
 from telerank.dense.manifest import is_vectors
 from telerank.errors import CollectionError, ModelError
@@ -213,6 +214,9 @@ def open_data(
                 parts = [piaf()] if data.bundled else made_of
                 make_set(data, parts, Path(source), progress)
         collection = open_collection(source)
+    if (words := data.passages) is not None:
+        whole = collection.docs
+        collection = replace(collection, docs=lambda: cut_passages(whole(), words), size=None)
     dev, judged = None, JudgedQueries.of(collection, data.split)
     if spec.dev is not None:
         dev, judged = judged.deal(spec.dev, spec.queries, spec.seed)

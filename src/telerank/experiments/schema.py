@@ -42,6 +42,9 @@ class DataSpec(Section):
     fields
         Fields that are indexed by themselves, too: `[title, text]`, for systems such as `bm25f` and
         `bm25(field=title)`.
+    passages
+        Documents are cut into passages of so many words, half of which the next one repeats; a
+        judged document counts once, at its best passage.
     filter
         Only documents that pass this filter of their columns are there for the systems.
     submission
@@ -69,6 +72,7 @@ class DataSpec(Section):
     split: str | None = None
     analyzer: str = "english"
     fields: tuple[str, ...] = ()
+    passages: int | None = Field(None, ge=1)
     filter: str | None = None
     paper: bool = False
     submission: str | None = None
