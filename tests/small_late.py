@@ -27,12 +27,12 @@ def projection(seed: int = 0):
     return torch.randn(DIMENSION, 32, generator=torch.Generator().manual_seed(seed)) * 0.3
 
 
-def small_pylate(folder: Path, **config) -> Path:
+def small_pylate(folder: Path, architecture: str = "bert", **config) -> Path:
     """As PyLate saves it: the markers are tokens of their own."""
     from safetensors.torch import save_file
     from transformers import AutoModel, AutoTokenizer
 
-    small_encoder(folder)
+    small_encoder(folder, architecture)
     tokenizer, encoder = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
     tokenizer.add_tokens(["[Q] ", "[D] "])
     encoder.resize_token_embeddings(len(tokenizer))

@@ -10,8 +10,21 @@ ARCHITECTURES = ("bert", "camembert", "distilbert", "mpnet", "roberta", "xlm-rob
 
 def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0, longest: int = 66) -> Path:
     """A folder as the hub has them: configuration, weights, tokenizer. ``longest`` rows has the table of positions."""
+    from transformers import AutoModel
+
+    return _save(folder, architecture, AutoModel, seed=seed, longest=longest, spread=0.2)
+
+
+def small_masked(folder: Path, seed: int = 0, architecture: str = "bert") -> Path:
+    """A masked language model with its head, which SPLADE pools."""
+    from transformers import AutoModelForMaskedLM
+
+    return _save(folder, architecture, AutoModelForMaskedLM, seed=seed, longest=66, spread=0.3)
+
+
+def _save(folder: Path, architecture: str, kind, *, seed: int, longest: int, spread: float) -> Path:
     import torch
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoConfig
 
     from telerank.models.loading import quiet
 
@@ -39,30 +52,13 @@ def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0, lo
         vocab_size=len(tokenizer),
         max_position_embeddings=longest,
         pad_token_id=tokenizer.pad_token_id,
-        initializer_range=0.2,  # as far from zero as a trained model's
+        initializer_range=spread,  # as far from zero as a trained model's
         **shape,
         **types,
     )
     with torch.random.fork_rng(), quiet():
         torch.manual_seed(seed)
-        AutoModel.from_config(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def small_masked(folder: Path, seed: int = 0) -> Path:
-    """A masked language model with its head, which SPLADE pools."""
-    import torch
-    from transformers import BertConfig, BertForMaskedLM
-
-    from telerank.models.loading import quiet
-
-    tokenizer = small_tokenizer("bert")
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=66, initializer_range=0.3, **shape)
-    with torch.random.fork_rng(), quiet():
-        torch.manual_seed(seed)
-        BertForMaskedLM(config).save_pretrained(folder)
+        kind.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -46,6 +46,7 @@ MAKERS = {
     "pylate": small_pylate,
     "pylate, attending": lambda folder: small_pylate(folder, attend_to_expansion_tokens=True),
     "pylate, not expanded": lambda folder: small_pylate(folder, do_query_expansion=False),
+    "pylate, as GTE-ModernColBERT": lambda folder: small_pylate(folder, "modernbert"),
     "colbert": small_colbert,
 }
 

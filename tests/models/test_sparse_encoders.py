@@ -71,6 +71,25 @@ def test_vectors_are_those_of_sentence_transformers(folders, kind, queries):
     assert set(named) == {piece for piece, _ in pieces}
 
 
+@pytest.mark.parametrize(
+    "architecture", ["distilbert", "roberta", "xlm-roberta", "camembert", "mpnet", "modernbert"]
+)
+def test_masked_language_models_of_every_kind_are_pooled_in_parts(tmp_path, architecture):
+    """SPLADE-v3 is a BERT; others are published on a DistilBERT, a CamemBERT or a ModernBERT."""
+    folder = small_masked(tmp_path / architecture, architecture=architecture)
+    own = load_sparse_encoder(folder, "cpu")
+    assert own.documents.model._body is not None
+    with quiet():
+        theirs = library.SparseEncoder(str(folder), device="cpu")
+    expected = (
+        theirs.encode_document(TEXTS, convert_to_sparse_tensor=False, show_progress_bar=False).cpu().numpy()
+    )
+    got = np.zeros_like(expected)
+    for row, vector in zip(got, own.encode(TEXTS, queries=False), strict=True):
+        row[vector.numbers] = vector.weights
+    assert np.abs(got - expected).max() < 1e-5
+
+
 @pytest.mark.parametrize(("pooling", "twice"), [("max", False), ("sum", True)])
 def test_pooling_some_pieces_after_others_changes_nothing(folders, pooling, twice):
     loaded = load_sparse_encoder(folders["max"], "cpu").documents.model.model
