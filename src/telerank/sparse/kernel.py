@@ -186,14 +186,17 @@ def _block_table(
     offset: int, rows: Array, values: Array, unit: int, pointers: Array, largest: Array, parts: Array
 ) -> None:
     """Fill one term's row of the tables: each block's first posting, its largest value, those of parts."""
-    block = -1
+    block, part, most = -1, rows[0] >> PART_BITS, 0
     for i in range(len(rows)):
         while block < rows[i] >> BLOCK_BITS:
             block += 1
             pointers[block] = offset + i
         largest[block] = max(largest[block], values[i])
-        part, units = rows[i] >> PART_BITS, (values[i] + unit - 1) // unit
-        parts[part] = max(parts[part], units)
+        if rows[i] >> PART_BITS != part:  # one division a part: they take longer than all else
+            parts[part] = (most + unit - 1) // unit
+            part, most = rows[i] >> PART_BITS, 0
+        most = max(most, values[i])
+    parts[part] = (most + unit - 1) // unit
     while block < len(largest):
         block += 1
         pointers[block] = offset + len(rows)
