@@ -32,6 +32,8 @@ _IN_THE_REPORT = re.compile(
     r"[*]{2}(Paired t-tests|.*: (by (question word|answer length)|Best thresholds.*))[*]{2}"
 )
 """Captions of tables that are too long for a page."""
+_OUTLOOKS = {"ranker-causes": "piaf", "repbert-segments": "repbert"}
+"""The papers of experiments beyond their tables."""
 
 
 def main() -> None:
@@ -41,7 +43,7 @@ def main() -> None:
     parser.add_argument("paper", help="repbert, monobert, bert-dmn, piaf or best")
     parser.add_argument("--write", action="store_true", help="put them into docs/results/PAPER.md")
     options = parser.parse_args()
-    names = [entry.name for entry in list_experiments([]) if entry.name.startswith(f"{options.paper}/")]
+    names = [entry.name for entry in list_experiments([]) if _paper(entry.name) == options.paper]
     said: set[str] = set()
     for name in sorted(names, key=_place):
         text = "\n\n".join(describe_results(name, folder, said) for folder in _find(options.folder, name))
@@ -53,9 +55,13 @@ def main() -> None:
             print(f"## {name}\n\n{text}\n")
 
 
+def _paper(name: str) -> str:
+    return _OUTLOOKS.get(name) or name.partition("/")[0]
+
+
 def _page(name: str) -> str:
     """The page of an experiment: that of its paper; experiments with answers have their own."""
-    return "answers" if "answers" in name else name.partition("/")[0]
+    return "answers" if "answers" in name else _paper(name)
 
 
 def _place(name: str) -> int:
