@@ -169,9 +169,11 @@ class SparseRetriever(Retriever):
             impacts.prepare((term.numbers[number], term.df, term.cf) for query in known for term in query)
             weights = [{term.numbers[number]: weight for term, weight in query.items()} for query in known]
             depth = min(self.depth or len(impacts.segment), len(impacts.segment))
-            absent = [[(t.df, t.cf, weight) for t, weight in query.items() if t.cf] for query in terms]
+            absent = None
+            if impacts.counts_absent:
+                absent = [[(t.df, t.cf, weight) for t, weight in query.items() if t.cf] for query in terms]
             selection = selections[number] if selections else None
-            answers.append(impacts.rank(weights, depth, absent if impacts.counts_absent else None, selection))
+            answers.append(impacts.rank(weights, depth, absent, selection))
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
