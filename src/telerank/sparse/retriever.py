@@ -177,14 +177,17 @@ class SparseRetriever(Retriever):
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
-        lists: list[list[Ranking]] = [[] for _ in queries]
-        for segment, answers in zip(self.index.segments, self.rank_rows(queries), strict=True):
-            for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
-                ranked.append(Ranking.presorted(query, tuple(segment.docnos.take(rows)), scores))
-        if len(self.index.segments) == 1:
-            return [ranking for [ranking] in lists]
+        lists = [
+            [
+                Ranking.presorted(query, tuple(segment.docnos.take(rows)), scores)
+                for query, (rows, scores) in zip(queries, answers, strict=True)
+            ]
+            for segment, answers in zip(self.index.segments, self.rank_rows(queries), strict=True)
+        ]
+        if len(lists) == 1:
+            return lists[0]
         merged = []
-        for query, parts in zip(queries, lists, strict=True):
+        for query, *parts in zip(queries, *lists, strict=True):
             docnos = [docno for ranking in parts for docno in ranking.docnos]
             scores = np.concatenate([np.empty(0), *(ranking.scores for ranking in parts)])
             ranking = Ranking.ranked(query, docnos, scores)
