@@ -331,10 +331,8 @@ def check_fields(kind: type[R]) -> type[R]:
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         in_order, by_name = tests()
         try:
-            is_right = all(map(isinstance, args, in_order)) and all(
-                isinstance(kwargs[key], by_name[key]) for key in kwargs
-            )
-            if is_right and len(args) <= len(in_order):
+            is_right = len(args) <= len(in_order) and all(map(isinstance, args, in_order))
+            if is_right and (not kwargs or all(isinstance(kwargs[key], by_name[key]) for key in kwargs)):
                 make(self, *args, **kwargs)
                 return
         except (TypeError, KeyError):

@@ -430,7 +430,7 @@ def _as_numbers(scores: npt.ArrayLike, query: Query) -> Scores:
 
 
 def _freeze(ranking: Ranking, scores: Scores) -> None:
-    scores.flags.writeable = False
+    scores.setflags(write=False)
     object.__setattr__(ranking, "scores", scores)
 
 

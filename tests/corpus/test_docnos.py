@@ -68,9 +68,33 @@ def test_what_stands_across_the_edges_of_what_is_treated_at_once_is_seen(tmp_pat
         write_docnos(tmp_path, "abcdec", at_once=2)
 
 
-def test_rows_that_are_not_there_are_errors(tmp_path):
-    docnos = write_docnos(tmp_path, ["a", "b"])
-    for rows in ([2], [0, -1], [5]):
+def as_lines(folder: Path, names: list[str]) -> Docnos:
+    """The docnos as lines with offsets, as all were written before some took equally many bytes."""
+    docnos = write_docnos(folder, names)
+    lines = [name.encode() + b"\n" for name in names]
+    (folder / FILES[0]).write_bytes(b"".join(lines))
+    np.save(folder / FILES[1], np.cumsum([0, *map(len, lines)], dtype=np.int32))
+    return Docnos(docnos.folder)
+
+
+@pytest.mark.parametrize("longest", [3, 40, 120])
+def test_docnos_take_equally_many_bytes_where_that_is_not_more_and_read_as_lines_do(tmp_path, longest):
+    names = [f"{number}é" for number in range(200)] + ["D" * longest]
+    padded = longest + 1 <= 5 + 4  # a line, and its offset
+    docnos = write_docnos(tmp_path, names, at_once=64)
+    assert (len(np.load(tmp_path / FILES[1])) == 1) == padded
+    rows = np.random.default_rng(3).integers(0, len(names), 500)
+    for each in (docnos, as_lines(tmp_path, names)):
+        assert list(each) == names
+        assert [each.row(name) for name in names] == list(range(len(names)))
+        for taken in (rows, rows.astype(np.uint32), rows[:1], range(len(names))):
+            assert each.take(taken) == [names[row] for row in taken]
+
+
+@pytest.mark.parametrize("write", [write_docnos, as_lines])
+def test_rows_that_are_not_there_are_errors(tmp_path, write):
+    docnos = write(tmp_path, ["a", "b"])
+    for rows in ([2], [0, -1], [5], np.array([2], np.uint32), [0] * 30000 + [2]):
         with pytest.raises(IndexError, match="of 2 documents"):
             docnos.take(rows)
     for row in (2, -1):

@@ -237,3 +237,12 @@ def test_steps_shows_the_text_then_the_tokens_of_each_step_and_a_fingerprint_wha
     assert len(set(prints.values())) == 5
     assert prints == {name: Analyzer.parse(name).fingerprint() for name in prints}
     assert all(len(value) == 16 and int(value, 16) for value in prints.values())
+
+
+@given(
+    st.text(st.sampled_from("aZ09_'.,-é’ʼ\u0301™\n"), max_size=12)
+    | st.text("ab1", min_size=250, max_size=260)
+)
+def test_what_is_one_word_is_found_without_the_pattern_as_by_it(text: str):
+    for tokenizer in TOKENIZERS.values():
+        assert tokenizer.find(text) == tokenizer.pattern.findall(text)

@@ -45,27 +45,29 @@ class ColumnWriter:
         self._part = folder / f"{COLUMNS}.part"
         self._builder = SchemaBuilder(declared)
         self._file = self._raw.open("wb", buffering=1 << 20)
-        self._has_values = False
+        self._has_values, self._without = False, 0  # documents without values since the last with some
         self.kinds: dict[str, str] = {}
 
     def add(self, doc: Doc) -> None:
         """Keep the columns of the next document; raises DocumentError if one cannot be stored."""
         values = self._builder.add(doc) if doc.columns else None
-        if values:
-            self._has_values = True
-            line = json.dumps([doc.docno, values], ensure_ascii=False, default=str)
-            try:
-                self._file.write(line.encode())
-            except UnicodeEncodeError:
-                for name, value in values.items():
-                    check_text(
-                        json.dumps(value, ensure_ascii=False, default=str),
-                        f"document {doc.docno!r}: its {name}",
-                    )
-        self._file.write(b"\n")
+        if not values:
+            self._without += 1
+            return
+        line = json.dumps([doc.docno, values], ensure_ascii=False, default=str)
+        try:
+            self._file.write(b"\n" * self._without + line.encode() + b"\n")
+        except UnicodeEncodeError:
+            for name, value in values.items():
+                check_text(
+                    json.dumps(value, ensure_ascii=False, default=str), f"document {doc.docno!r}: its {name}"
+                )
+            raise
+        self._has_values, self._without = True, 0
 
     def close(self) -> None:
         """Write the file; there is none if no document has a value."""
+        self._file.write(b"\n" * self._without)
         self._file.close()
         if self._has_values:
             kinds = self.kinds = self._builder.finish()

@@ -1,14 +1,16 @@
 r"""The docnos of n documents, memory-mapped: row to docno, docno to row, and their sort order.
 
 ======================  =======================================================================
-``docnos.bin``          UTF-8, each docno followed by ``\n``: line i is row i
-``docnos.offsets.npy``  n + 1 offsets into ``docnos.bin`` (int32; int64 from 2 GiB on)
+``docnos.bin``          UTF-8, each docno followed by ``\n``, in the order of the rows
+``docnos.offsets.npy``  n + 1 offsets into ``docnos.bin`` (int32; int64 from 2 GiB on); or one number: the
+                        bytes that each docno takes there, those behind it being ``\n``
 ``docnos.order.npy``    uint32, the rows in ascending order of docno
 ``docnos.rank.npy``     uint32, the position of each row in that order
 ======================  =======================================================================
 
-Writing 10 M docnos takes 350 MB at the end, when they are sorted (35 bytes a document, including the mapped
-file), and almost nothing before; reading takes the system's file cache only.
+Docnos take equally many bytes if these are not more than lines and offsets: they are then fetched from memory
+once, not twice. Writing 10 M docnos takes 350 MB at the end, when they are sorted (35 bytes a document,
+including the mapped file), and almost nothing before; reading takes the system's file cache only.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ from telerank.types import PASSAGE, whole_docno
 BLOB, OFFSETS, ORDER, RANK = "docnos.bin", "docnos.offsets.npy", "docnos.order.npy", "docnos.rank.npy"
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 FILES = (BLOB, OFFSETS, ORDER, RANK)
+_PADDED = "docnos.padded"  # becomes the first
 _REFUSED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FENCE = 1024
+_CHUNK = 16  # bytes of a line copied at once
 _LINE = 40  # reading a line in Python takes as long as this many elements of an array
 
 
@@ -90,15 +94,31 @@ class DocnosWriter(FolderWriter):
         for start in range(0, self._count, self._at_once):  # in parts: indexing widens uint32
             part = order[start : start + self._at_once]
             rank[part] = np.arange(start, start + len(part), dtype=np.uint32)
+        width = int(np.diff(offsets).max(initial=0))
+        if width * self._count <= len(blob) + offsets.nbytes:
+            self._pad(blob, offsets, width)
+            offsets = np.array([width])
         for name, array in ((OFFSETS, offsets), (ORDER, order), (RANK, rank)):
             with (self._folder / _part(name)).open("wb") as file:
                 np.save(file, array)
         for name in FILES:
             (self._folder / _part(name)).replace(self._folder / name)
 
+    def _pad(self, blob: npt.NDArray[np.uint8], offsets: Offsets, width: int) -> None:
+        """Write the docnos anew with ``width`` bytes each."""
+        padded = self._folder / _part(_PADDED)
+        at_once = max(self._at_once // max(width, 1), 1)
+        with padded.open("wb") as file:
+            for start in range(0, self._count, at_once):
+                part = offsets[start : start + at_once + 1]
+                lines = np.full((len(part) - 1, width), ord("\n"), np.uint8)
+                lines[np.arange(width) < np.diff(part)[:, None]] = blob[part[0] : part[-1]]
+                file.write(lines.data)
+        padded.replace(self._folder / _part(BLOB))
+
     def discard(self) -> None:
         self._file.close()
-        for name in FILES:
+        for name in (*FILES, _PADDED):
             (self._folder / _part(name)).unlink(missing_ok=True)
 
     def __len__(self) -> int:
@@ -107,6 +127,8 @@ class DocnosWriter(FolderWriter):
 
 def check_docno(docno: str, number: int) -> None:
     """Check that a docno has no blank, control character or lone surrogate; ``number`` counts from 1."""
+    if docno.isalnum():
+        return
     if not docno:
         raise DocumentError(f"document {number}: its docno is empty")
     if invalid := _REFUSED.search(docno):
@@ -142,8 +164,13 @@ class Docnos(FolderReader):
         self.order: npt.NDArray[np.uint32] = _mapped(self.folder / ORDER)
         self.rank: npt.NDArray[np.uint32] = _mapped(self.folder / RANK)
         count = len(self.order)
-        if len(self.rank) != count or len(self._offsets) != count + 1 or self._offsets[-1] != len(self._blob):
+        self._width = int(self._offsets[0]) if len(self._offsets) == 1 else 0
+        is_whole = len(self._offsets) in (1, count + 1) and len(self._blob) == (
+            count * self._width if len(self._offsets) == 1 else self._offsets[-1]
+        )
+        if len(self.rank) != count or not is_whole:
             raise IndexDamaged(f"{self.folder}: {', '.join(FILES)} do not match")
+        self._padded = self._blob.view(f"V{self._width}") if self._width else None
         self._starts = memoryview(self._offsets)  # type: ignore[arg-type]
         self._order = memoryview(self.order)  # type: ignore[arg-type]
 
@@ -167,15 +194,26 @@ class Docnos(FolderReader):
 
     def take(self, rows: npt.ArrayLike) -> list[str]:
         """The docnos of rows, in the order of the rows; IndexError if a row does not exist."""
-        numbers = np.array(rows, dtype=np.int64)  # a copy: one type of array for the kernel
+        numbers = np.asarray(rows)
         if not len(numbers):
             return []
+        if numbers.dtype.kind != "u" and numbers.min() < 0:
+            raise self._no_rows(numbers)
+        if self._padded is not None:
+            try:
+                return str(self._padded.take(numbers).data, "utf-8").split()
+            except IndexError:
+                raise self._no_rows(numbers) from None
+        numbers = np.array(numbers, dtype=np.int64)  # a copy: one type of array for the kernel
         if cold_start.covers(_LINE * len(numbers)):
             return [self[row] for row in numbers.tolist()]
         lines = gather(self._blob, self._offsets, numbers)
         if not len(lines):
-            raise IndexError(f"rows {numbers.min()} to {numbers.max()} of {len(self)} documents")
+            raise self._no_rows(numbers)
         return str(lines.data, "utf-8").split("\n")
+
+    def _no_rows(self, rows: npt.NDArray[Any]) -> IndexError:
+        return IndexError(f"rows {rows.min()} to {rows.max()} of {len(self)} documents")
 
     def of_file(self, docno: str) -> list[str]:
         """The docnos of the passages of a file by its docno, and its own, in the order of the rows."""
@@ -217,6 +255,8 @@ class Docnos(FolderReader):
         return [self._docno_bytes(row) for row in self._order[::_FENCE]]
 
     def _docno_bytes(self, row: int) -> bytes:
+        if self._width:
+            return self._bytes[row * self._width : (row + 1) * self._width].rstrip(b"\n")
         return self._bytes[self._starts[row] : self._starts[row + 1] - 1]
 
 
@@ -292,18 +332,27 @@ def gather(
     blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.signedinteger], rows: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint8]:
     """Join the lines of ``rows``, the last without its line end; an empty array if a row does not exist."""
+    begins, ends = np.empty(len(rows), np.uint64), np.empty(len(rows), np.uint64)
     total, touched = 0, np.uint8(0)
-    for row in rows:
-        if row < 0 or row >= len(offsets) - 1:
+    for i in range(len(rows)):
+        if rows[i] >= len(offsets) - 1:
             return np.empty(0, np.uint8)
-        total += offsets[row + 1] - offsets[row]
-        # touching all lines first overlaps their fetches: copying line by line takes three times as long
-        touched |= blob[offsets[row]]
-    joined = np.empty(total, np.uint8)
+        begins[i], ends[i] = offsets[rows[i]], offsets[rows[i] + 1]
+        total += offsets[rows[i] + 1] - offsets[rows[i]]
+    # reading all offsets, then a byte of all lines overlaps fetches: one by one takes three times as long
+    for begin in begins:
+        touched |= blob[begin]
+    joined = np.empty(total + _CHUNK, np.uint8)
     joined[0] = touched  # used, so that the compiler keeps the reads
-    end = np.uint64(0)
-    for row in rows:
-        for source in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
-            joined[end] = blob[source]
-            end += np.uint64(1)
+    target = np.uint64(0)
+    for i in range(len(rows)):
+        source, size = begins[i], ends[i] - begins[i]
+        if ends[i] + np.uint64(_CHUNK) > np.uint64(len(blob)):
+            for k in range(size):
+                joined[target + k] = blob[source + k]
+        else:  # whole chunks, which are copied at once; the next line begins where this one ends
+            for first in range(np.uint64(0), size, np.uint64(_CHUNK)):
+                for k in range(first, first + np.uint64(_CHUNK)):
+                    joined[target + k] = blob[source + k]
+        target += size
     return joined[: total - 1]

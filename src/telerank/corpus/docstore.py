@@ -52,8 +52,8 @@ class DocstoreWriter(FolderWriter):
         self._columns = ColumnWriter(self.folder, columns or {})
         self._part = self.folder / f"{TEXTS}.part"
         self._file = ipc.new_file(str(self._part), _SCHEMA)
-        self._held: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
         self._names: list[str] = []
+        self._held: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
         self._room = _BATCH
 
     def add(self, doc: Doc) -> int:
@@ -64,8 +64,7 @@ class DocstoreWriter(FolderWriter):
         """
         row = self._docnos.add(doc.docno)
         marks = json.dumps(doc.marks, ensure_ascii=False) if doc.file else ""
-        record = (doc.text, doc.title, doc.url, doc.file, marks)
-        size = sum(map(len, record))
+        size = len(doc.text) + len(doc.title) + len(doc.url) + len(doc.file) + len(marks)
         if size > self._room:
             if size > _LARGEST:
                 raise DocumentError(
@@ -74,8 +73,12 @@ class DocstoreWriter(FolderWriter):
             self._flush()
         self._columns.add(doc)
         self._names.append(doc.docno)
-        for values, value in zip(self._held, record, strict=True):
-            values.append(value)
+        texts, titles, urls, files, all_marks = self._held
+        texts.append(doc.text)
+        titles.append(doc.title)
+        urls.append(doc.url)
+        files.append(doc.file)
+        all_marks.append(marks)
         self._room -= size + 1
         return row
 
@@ -102,7 +105,7 @@ class DocstoreWriter(FolderWriter):
         return len(self._docnos)
 
     def _flush(self) -> None:
-        if not self._held[0]:
+        if not self._names:
             return
         try:
             columns = [pa.array(values, pa.string()) for values in self._held]

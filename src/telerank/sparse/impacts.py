@@ -18,8 +18,8 @@ from telerank.sparse.segment import Segment
 from telerank.sparse.selection import RowSelection, SelectedPostings
 from telerank.sparse.similarities.base import AbsenceSimilarity, Similarity, Statistics, VectorSimilarity
 
-# Rows and scores, best first.
-RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]
+# Rows and scores, which are float32 numbers, best first.
+RowScores: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]
 # How often a query holds each of its terms, by the terms' numbers.
 Weights: TypeAlias = Mapping[int, int]
 # Terms as df and cf in the whole index, and how often a query holds them.
@@ -27,7 +27,6 @@ AbsentTerms: TypeAlias = Sequence[tuple[int, int, int]]
 _POSTINGS = 1 << 20  # whose contributions are computed at a time
 _SELECTIONS = 8  # whose postings are kept
 _POWERS = 12  # of ten: the numbers of documents for which a term's scores are known
-_SCORE, _HALF, _STEP = np.uint64(2**64 - 2**32), np.uint64(32), np.float32(kernel.STEP)
 
 
 _ALL_BLOCKS: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -55,6 +54,8 @@ class Impacts:
     ) -> None:
         self.segment, self.file, self.similarity, self.collection = segment, file, similarity, collection
         self._frequencies = frequencies
+        # whether a query term that a document lacks counts, too
+        self.counts_absent = isinstance(similarity, AbsenceSimilarity)
         self.values = np.zeros(int(file.offsets[-1]), np.int32)  # takes memory when it is written to
         self._extremes: dict[int, tuple[int, int]] = {}  # term -> largest and smallest contribution
         self._large: dict[int, npt.NDArray[np.int64]] = {}  # contributions that int32 cannot hold, by term
@@ -70,11 +71,6 @@ class Impacts:
         parts = np.zeros((len(pointers), file.blocks * kernel.PARTS), np.uint8)
         units = np.zeros(len(pointers), np.int32)
         self._block_tables = (slots, pointers, largest, positions, parts, units)
-
-    @property
-    def counts_absent(self) -> bool:
-        """Whether a query term that a document lacks counts, too."""
-        return isinstance(self.similarity, AbsenceSimilarity)
 
     def prepare(self, terms: Iterable[tuple[int, int, int]]) -> None:
         """Compute the contributions of terms, given as number, df and cf in the whole index."""
@@ -258,7 +254,7 @@ class Impacts:
         held = np.flatnonzero(holds).astype(np.uint32)
         scores = ((sums[held] + self.absences(absent, held)) * kernel.STEP).astype(np.float32)
         order = np.lexsort((self.segment.docnos.rank[held], scores))[::-1][:k]
-        return held[order], scores[order]
+        return held[order], scores[order].astype(np.float64)
 
     def contribution(self, term: int, posting: int) -> float:
         """The exact amount that a posting of a prepared term adds to the score of its document."""
@@ -267,9 +263,9 @@ class Impacts:
         return int(self.values[posting]) * kernel.STEP
 
     def _decode(self, keys: npt.NDArray[np.uint64]) -> RowScores:
-        rows = keys.astype(np.uint32)  # the lower half
-        order = ((keys & _SCORE) | self.segment.docnos.rank[rows]).argsort()[::-1]
-        return rows[order], (keys[order] >> _HALF).astype(np.float32) * _STEP
+        keys.sort()
+        rows, scores = kernel.decode(keys, self.segment.docnos.rank)
+        return rows, scores
 
     def _largest_sum(self, weights: Weights) -> int:
         """An upper bound of any document's sum, in steps."""
@@ -295,7 +291,7 @@ class Impacts:
         counts = kernel.prune_all(
             batch, self._postings, self._block_tables, self._ranks(selection), keys, self._buffers(k)
         )
-        return [row[:count] for row, count in zip(keys, counts, strict=True)]
+        return [row[:count] for row, count in zip(keys, counts.tolist(), strict=True)]
 
     def _buffers(self, k: int) -> tuple[npt.NDArray[Any], ...]:
         """What this thread searches in, as :func:`.kernel.prune` has it."""

@@ -33,6 +33,7 @@ LARGEST_SUM = 2**31 - 2**24  # sums are int32, and so are bounds, of which each 
 MOST_TERMS = 64  # of a query that is pruned
 _MANY_TERMS = 8  # from which on bounds of parts save more time than they take
 _BUCKETS = 256
+_MANY = 32
 _POSITIONS = np.uint64(sum(p << (61 - 8 * p) for p in range(8)))  # times 2^(8 p): p in the three highest bits
 _HALF = np.uint64(32)
 _ROW = np.uint64(2**32 - 1)
@@ -145,6 +146,40 @@ def add_all(query: Array, postings: Array, tables: Array, ranks: Array, k: int) 
         _keep_best(keys, count, k, rank)
         count = k
     return keys[:count]
+
+
+@compiled
+def decode(keys: Array, rank: Array) -> tuple[Array, Array]:
+    """The rows and scores of ascending keys, best first; of equal scores the greatest docno first."""
+    rows, scores = np.empty(len(keys), np.uint32), np.empty(len(keys), np.float64)
+    by_docno = np.empty(len(keys), np.uint64)
+    for i in range(len(keys)):  # all at once: ranks are far apart in memory, and fetches overlap
+        row = keys[i] & _ROW
+        by_docno[i] = (np.uint64(rank[row]) << _HALF) | row
+    start = 0
+    while start < len(keys):
+        score, end = keys[start] >> _HALF, start + 1
+        while end < len(keys) and keys[end] >> _HALF == score:
+            end += 1
+        _sort(by_docno[start:end])
+        for i in range(start, end):
+            rows[len(keys) - 1 - i], scores[len(keys) - 1 - i] = by_docno[i] & _ROW, np.int64(score) * STEP
+        start = end
+    return rows, scores
+
+
+@compiled
+def _sort(keys: Array) -> None:
+    """Sort a few keys, as most ties are, by insertion: setting up another sort takes longer."""
+    if len(keys) > _MANY:
+        keys.sort()
+        return
+    for i in range(1, len(keys)):
+        key, place = keys[i], i
+        while place > 0 and keys[place - 1] > key:
+            keys[place] = keys[place - 1]
+            place -= 1
+        keys[place] = key
 
 
 @compiled

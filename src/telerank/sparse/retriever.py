@@ -169,9 +169,11 @@ class SparseRetriever(Retriever):
             impacts.prepare((t.numbers[number], t.df, t.cf) for query in known for t, _ in query)
             weights = [{t.numbers[number]: weight for t, weight in query} for query in known]
             depth = min(self.depth or len(impacts.segment), len(impacts.segment))
-            absent = [[(t.df, t.cf, weight) for t, weight in query if t.cf] for query in terms]
+            absent = None
+            if impacts.counts_absent:
+                absent = [[(t.df, t.cf, weight) for t, weight in query if t.cf] for query in terms]
             selection = selections[number] if selections else None
-            answers.append(impacts.rank(weights, depth, absent if impacts.counts_absent else None, selection))
+            answers.append(impacts.rank(weights, depth, absent, selection))
         return answers
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
@@ -179,14 +181,17 @@ class SparseRetriever(Retriever):
 
     def rank_weighed(self, queries: list[Query], weights: Sequence[Mapping[str, int]]) -> list[Ranking]:
         """The rankings of queries whose terms and their weights are known."""
-        lists: list[list[Ranking]] = [[] for _ in queries]
-        for segment, answers in zip(self.index.segments, self._rank_terms(weights), strict=True):
-            for query, ranked, (rows, scores) in zip(queries, lists, answers, strict=True):
-                ranked.append(Ranking.presorted(query, tuple(segment.docnos.take(rows)), scores))
-        if len(self.index.segments) == 1:
-            return [ranking for [ranking] in lists]
+        lists = [
+            [
+                Ranking.presorted(query, tuple(segment.docnos.take(rows)), scores)
+                for query, (rows, scores) in zip(queries, answers, strict=True)
+            ]
+            for segment, answers in zip(self.index.segments, self._rank_terms(weights), strict=True)
+        ]
+        if len(lists) == 1:
+            return lists[0]
         merged = []
-        for query, parts in zip(queries, lists, strict=True):
+        for query, *parts in zip(queries, *lists, strict=True):
             docnos = [docno for ranking in parts for docno in ranking.docnos]
             scores = np.concatenate([np.empty(0), *(ranking.scores for ranking in parts)])
             ranking = Ranking.ranked(query, docnos, scores)

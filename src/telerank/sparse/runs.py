@@ -70,27 +70,26 @@ class RunMaker:
     def __init__(self, analyzer: Analyzer, *, positions: bool = False, most_surfaces: int = 1 << 20) -> None:
         self._has_positions = positions
         self._classes = analyzer.classes
-        self._numbers = _Numbers(analyzer, most_surfaces)
+        self._surfaces = _Surfaces(analyzer, most_surfaces)
         self._runs = 0
 
     @property
     def vocabulary(self) -> list[str]:
         """The terms by their numbers."""
-        return list(self._numbers.of_term)
+        return list(self._surfaces.of_term)
 
     def make(self, texts: Sequence[str], first_row: int, path: Path) -> None:
         """Write the run of the texts of documents ``first_row``, ``first_row`` + 1, …"""
+        self._surfaces.make_room(everywhere=self._classes is None)
         if self._classes is None:  # each text is one piece, and seldom comes again
-            self._numbers.clear()
             distinct = [text.encode("utf-8", "surrogatepass") for text in texts]
             which, text_ends = np.arange(len(texts), dtype=np.int32), np.arange(1, len(texts) + 1)
         else:
             distinct, which, text_ends = find_surfaces(texts, self._classes)
-        numbers, ends = array("i"), array("q")
-        for terms in map(self._numbers.__getitem__, distinct):
-            numbers.extend(terms)
-            ends.append(len(numbers))
-        analysed, size = (np.array(numbers), np.array(ends)), len(self._numbers.of_term)
+        numbers = np.fromiter(map(self._surfaces.__getitem__, distinct), np.int32, len(distinct))
+        which = numbers[which]
+        analysed = np.array(self._surfaces.terms), np.array(self._surfaces.ends)
+        size = len(self._surfaces.of_term)
         lengths, counts, rows, tfs = _invert(which, text_ends, analysed, first_row, size)
         ids = np.flatnonzero(counts)
         run = Run(ids, counts[ids], rows, tfs)
@@ -106,19 +105,30 @@ class RunMaker:
         return [self.vocabulary], [0] * self._runs
 
 
-class _Numbers(dict[bytes, tuple[int, ...]]):
-    """Surface -> numbers of its terms; a surface is analysed when it is first looked up."""
+class _Surfaces(dict[bytes, int]):
+    """The numbers of surfaces; one is analysed when it is first looked up.
+
+    The numbers of their terms are in ``terms``, one surface after the other, up to its of ``ends``: as tuples
+    they would be what the garbage collector looks at most.
+    """
 
     def __init__(self, analyzer: Analyzer, most: int) -> None:
         self._analyzer, self._most = analyzer, most
+        self.terms, self.ends = array("i"), array("q")
         self.of_term: dict[str, int] = {}
 
-    def __missing__(self, surface: bytes) -> tuple[int, ...]:
-        if len(self) >= self._most:
+    def make_room(self, *, everywhere: bool) -> None:
+        """Forget surfaces if there are many, or all; their terms keep their numbers."""
+        if everywhere or len(self) >= self._most:
             self.clear()
+            del self.terms[:], self.ends[:]
+
+    def __missing__(self, surface: bytes) -> int:
         number, known = self.of_term.setdefault, self.of_term
-        terms = self._analyzer(surface.decode("utf-8", "surrogatepass"))
-        return self.setdefault(surface, tuple([number(term, len(known)) for term in terms]))
+        for term in self._analyzer(surface.decode("utf-8", "surrogatepass")):
+            self.terms.append(number(term, len(known)))
+        self.ends.append(len(self.terms))
+        return self.setdefault(surface, len(self))
 
 
 @compiled

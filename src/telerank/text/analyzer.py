@@ -272,11 +272,15 @@ class _Memo(dict[str, tuple[str, ...]]):
     def __missing__(self, token: str) -> tuple[str, ...]:
         if len(self) >= _REMEMBERED:
             self.clear()
-        terms: tuple[str, ...] = _several(self.clean(token))
+        terms: str | tuple[str, ...] = self.clean(token)
         for apply in self.functions:
-            terms = tuple(chain.from_iterable(_several(apply(term)) for term in terms))
-        self[token] = terms
-        return terms
+            if not terms:
+                break
+            if isinstance(terms, str):
+                terms = apply(terms)
+            else:
+                terms = tuple(chain.from_iterable(_several(apply(term)) for term in terms))
+        return self.setdefault(token, _several(terms))
 
 
 def _several(tokens: str | tuple[str, ...]) -> tuple[str, ...]:

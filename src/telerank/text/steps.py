@@ -111,6 +111,8 @@ class Tokenizer:
 
     def find(self, text: str) -> list[str]:
         """The surface tokens of a text."""
+        if text.isascii() and text.isalnum() and len(text) <= LONGEST:
+            return [text]  # as the pattern would: most texts are pieces that are single words
         tokens: list[str] = self.pattern.findall(text)
         return tokens
 
@@ -170,7 +172,10 @@ class PythonTokenizer:
 
 
 def _clean_word(token: str) -> str:
-    token = token.translate(_TIDY).lstrip("'_" + _MARKS).rstrip("'_")
+    if token.isascii():  # of these characters it has one apostrophe alone
+        token = token.strip("'_")
+    else:
+        token = token.translate(_TIDY).lstrip("'_" + _MARKS).rstrip("'_")
     if token[1:2] == "." and token[0].isalpha():  # u.s.a
         return token.replace(".", "")
     return token
@@ -314,6 +319,8 @@ def stop_words(name: str) -> frozenset[str]:
 
 
 def _nfkc(text: str) -> str:
+    if text.isascii():
+        return text
     return unicodedata.normalize("NFKC", text.replace("™", " ").replace("℠", " "))
 
 
