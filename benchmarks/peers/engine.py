@@ -64,7 +64,7 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | ONE_THREAD | {"PYTHONPATH": str(HERE.parent)},
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(map(str, (HERE.parent, *sys.path)))},
         )
         self.version = self._answer()
 

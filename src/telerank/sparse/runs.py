@@ -108,8 +108,8 @@ class RunMaker:
 class _Surfaces(dict[bytes, int]):
     """The numbers of surfaces; one is analysed when it is first looked up.
 
-    The numbers of their terms are in ``terms``, one surface after the other, up to its of ``ends``: as tuples
-    they would be what the garbage collector looks at most.
+    The numbers of their terms are in ``terms``, one surface after the other, each up to its own of ``ends``:
+    a stretch is then inverted without a loop over its surfaces.
     """
 
     def __init__(self, analyzer: Analyzer, most: int) -> None:
