@@ -80,7 +80,7 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
     begins, ends, rows, values = postings
     slots, pointers, _, positions, _, _ = tables
     sums, flags, bound, first, keys, part_bound = work
-    _bound(terms, weights, postings, tables, bound, first, part_bound)
+    _bound((terms, weights), postings, tables, bound, first, part_bound)
     for block in range(len(ranks[2])):
         if ranks[2][block]:
             bound[block] = 0
@@ -175,11 +175,11 @@ def _sort(keys: Array) -> None:
         keys.sort()
         return
     for i in range(1, len(keys)):
-        key, place = keys[i], i
-        while place > 0 and keys[place - 1] > key:
-            keys[place] = keys[place - 1]
-            place -= 1
-        keys[place] = key
+        key, to = keys[i], i
+        while to > 0 and keys[to - 1] > key:
+            keys[to] = keys[to - 1]
+            to -= 1
+        keys[to] = key
 
 
 @compiled
@@ -207,7 +207,7 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
                 count += 1
         if slot >= 0:
             units[slot] = max(own.max(), 0) // 255 + 1
-            _block_table(start, rows, own, units[slot], pointers[slot], largest[slot], parts[slot])
+            _block_table(start, (rows, own), units[slot], pointers[slot], largest[slot], parts[slot])
         else:
             kept[-1 - slot : size - 1 - slot] = rows
         for power in range(known.shape[1] - 1, -1, -1):
@@ -218,9 +218,10 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
 
 @compiled
 def _block_table(
-    offset: int, rows: Array, values: Array, unit: int, pointers: Array, largest: Array, parts: Array
+    offset: int, postings: Array, unit: int, pointers: Array, largest: Array, parts: Array
 ) -> None:
     """Fill one term's row of the tables: each block's first posting, its largest value, those of parts."""
+    rows, values = postings
     block, part, most = -1, rows[0] >> PART_BITS, 0
     for i in range(len(rows)):
         while block < rows[i] >> BLOCK_BITS:
@@ -239,15 +240,10 @@ def _block_table(
 
 @compiled
 def _bound(
-    terms: Array,
-    weights: Array,
-    postings: Array,
-    tables: Array,
-    bound: Array,
-    first: Array,
-    part_bound: Array,
+    query: Array, postings: Array, tables: Array, bound: Array, first: Array, part_bound: Array
 ) -> None:
     """Upper bounds of each block's documents; first postings of terms without tables, -1 for no posting."""
+    terms, weights = query
     begins, ends, rows, values = postings
     slots, _, largest, _, parts, units = tables
     bound[:] = 0

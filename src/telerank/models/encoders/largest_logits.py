@@ -42,25 +42,25 @@ class LargestLogits(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, mask: Tensor) -> Tensor:
-        largest, places = [], []
+        largest, largest_at = [], []
         for part in pieces_at_a_time(hidden, len(weight)):
             logits = linear(hidden, weight[part], bias[part])
             values, tokens = logits.mul_(mask.to(logits.dtype)).max(1)
             largest.append(values)
-            places.append(tokens)
-        ctx.save_for_backward(hidden, weight, mask, torch.cat(places, 1))
+            largest_at.append(tokens)
+        ctx.save_for_backward(hidden, weight, mask, torch.cat(largest_at, 1))
         return torch.cat(largest, 1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, mask, places = ctx.saved_tensors
+        hidden, weight, mask, largest_at = ctx.saved_tensors
         needs_hidden, needs_weight, needs_bias, _ = ctx.needs_input_grad
         # a masked token's logit is a constant
-        gradient = gradients[0].to(hidden.dtype) * mask[..., 0].to(hidden.dtype).gather(1, places)
+        gradient = gradients[0].to(hidden.dtype) * mask[..., 0].to(hidden.dtype).gather(1, largest_at)
         of_hidden, of_weight = torch.zeros_like(hidden), torch.zeros_like(weight)
         # a piece without a weight in a text has no gradient there: most have none
         for texts, pieces in (part.unbind(1) for part in gradient.nonzero().split(_NUMBERS)):
-            tokens, own = places[texts, pieces], gradient[texts, pieces].unsqueeze(1)
+            tokens, own = largest_at[texts, pieces], gradient[texts, pieces].unsqueeze(1)
             if needs_hidden:
                 of_hidden.index_put_((texts, tokens), own * weight[pieces].to(own.dtype), accumulate=True)
             if needs_weight:
