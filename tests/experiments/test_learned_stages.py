@@ -75,6 +75,24 @@ def test_systems_are_those_of_an_index_with_the_models_weights_and_vectors(folde
     assert {path.name: path.stat().st_mtime_ns for path in data.glob("weights-*")} == made
 
 
+def test_systems_of_models_that_nobody_has_are_missing_with_their_reason(folder):
+    models = {"static": "no-such-folder/of/anybody", "ranker": ["no-such-folder/of/anybody"]}
+    systems = {
+        "BM25": "bm25",
+        "static": "dense(static)",
+        "both": "BM25 + static",
+        "ranker": "BM25 >> rerank(ranker)",
+    }
+    outcome = run(folder, "nobody", models=models, systems=systems)
+    says = "no-such-folder/of/anybody: no such folder"
+    assert outcome.lacking == {
+        "static": says,
+        "both": "it needs static",
+        "ranker": says,
+    }
+    assert outcome.systems.keys() == {"BM25"}
+
+
 def test_sizes_are_those_of_the_files_that_a_system_searches(folder):
     outcome = run(folder, "sizes")
     (result,) = outcome.results

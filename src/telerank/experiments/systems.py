@@ -20,6 +20,7 @@ from telerank.experiments.trained import (
     LearningSet,
     ModelTrainer,
     describe_choices,
+    find_model,
     is_training_run,
     model_of,
     resolve_models,
@@ -335,6 +336,9 @@ class SystemRunner:
     def _check_available(self, tree: Expression) -> None:
         for name in system_words(tree) & self.lacking.keys():
             raise Unavailable(f"it needs {name}")
+        for name in sorted(model_words(tree) & self._models.keys()):
+            if name in self.spec.models and name not in self.sources.named:
+                find_model(self._models[name])
 
     def _run_files(self, position: int) -> dict[str, Stage]:
         return {name: RunFile(str(runs.run(position))) for name, runs in self.systems.items()}

@@ -365,6 +365,18 @@ def resolve_models(spec: Experiment, sources: Sources) -> Mapping[str, str]:
     return models
 
 
+def find_model(name: str) -> None:
+    """Fetch a model that is given by its name on the hub; raises Unavailable if it cannot be had."""
+    if Path(name).exists() or is_here(name):
+        return
+    from telerank.models.loading import locate
+
+    try:
+        locate(name)
+    except (ModelError, MissingExtra) as error:
+        raise Unavailable(str(error).splitlines()[0]) from error
+
+
 def describe_choices(spec: Experiment, models: Mapping[str, str], names: set[str]) -> str:
     """Which models :func:`resolve_models` chose for names that have a list, in a few words."""
     about = ""
