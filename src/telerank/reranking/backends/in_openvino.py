@@ -1,7 +1,8 @@
 """The back end ``openvino``: the transformer as OpenVINO's graph, in float32, bfloat16 or int8.
 
 For int8, NNCF quantises weights and their factors by ranges that it measures on sample pairs (static
-quantisation). The rest is computed in bfloat16, if the processor has that.
+quantisation). The rest is computed in bfloat16, if the processor has that. Processors without VNNI add two
+products of bytes in 16 bits, which overflows: there weights get 7 bits.
 
 A classifier reads the first token's output. So in the last layer every other token matters only through its
 keys and values: its query, its attention and its feed-forward part, an eighth of a model of six layers, are
@@ -25,6 +26,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import openvino
+from llvmlite.binding import get_host_cpu_features
 from openvino import Model
 from openvino import opset13 as ops
 from openvino._offline_transformations import apply_moc_transformations
@@ -238,6 +240,8 @@ def _quantised_graph(core: Any, model: PairModel, exact: Path, samples: Samples)
     for batch in batches:
         digest.update(batch.input_ids.numpy().tobytes())
     what = {"backend": "openvino", "precision": "int8", "calibrated on": digest.hexdigest()}
+    if _overflows():
+        what["weights"] = "7 bits"
     return cache_graph(model, what, (*_PACKAGES, "nncf"), lambda into: _quantise(core, exact, batches, into))
 
 
@@ -252,8 +256,17 @@ def _quantise(core: Any, exact: Path, batches: Sequence[PairBatch], folder: Path
             nncf.Dataset(batches, lambda batch: [getattr(batch, name).numpy() for name in names]),
             model_type=nncf.ModelType.TRANSFORMER,
             subset_size=len(batches),
+            advanced_parameters=nncf.AdvancedQuantizationParameters(
+                overflow_fix="enable" if _overflows() else "first_layer_only"
+            ),
         )
     openvino.save_model(quantised, folder / _FILE, compress_to_fp16=False)
+
+
+def _overflows() -> bool:
+    """Whether the processor adds two products of bytes in 16 bits."""
+    features = dict(get_host_cpu_features())
+    return "avx2" in features and not (features.get("avx512vnni") or features.get("avxvnni"))
 
 
 @contextmanager
