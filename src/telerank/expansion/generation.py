@@ -137,10 +137,11 @@ class _Choice(LogitsProcessor):
         most = 1 if self._sampling.kind == "greedy" else min(most, scores.shape[1])
         values, pieces = scores.topk(most)  # the likeliest first
         shares = values.double().softmax(1)
-        sums = shares.cumsum(1)
         if self._sampling.kind == "top-p":  # those before which less than p lies
-            shares = shares * (sums - shares < self._sampling.value)
-            sums = shares.cumsum(1)
+            shares = shares * (shares.cumsum(1) - shares < self._sampling.value)
+        # by number: pieces whose scores differ by rounding alone, as in another batch, must not change places
+        pieces, order = pieces.sort(1)
+        sums = shares.gather(1, order).cumsum(1)
         targets = self._numbers[:, self._step, None] * sums[:, -1:]
         chosen = (sums <= targets).sum(1, keepdim=True).clamp(max=most - 1)
         self._step += 1

@@ -183,6 +183,8 @@ class SystemRunner:
         about = f"{Path(self.given[name]).name}, given" if name in self.given else text
         tree = parse_expression(text)
         self._check_available(tree)
+        for word in sorted(model_words(tree) & self._models.keys() - models.keys()):
+            find_model(self._models[word])
         about += describe_choices(self.spec, self._models, model_words(tree) - models.keys())
         use = reranker_use(tree)
         if use is not None and self.trainer.tests(use.model) and use.model not in {**models, **self._models}:
@@ -336,9 +338,6 @@ class SystemRunner:
     def _check_available(self, tree: Expression) -> None:
         for name in system_words(tree) & self.lacking.keys():
             raise Unavailable(f"it needs {name}")
-        for name in sorted(model_words(tree) & self._models.keys()):
-            if name in self.spec.models and name not in self.sources.named:
-                find_model(self._models[name])
 
     def _run_files(self, position: int) -> dict[str, Stage]:
         return {name: RunFile(str(runs.run(position))) for name, runs in self.systems.items()}
