@@ -58,9 +58,13 @@ class LargestLogits(torch.autograd.Function):
         # a masked token's logit is a constant
         gradient = gradients[0].to(hidden.dtype) * mask[..., 0].to(hidden.dtype).gather(1, largest_at)
         of_hidden, of_weight = torch.zeros_like(hidden), torch.zeros_like(weight)
-        # a piece without a weight in a text has no gradient there: most have none
-        for texts, pieces in (part.unbind(1) for part in gradient.nonzero().split(_NUMBERS)):
-            tokens, own = largest_at[texts, pieces], gradient[texts, pieces].unsqueeze(1)
+        # a piece without a weight in a text has none there: most are zero. A GPU would wait for their number
+        flat, size = gradient.flatten(), len(weight)
+        every = hidden.device.type != "cpu"
+        numbers = torch.arange(len(flat), device=flat.device) if every else flat.nonzero().squeeze(1)
+        for part in numbers.split(_NUMBERS):
+            texts, pieces = part // size, part % size
+            tokens, own = largest_at[texts, pieces], flat[part].unsqueeze(1)
             if needs_hidden:
                 of_hidden.index_put_((texts, tokens), own * weight[pieces].to(own.dtype), accumulate=True)
             if needs_weight:
