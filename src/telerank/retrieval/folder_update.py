@@ -261,6 +261,8 @@ def _changed_docs(
 
 def _keep_queries(doc: Doc, present: IndexDocs) -> Doc:
     """The document, with the queries that were predicted for the same text."""
+    if EXPANSION not in present.index.fields or EXPANSION in doc.columns:  # a column of the file's own
+        return doc
     before = present.get(doc.docno)
     if before is None or before.text != doc.text or EXPANSION not in before.columns:
         return doc
