@@ -22,6 +22,23 @@ def small_masked(folder: Path, seed: int = 0, architecture: str = "bert") -> Pat
     return _save(folder, architecture, AutoModelForMaskedLM, seed=seed, longest=66, spread=0.3)
 
 
+def small_weigher(folder: Path, kind: str = "deepct", *, encoder=None, seed: int = 2, **changes) -> Path:
+    """A model of term weights with a random head, whose weights are on both sides of 0."""
+    import torch
+
+    from telerank.models.encoders.term_weight_folders import save_term_weights, start_term_weights
+    from telerank.models.encoders.term_weights import TermWeightSettings
+
+    start = encoder or small_encoder(folder.with_name(f"{folder.name}-encoder"))
+    settings = TermWeightSettings(kind, **{"query_length": 64, "document_length": 64, **changes})
+    weigher, tokenizer, _ = start_term_weights(start, settings, seed)
+    with torch.no_grad():
+        for weight in weigher.head.parameters():
+            weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(seed))
+    save_term_weights(weigher, tokenizer, settings, folder)
+    return folder
+
+
 def _save(folder: Path, architecture: str, kind, *, seed: int, longest: int, spread: float) -> Path:
     import torch
     from transformers import AutoConfig

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from accidents import serve
-from telerank.expansion.writing import ExpandedSource, QueryFilter, WrittenQueries, write_expansion
+from telerank.corpus.derived.kept import DocSource
+from telerank.expansion.writing import QueryFilter, WrittenQueries, write_expansion
 from telerank.types import Doc
 
 DOCS = [Doc(f"d{number}", f"text {number}") for number in range(300)]
@@ -35,7 +36,7 @@ FILTER = QueryFilter(score, 0.3, {"model": "modulo"})
 
 
 def expand(folder: Path, docs=DOCS, predictor=None, chosen=FILTER) -> WrittenQueries:
-    source = ExpandedSource("texts", len(docs), lambda: iter(docs))
+    source = DocSource("texts", len(docs), lambda: iter(docs))
     return write_expansion(source, folder / "out.jsonl", predictor or Digests(), chosen, lambda *_: None)
 
 

@@ -20,6 +20,7 @@ import telerank as tr
 from accidents import Dying
 from small_rerankers import small_reranker
 from small_seq2seq import small_t5
+from telerank.corpus.derived.kept import KeptFile
 from telerank.corpus.derived.predicted import PredictedQueries
 from telerank.errors import (
     ArgumentError,
@@ -29,7 +30,6 @@ from telerank.errors import (
     MissingQueries,
     ModelError,
 )
-from telerank.expansion.kept import KeptFile
 from telerank.models.rerankers.reranker import save_reranker
 from telerank.types import Doc
 

@@ -170,6 +170,7 @@ UPDATES = {
     ("k-nrm", "float32"): Budget(2, 7),
     ("conv-knrm", "float32"): Budget(2, 7),
     ("co-pacrr", "float32"): Budget(3, 10),
+    ("drmm", "float32"): Budget(2, 7),
     ("parade", "float32"): Budget(1, 11),
     ("qds", "float32"): Budget(35, 7),
     ("tkl", "float32"): Budget(15, 8),

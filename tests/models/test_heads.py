@@ -17,6 +17,7 @@ from telerank.models.rerankers.bert_dmn import DmnHead
 from telerank.models.rerankers.co_pacrr import CoPacrr
 from telerank.models.rerankers.conv_knrm import ConvKnrm
 from telerank.models.rerankers.dmn import Dmn
+from telerank.models.rerankers.drmm import Drmm
 from telerank.models.rerankers.episodic import GATES, EpisodicMemory
 from telerank.models.rerankers.knrm import Knrm
 from telerank.models.rerankers.qa_lstm import QaLstm
@@ -28,6 +29,7 @@ OVER_WORDS = {
     "k-nrm": Knrm,
     "conv-knrm": partial(ConvKnrm, filters=6),
     "co-pacrr": partial(CoPacrr, frozen=False),
+    "drmm": partial(Drmm, frozen=False),
     "tkl": partial(Tkl, inner=6),
 }
 
@@ -244,6 +246,7 @@ LEARNERS = {
     "k-nrm": (Knrm, "logit"),
     "conv-knrm": (lambda vectors: ConvKnrm(vectors, 16, 2), "logit"),
     "co-pacrr": (lambda vectors: CoPacrr(vectors, 16, rows=2, filters=4), "logit"),
+    "drmm": (Drmm, "logit"),
     "tkl": (lambda vectors: Tkl(vectors, inner=8, layers=1), "logit"),
 }
 

@@ -87,6 +87,6 @@ def test_a_training_of_a_new_kind_has_its_defaults(vectors):
     config = RerankerTraining.model_validate({"data": data, "model": model})
     assert (config.model.head, config.optimisation.batch) == ({"scale": 2.0}, 7)
     with pytest.raises(
-        ValueError, match="qa-lstm, k-nrm, conv-knrm, co-pacrr, parade, qds, tkl, sum-of-words"
+        ValueError, match="qa-lstm, k-nrm, conv-knrm, co-pacrr, drmm, parade, qds, tkl, sum-of-words"
     ):
         RerankerStart(kind="product-of-words", start="s")

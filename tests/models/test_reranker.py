@@ -92,7 +92,7 @@ def test_a_fresh_start_has_the_shape_and_vocabulary_of_an_encoder_and_weights_of
             assert not torch.equal(weight, weights[name])
 
 
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr", "tkl"])
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr", "drmm", "tkl"])
 def test_models_over_word_vectors_are_saved_with_their_words(tmp_path, kind):
     words = [f"{letter}{number}" for letter in "qd" for number in range(20)]
     save_vectors(tmp_path / "vectors", words, torch.randn(len(words) + 2, 8))

@@ -14,16 +14,11 @@ from safetensors.torch import save_file  # noqa: E402
 from transformers import AutoModel, AutoModelForTokenClassification, BertConfig, BertTokenizer  # noqa: E402
 
 import telerank as tr  # noqa: E402
-from small_models import small_encoder, small_tokenizer  # noqa: E402
+from small_models import small_encoder, small_tokenizer, small_weigher  # noqa: E402
 from telerank.errors import ArgumentTypeError, LongTexts, ModelError  # noqa: E402
 from telerank.models.encoders.bi_encoder import Side, SideTokenizer  # noqa: E402
 from telerank.models.encoders.sparse import load_sparse_encoder  # noqa: E402
-from telerank.models.encoders.term_weight_folders import (  # noqa: E402
-    load_term_weights,
-    save_term_weights,
-    start_term_weights,
-)
-from telerank.models.encoders.term_weights import TermWeightSettings  # noqa: E402
+from telerank.models.encoders.term_weight_folders import load_term_weights  # noqa: E402
 from telerank.models.encoders.word_weights import split_words  # noqa: E402
 from telerank.testing import check_stage  # noqa: E402
 from telerank.text import Analyzer  # noqa: E402
@@ -31,19 +26,6 @@ from telerank.text.analyzer import locate_terms  # noqa: E402
 from telerank.types import Query  # noqa: E402
 
 TEXTS = ["d1 d2 x3 d1", "q1 d1 q1", "", "x5", " ".join(f"q{number}" for number in range(40))]
-LENGTHS = {"query_length": 64, "document_length": 64}
-
-
-def make_model(folder, kind="deepct", *, encoder=None, seed=2, **changes):
-    """A model with a random head, whose weights are on both sides of 0."""
-    start = encoder or small_encoder(folder.with_name(f"{folder.name}-encoder"))
-    settings = TermWeightSettings(kind, **{**LENGTHS, **changes})
-    weigher, tokenizer, _ = start_term_weights(start, settings, seed)
-    with torch.no_grad():
-        for weight in weigher.head.parameters():
-            weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(seed))
-    save_term_weights(weigher, tokenizer, settings, folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +37,11 @@ def encoder(tmp_path_factory):
 def folders(tmp_path_factory, encoder):
     root = tmp_path_factory.mktemp("weights")
     return {
-        "deepct": make_model(root / "deepct", encoder=encoder, scale=100),
-        "deepimpact": make_model(
+        "deepct": small_weigher(root / "deepct", encoder=encoder, scale=100),
+        "deepimpact": small_weigher(
             root / "deepimpact", "deepimpact", encoder=encoder, head="mlp", queries="ones"
         ),
-        "unicoil": make_model(root / "unicoil", "unicoil", encoder=encoder, queries="model"),
+        "unicoil": small_weigher(root / "unicoil", "unicoil", encoder=encoder, queries="model"),
     }
 
 
@@ -178,7 +160,7 @@ def test_a_word_has_the_largest_weight_of_its_pieces_if_asked(tmp_path):
     BertTokenizer(vocab={name: number for number, name in enumerate(names)}).save_pretrained(start)
     own = {}
     for word in ("first", "largest"):
-        folder = make_model(tmp_path / word, encoder=start, word=word, seed=5)
+        folder = small_weigher(tmp_path / word, encoder=start, word=word, seed=5)
         weigher, tokenizer, _ = load_term_weights(folder)
         [own[word]] = load_sparse_encoder(folder, "cpu").weigh(["gutenberg"], [[("gutenberg", 0, 9)]])
         with torch.no_grad():

@@ -16,6 +16,7 @@ from telerank.models.pairs.pair import batch_of  # noqa: E402
 from telerank.models.pairs.words import PADDING, UNKNOWN  # noqa: E402
 from telerank.models.rerankers.co_pacrr import CoPacrr  # noqa: E402
 from telerank.models.rerankers.conv_knrm import ConvKnrm  # noqa: E402
+from telerank.models.rerankers.drmm import Drmm  # noqa: E402
 from telerank.models.rerankers.knrm import Knrm  # noqa: E402
 from telerank.models.rerankers.qa_lstm import QaLstm  # noqa: E402
 
@@ -137,6 +138,27 @@ def test_conv_knrm_is_its_formula():
                         )
                         total += weights[g - 1, h - 1, kernel] * 0.01 * math.log(max(1e-10, held))
         assert score == pytest.approx(math.tanh(total), rel=1e-6)
+
+
+def test_drmm_is_its_formula():
+    torch.manual_seed(3)
+    pairs, vectors = random_word_pairs(seed=4)
+    model = Drmm(vectors, 4, bins=7).double()
+    scores = model(batch_of(pairs, PADDING)).tolist()
+    table, gate = array(model.words.weight), array(model.gate.weight)[0]
+    (first, _, second, _), lowest = model.layers, [-1 + part / 3 for part in range(6)]
+    for pair, score in zip(pairs, scores, strict=True):
+        query, passage = ([row for row in rows_of(pair, part) if row != UNKNOWN] for part in (1, 2))
+        weights = [math.exp(gate @ table[row]) for row in query]
+        total = 0.0
+        for row, weight in zip(query, weights, strict=True):
+            counts = np.zeros(7)
+            for other in passage:
+                cosine = near(table[row], table[other])
+                counts[6 if row == other else max(i for i in range(6) if cosine >= lowest[i])] += 1
+            inner = np.tanh(array(first.weight) @ np.log(1 + counts) + array(first.bias))
+            total += weight / sum(weights) * math.tanh(array(second.weight)[0] @ inner + second.bias.item())
+        assert score == pytest.approx(total, rel=1e-6, abs=1e-12)
 
 
 def convolved(similar, layer):

@@ -145,7 +145,7 @@ def test_gates_are_not_shown_as_those_of_sentences_that_they_may_not_be_of(loade
     assert [one.what for one in first.parts] == [f"number {n} by the tokens {why}" for n in (1, 2)]
 
 
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr", "tkl"])
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr", "drmm", "tkl"])
 def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     pair = ("q1 q2 d3", "d1 d2 d3. x1 unheard q2. d7 d8.")
     save_vectors(tmp_path, WORDS, torch.randn(len(WORDS) + 2, 8, generator=torch.Generator().manual_seed(0)))
@@ -160,6 +160,9 @@ def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     elif kind == "co-pacrr":
         assert [each.what for each in shown.parts] == ["q1", "q2", "d3"]
         assert all(each.value for each in shown.parts)
+    elif kind == "drmm":
+        assert shown.value == pytest.approx(explanation.value, abs=1e-6)
+        assert [each.what for each in shown.parts] == ["q1", "q2", "d3"]
     elif kind == "tkl":
         assert shown.value == pytest.approx(explanation.value, abs=1e-5)
         whats = [str(each.what) for each in shown.parts]

@@ -287,7 +287,7 @@ def test_a_store_that_would_not_fit_is_refused_with_its_first_part(ranked, anew,
     train_reranker(drawn, tmp_path / "again")
 
 
-@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr", "tkl"])
+@pytest.mark.parametrize("kind", ["dmn", "qa-lstm", "k-nrm", "conv-knrm", "co-pacrr", "drmm", "tkl"])
 def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     words = [*WORDS, "."]
     vectors = torch.randn(2 + len(words), 6, generator=torch.Generator().manual_seed(1))

@@ -20,7 +20,10 @@ def encode(
     vectors: Annotated[
         str | None,
         Flags("VECTORS"),
-        Help("Folder for the vectors; default for an index: INDEX/vectors/MODEL."),
+        Help(
+            "Folder for the vectors; default for an index: INDEX/vectors/MODEL. Or a file, `OUT.jsonl` or "
+            "`OUT.jsonl.gz`, for the sparse vectors of a model such as SPLADE."
+        ),
     ] = None,
     *,
     format: options.Format = None,  # noqa: A002
@@ -36,6 +39,8 @@ def encode(
     Example: `telerank encode xquad-en vectors --model minilm --dtype bfloat16`
 
     Example: `telerank encode xquad-en vectors --approximate hnsw`
+
+    Example: `telerank encode scifact scifact.jsonl.gz --model my-splade`
     """
     from telerank.verbs.index import open_source
     from telerank.verbs.train import is_first_process

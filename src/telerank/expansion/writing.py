@@ -1,8 +1,7 @@
 """Predicting the queries of all documents, keeping the best, and writing them: each step can be gone on with.
 
-What was done is kept in ``OUT.unfinished`` beside the output: lines of queries and, if a re-ranker filters
-them, their scores. Both are written by windows of documents, and a killed process loses the last one. What
-was kept of other documents, or made in another way, is dropped.
+What was done is kept (:mod:`telerank.corpus.derived.kept`): lines of queries and, if a re-ranker filters
+them, their scores. What was kept of other documents, or made in another way, is dropped.
 """
 
 from __future__ import annotations
@@ -13,16 +12,15 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice, tee
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-import filelock
 import numpy as np
 import numpy.typing as npt
 
+from telerank.corpus.derived.kept import DocSource, KeptFile, add_to_digest, continue_lines, keeping
 from telerank.corpus.derived.predicted import QUERIES, read_published
 from telerank.drafts import remove
-from telerank.errors import CollectionError, ModelError, count_noun
-from telerank.expansion.kept import KeptFile
+from telerank.errors import CollectionError, count_noun
 from telerank.stored import file_checksum
 from telerank.trec import check_exists, open_to_write
 from telerank.types import Doc, Progress
@@ -40,14 +38,6 @@ class Predictor(Protocol):
 
     def predict(self, docs: Sequence[Doc]) -> tuple[list[list[str]], int]:
         """The queries of each document of a window, and how many documents were cut."""
-
-
-class ExpandedSource(NamedTuple):
-    """The documents of a collection or an index: its ``name``, their number if it is known, the stream."""
-
-    name: str
-    size: int | None
-    open: Callable[[], Iterator[Doc]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +84,7 @@ class WrittenQueries:
 
 
 def write_expansion(
-    source: ExpandedSource,
+    source: DocSource,
     output: Path,
     predictor: Predictor | Path,
     chosen: QueryFilter | None,
@@ -113,14 +103,7 @@ def write_expansion(
     FormatError
         If a published file is wrong, or has not a line for each document.
     """
-    scratch = output.with_name(f"{output.name}.unfinished")
-    scratch.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(scratch / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        raise ModelError(f"{output}: another process is writing it") from error
-    try:
+    with keeping(output) as scratch:
         settings = dict(_describe(predictor))
         lines = KeptFile(scratch / _LINES, json.dumps(settings, sort_keys=True))
         if isinstance(predictor, Path):
@@ -136,8 +119,6 @@ def write_expansion(
         return _finish(
             output, lines, _mark_best(scores, chosen), {"collection": source.name, "settings": settings}
         )
-    finally:
-        lock.release()
 
 
 def _describe(predictor: Predictor | Path) -> Mapping[str, object]:
@@ -148,24 +129,18 @@ def _describe(predictor: Predictor | Path) -> Mapping[str, object]:
     return {"predicted": str(predictor), "checksum": digest}
 
 
-def _predict(source: ExpandedSource, predictor: Predictor, lines: KeptFile, progress: Progress) -> None:
-    """Go on predicting behind the documents whose lines are kept."""
-    digest, stream = sha256(), source.open()
-    for doc in islice(stream, lines.items):
-        _add(digest, doc)
-    if lines.items and digest.hexdigest() != lines.digest:
-        lines.clear()
-        digest, stream = sha256(), source.open()
-    while window := list(islice(stream, WINDOW)):
-        queries, cut = predictor.predict(window)
-        for doc in window:
-            _add(digest, doc)
-        content = b"".join(_make_line(doc, each) for doc, each in zip(window, queries, strict=True))
-        lines.append(content, len(window), digest.hexdigest(), {"cut": cut, **_count(queries)})
-        progress("predicting queries", lines.items, source.size)
+def _predict(source: DocSource, predictor: Predictor, lines: KeptFile, progress: Progress) -> None:
+    def make(docs: Sequence[Doc]) -> tuple[bytes, Mapping[str, int]]:
+        queries, cut = predictor.predict(docs)
+        content = b"".join(_make_line(doc, each) for doc, each in zip(docs, queries, strict=True))
+        return content, {"cut": cut, **_count(queries)}
+
+    continue_lines(
+        source, lines, WINDOW, make, lambda: progress("predicting queries", lines.items, source.size)
+    )
 
 
-def _copy_published(source: ExpandedSource, path: Path, lines: KeptFile, progress: Progress) -> None:
+def _copy_published(source: DocSource, path: Path, lines: KeptFile, progress: Progress) -> None:
     """The queries of a published file as lines: from the beginning, as that is soon done."""
     lines.clear()
     digest = sha256()
@@ -173,14 +148,14 @@ def _copy_published(source: ExpandedSource, path: Path, lines: KeptFile, progres
     pairs = zip(docs, read_published(path)(doc.docno for doc in named), strict=True)
     while window := list(islice(pairs, WINDOW)):
         for doc, _ in window:
-            _add(digest, doc)
+            add_to_digest(digest, doc)
         content = b"".join(_make_line(doc, each) for doc, each in window)
         lines.append(content, len(window), digest.hexdigest(), _count([each for _, each in window]))
         progress("reading queries", lines.items, source.size)
 
 
 def _score(
-    source: ExpandedSource, chosen: QueryFilter, lines: KeptFile, scratch: Path, progress: Progress
+    source: DocSource, chosen: QueryFilter, lines: KeptFile, scratch: Path, progress: Progress
 ) -> npt.NDArray[np.float32]:
     """The score of every query, in their order."""
     key = json.dumps([lines.digest, lines.counts, dict(chosen.settings)], sort_keys=True, default=str)
@@ -248,9 +223,3 @@ def _show_line(docno: str, queries: Sequence[str]) -> str:
 
 def _count(queries: Sequence[Sequence[str]]) -> dict[str, int]:
     return {"queries": sum(map(len, queries))}
-
-
-def _add(digest: Any, doc: Doc) -> None:
-    for text in (doc.docno, doc.title, doc.text):
-        content = text.encode("utf-8", "surrogatepass")
-        digest.update(len(content).to_bytes(8, "big") + content)

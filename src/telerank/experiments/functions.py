@@ -5,6 +5,7 @@
 ``relevant(a)``                            the ranking, and after it the relevant documents that it lacks
 ``given('what it is')``                    a system that the user must give (``--system NAME=PATH``)
 ``weighed(DeepCT, 'bm25(over=weights)')``  a pipeline, as text, over an index with a model's weights
+``expanded(T5, 'bm25f(…)', queries=40)``   the same, over one with queries that a model predicts for documents
 ``best(bm25, by=AP, folds=5)``             the best setting of a family, chosen on other queries
 ``tuned(a, b, by=AP, folds=5, grid=…)``    the weighted sum, with the weights that other queries chose
 =========================================  ==================================================================
@@ -24,10 +25,15 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from warnings import catch_warnings
 
+from annotated_types import Ge
+
 from telerank.columns.filters import Filter
+from telerank.corpus.derived.kept import DocSource
+from telerank.corpus.derived.predicted import EXPANSION, expand_fields, expanding
 from telerank.errors import CollectionError, LongTexts, count_noun
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
+from telerank.expansion.sampling import Sampling
 from telerank.experiments.analysis import Unavailable
 from telerank.experiments.comparison import JudgedQueries, plain_name
 from telerank.experiments.data import ExperimentData
@@ -114,6 +120,29 @@ class ExperimentModels(Models):
             self.notes.extend(str(each.message) for each in caught if each.category is LongTexts)
         return Index(folder)
 
+    def index_expanded(self, index: Index, model: str, queries: int) -> Index:
+        """The documents of an index with queries that a model predicts, in a folder beside it."""
+        from telerank.expansion.generation import QueryWriter, Writing
+        from telerank.expansion.writing import write_expansion
+
+        predictor = QueryWriter(self.locate(model), Writing(queries, Sampling.parse("top-k=10")))
+        words, settings = index.sparse, {**predictor.settings, "model": ""}  # its fingerprint identifies it
+        digest = hashlib.sha256(f"{settings} {words.state}".encode()).hexdigest()[:12]
+        folder = words.folder.with_name(f"expanded-{plain_name(Path(model).name)}-{digest}")
+        if not (folder / "manifest.json").is_file():
+            file = folder.with_suffix(".jsonl.gz")
+            if not file.exists():
+                source = DocSource(words.folder.name, len(words.docs), lambda: iter(words.docs.values()))
+                write_expansion(source, file, predictor, None, self.progress)
+            with (
+                expanding(file) as expand_docs,
+                IndexWriter(folder, words.analyzer, overwrite=True) as writer,
+            ):
+                writer.choose_columns({**words.manifest.columns, EXPANSION: "list"})
+                writer.choose_fields(expand_fields(words.manifest.fields))
+                writer.add(expand_docs(iter(words.docs.values())), progress=self.progress)
+        return Index(folder)
+
 
 @dataclass(frozen=True)
 class ExperimentFunctions:
@@ -139,6 +168,7 @@ class ExperimentFunctions:
                     self.relevant,
                     self.given,
                     self.weighed,
+                    self.expanded,
                     self.best,
                     self.tuned,
                 )
@@ -169,11 +199,24 @@ class ExperimentFunctions:
 
     def weighed(self, names: Names, model: str, pipeline: str) -> Stage:
         """A pipeline over an index of its own, which has the weights that a model gives the documents."""
+        return self._read_over(names, pipeline, lambda models, index: models.index_weights(index, model))
+
+    def expanded(self, names: Names, model: str, pipeline: str, queries: Annotated[int, Ge(1)] = 40) -> Stage:
+        """A pipeline over an index of its own, whose documents have ``queries`` that a model predicts."""
+        return self._read_over(
+            names, pipeline, lambda models, index: models.index_expanded(index, model, queries)
+        )
+
+    def _read_over(
+        self, names: Names, pipeline: str, make: Callable[[ExperimentModels, Index], Index]
+    ) -> Stage:
+        """A pipeline over the index that is made from the data's."""
         models = names.models
         if models.index is None or not isinstance(models, ExperimentModels):
-            raise Unavailable("weighed needs an index")
-        own = replace(models, index=models.index_weights(models.index, model))
-        return read_pipeline(pipeline, replace(names, models=own))
+            raise Unavailable(f"{pipeline}: needs an index")
+        return read_pipeline(
+            pipeline, replace(names, models=replace(models, index=make(models, models.index)))
+        )
 
     def best(self, names: Names, family: Similarity, by: str, folds: int = 5) -> Stage:
         """The best of the family's grid: on ``dev``, or for each query of a fold on the other folds."""

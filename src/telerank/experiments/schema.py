@@ -23,8 +23,9 @@ from telerank.yaml_files import read_yaml
 # The keys of the overlay, and of the file beside it that this one is merged over.
 SMALL, BASE = "small", "base"
 # The functions of pipelines that exist in experiments only: see :mod:`telerank.experiments.functions`.
-EXPERIMENT_FUNCTIONS = ("judged", "relevant", "given", "weighed", "best", "tuned")
-OF_MODELS = ("dense", "impact", "maxsim", "rerank", "weighed")  # functions whose first argument is a model
+EXPERIMENT_FUNCTIONS = ("judged", "relevant", "given", "weighed", "expanded", "best", "tuned")
+# functions whose first argument is a model
+OF_MODELS = ("dense", "impact", "maxsim", "rerank", "weighed", "expanded")
 _OF_NAMES = (*OF_MODELS, "run", "pool", "given", "best")  # functions whose arguments are no stages
 
 

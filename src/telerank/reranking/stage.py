@@ -8,6 +8,7 @@ any re-ranker     the score minus the score without the sentence, for each sente
 ``k-nrm``         each kernel's share of the argument of the tanh
 ``conv-knrm``     the share of each two lengths of n-grams
 ``co-pacrr``      the score minus the score without the word, for each word of the query
+``drmm``          what each word of the query adds
 ``tkl``           what each of the document's best regions adds
 ================  ======================================================================
 """

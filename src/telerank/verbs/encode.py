@@ -25,7 +25,7 @@ from telerank.retrieval.model_sources import locate_model
 from telerank.show.progress import continued, show_progress
 from telerank.training import launched
 from telerank.types import TEXT_FIELDS, Progress, ProgressSetting, silent
-from telerank.verbs.index import open_source
+from telerank.verbs.index import describe_docs, open_source
 
 if TYPE_CHECKING:
     from telerank.dense.encode import Encoding
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from telerank.dense.static import StaticEncoder
     from telerank.dense.vectors import Vectors
     from telerank.late_interaction.store import TokenVectors
+    from telerank.sparse.weights.vector_writing import WrittenVectors
 
+_FILES = (".jsonl", ".jsonl.gz", ".jsonl.xz")
 _QUERIES = 200  # queries of a collection that the recall of an approximate index is measured with
 
 
@@ -158,12 +160,14 @@ def encode(
     ] = None,
     overwrite: Annotated[bool, Help("Replace existing vectors.")] = False,
     progress: ProgressSetting = None,
-) -> EncodedDocuments | EncodedTokens:
+) -> EncodedDocuments | EncodedTokens | WrittenVectors:
     """Encode the documents of an index or of a collection (or of the path of either).
 
     With a bi-encoder each gets a vector. With a late-interaction model each of its tokens gets one, in a byte
-    a dimension, for ``maxsim``; then the documents are an index, and of the settings it takes ``device`` and
-    ``overwrite``.
+    a dimension, for ``maxsim``; then the documents are an index. If ``folder`` is the name of a file that
+    ends in ``.jsonl`` or ``.jsonl.gz``, a model of sparse vectors (SPLADE, DeepCT, …) writes a line of JSON
+    for each document, which ``tr.index(…, weights=folder)`` reads, and other engines do. Both take of the
+    settings ``device`` and ``overwrite``.
     The vectors of an index lie in it if no folder is given; if it has some by the model, documents that have
     none are encoded. ``dtype`` is the type of numbers on disk; ``shard`` documents are written together; an
     interrupted call goes on where it was. Vectors of the same documents, model and type that are there are
@@ -177,8 +181,8 @@ def encode(
     CollectionError
         If a collection is given without a folder.
     ArgumentError
-        If the documents have no such field, a folder has a name, too, or a setting is not one of vectors of
-        tokens.
+        If the documents have no such field, a folder has a name, too, a setting is not one of vectors of
+        tokens or of sparse ones, or a file of those is there already.
     IndexFault
         If the folder holds other vectors (and ``overwrite`` is not set), or something else.
     ModelError
@@ -189,10 +193,10 @@ def encode(
     from telerank.dense.encode import Encoding, encode_documents
     from telerank.dense.encoder import TorchEncoder
 
-    if is_late(model):
+    if make_other := _find_other(folder, model):
         given = {"dtype": dtype, "shard": shard, "batch_tokens": batch_tokens, "precision": precision}
-        _refuse_settings(given | {"fields": fields, "name": name, "approximate": approximate})
-        return _encode_tokens(docs, folder, model, device, overwrite=overwrite, progress=progress)
+        _refuse_settings(make_other, given | {"fields": fields, "name": name, "approximate": approximate})
+        return make_other(docs, folder, model, device, overwrite=overwrite, progress=progress)
     make: Callable[..., Vectors] = encode_documents
     if launched.is_shared():
         from telerank.training.shares import encode_shares
@@ -228,13 +232,45 @@ def encode(
     return EncodedDocuments(target, vectors, seconds, report, encoder.describe_memory(), encoded)
 
 
-def _refuse_settings(given: Mapping[str, object]) -> None:
-    """Raise ArgumentError if a setting that vectors of tokens do not have is not its default."""
+def _find_other(
+    folder: str | Path | None, model: str
+) -> Callable[..., EncodedTokens | WrittenVectors] | None:
+    """What encodes into something else than a vector for each document; None: nothing else."""
+    if folder is not None and str(folder).endswith(_FILES):
+        return _encode_sparse
+    return _encode_tokens if is_late(model) else None
+
+
+def _refuse_settings(make_other: Callable[..., Any], given: Mapping[str, object]) -> None:
+    """Raise ArgumentError if a setting that these vectors do not have is not its default."""
     defaults = inspect.signature(encode).parameters
     others = [name for name, value in given.items() if value != defaults[name].default]
     if others:
-        text = "title and text are encoded, a byte a dimension"
-        raise ArgumentError(f"encode: {', '.join(others)}: not for vectors of tokens ({text})")
+        what = "vectors of tokens" if make_other is _encode_tokens else "a file of sparse vectors"
+        raise ArgumentError(f"encode: {', '.join(others)}: not for {what} (title and text are encoded)")
+
+
+def _encode_sparse(
+    docs: Index | Collection | str | Path,
+    output: str | Path,
+    model: str,
+    device: str | None,
+    *,
+    overwrite: bool,
+    progress: ProgressSetting,
+) -> WrittenVectors:
+    """The vectors of terms of all documents in a file."""
+    from telerank.sparse.weights.encoder import TermEncoder
+    from telerank.sparse.weights.vector_writing import write_vectors
+
+    source, target = open_source(docs) if isinstance(docs, str | Path) else docs, Path(output)
+    index = source if isinstance(source, Index) else None
+    encoder = TermEncoder(locate_model(model, index=index.folder if index else None), device)
+    if target.exists() and not overwrite:
+        raise ArgumentError(f"{target}: is there already: overwrite it (overwrite=True)")
+    described = describe_docs(source)
+    with show_progress(progress, described.size, kept=continued(target.parent, "what is encoded")) as shown:
+        return write_vectors(described, target, encoder, index.analyzer if index else None, shown)
 
 
 def _encode_tokens(

@@ -27,8 +27,9 @@ from telerank.text import Analyzer
 from telerank.types import Doc, ProgressSetting
 
 if TYPE_CHECKING:
+    from telerank.corpus.derived.kept import DocSource
     from telerank.corpus.readers.files.folder import FileRecord
-    from telerank.expansion.writing import ExpandedSource, Predictor, QueryFilter, WrittenQueries
+    from telerank.expansion.writing import Predictor, QueryFilter, WrittenQueries
     from telerank.sparse.weights.ciff_export import CiffCounts
     from telerank.sparse.weights.writing import WeightSource
 
@@ -292,7 +293,7 @@ def expand(
         raise ArgumentError("expand: give a model or a file of predicted queries (predicted), one of them")
     parsed, target = Sampling.parse(sampling), Path(output)
     parsed.check(queries)
-    source = _open_docs(docs)
+    source = describe_docs(docs)
     predictor: Predictor | Path = Path(predicted or "")
     if model is not None:
         predictor = _open_writer(
@@ -305,8 +306,9 @@ def expand(
         return write_expansion(source, target, predictor, chosen, shown)
 
 
-def _open_docs(docs: Documents | Index) -> ExpandedSource:
-    from telerank.expansion.writing import ExpandedSource
+def describe_docs(docs: Documents | Index) -> DocSource:
+    """Documents that are read more than once, with their name and number."""
+    from telerank.corpus.derived.kept import DocSource
 
     opened = open_source(docs) if isinstance(docs, str | Path) else docs
     name = "documents"
@@ -315,7 +317,7 @@ def _open_docs(docs: Documents | Index) -> ExpandedSource:
     elif not hasattr(opened, "__getitem__"):
         opened = list(opened)  # they are read more than once
     size, _ = stream_documents(opened)
-    return ExpandedSource(name, size, lambda: stream_documents(opened)[1])
+    return DocSource(name, size, lambda: stream_documents(opened)[1])
 
 
 def _open_writer(model: str, settings: Sequence[Any], device: str | None) -> Predictor:

@@ -31,6 +31,7 @@ KINDS = {
     "k-nrm": "telerank.models.rerankers.knrm",
     "conv-knrm": "telerank.models.rerankers.conv_knrm",
     "co-pacrr": "telerank.models.rerankers.co_pacrr",
+    "drmm": "telerank.models.rerankers.drmm",
     "parade": "telerank.models.rerankers.parade",
     "qds": "telerank.models.long.qds",
     "tkl": "telerank.models.long.tkl",

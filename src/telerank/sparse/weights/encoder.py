@@ -49,6 +49,17 @@ class TermEncoder:
         return self._loaded.has_words
 
     @property
+    def longest(self) -> int:
+        """The number of tokens at which a document is cut."""
+        return self._loaded.longest
+
+    def require_analyzer(self, analyzer: Analyzer | None) -> Analyzer:
+        """The analyzer whose words the model weighs; raises ModelError if there is none."""
+        if analyzer is None:
+            raise ModelError(f"{self.model}: weighs the words of an index: give an index of the documents")
+        return analyzer
+
+    @property
     def entry(self) -> WeightsEntry:
         """What the manifest of an index says of its weights."""
         return WeightsEntry(self.model, self.fingerprint)
@@ -82,17 +93,16 @@ class TermEncoder:
         """Give ``take`` the vectors of all documents; a warning (LongTexts) counts those that were cut."""
         row, cut, stream = 0, 0, iter(docs)
         while window := list(islice(stream, _WINDOW)):
-            for weights, is_cut in self._weigh_documents(window, analyzer):
+            for weights, is_cut in self.weigh_documents(window, analyzer):
                 take(row, weights)
                 row, cut = row + 1, cut + is_cut
             progress("weighing", row, len(docs))
         if cut:
-            length = self._loaded.longest
             documents = count_noun(cut, "document")
-            note = f"{documents} longer than {length} tokens: {self.model} weighs the terms before"
+            note = f"{documents} longer than {self.longest} tokens: {self.model} weighs the terms before"
             warnings.warn(note, LongTexts, stacklevel=2)
 
-    def _weigh_documents(
+    def weigh_documents(
         self, docs: Sequence[Doc], analyzer: Analyzer
     ) -> Iterator[tuple[Mapping[str, float], bool]]:
         """The weights of the terms of each document, and whether it was cut."""

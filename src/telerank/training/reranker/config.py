@@ -135,11 +135,11 @@ class RerankerStart(settings.CheckedSection):
 
     kind: str = "monobert"
     """`monobert`; `bert`, layers on an encoder's first token (as the Piaf report's rankers); `bert-dmn`;
-    `parade`; `qds`, on a Longformer; or `dmn`, `qa-lstm`, `k-nrm`, `conv-knrm`, `co-pacrr` or `tkl`, over
-    word vectors."""
+    `parade`; `qds`, on a Longformer; or `dmn`, `qa-lstm`, `k-nrm`, `conv-knrm`, `co-pacrr`, `drmm` or `tkl`,
+    over word vectors."""
     start: str
     """An encoder: `minilm`, `e5-small`, a folder, or a name on the hub, also that of a reader or a
-    bi-encoder; for the last six kinds, a folder of word vectors."""
+    bi-encoder; for the last seven kinds, a folder of word vectors."""
     # what it is not is not written, so that folders of trainings keep their names
     fresh: bool = Field(default=False, exclude_if=operator.not_)
     """Use only the shape and the vocabulary of `start`; the seed draws new weights (BeST, section 3)."""
