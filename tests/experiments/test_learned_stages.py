@@ -11,6 +11,7 @@ import telerank as tr
 from papers import small_msmarco
 from small_late import small_late
 from small_models import small_masked
+from small_seq2seq import small_t5
 from telerank.errors import FormatError
 from telerank.experiments.analyses.sizes import list_files
 from telerank.experiments.schema import read_experiment
@@ -75,6 +76,38 @@ def test_systems_are_those_of_an_index_with_the_models_weights_and_vectors(folde
     assert {path.name: path.stat().st_mtime_ns for path in data.glob("weights-*")} == made
 
 
+def test_documents_are_expanded_by_a_given_model_and_by_one_that_is_trained(folder):
+    pipeline = "bm25f(title=1, text=1, expansion=1, lengths=combined) % 20"
+    systems = {
+        "BM25": "bm25 % 20",
+        "given": f"expanded(writer, '{pipeline}', queries=2)",
+        "trained": f"expanded(learned, '{pipeline}', queries=1) % 5",
+    }
+    learned = {
+        "train": "expander",
+        "data": {"split": "dev.small", "seed": 0},
+        "model": {"start": str(folder / "writer"), "max_length": 32, "max_query": 8, "dropout": 0.0},
+        "optimisation": {"steps": 2, "batch": 4},
+    }
+    small_t5(folder / "writer")
+    outcome = run(folder, "expanded", systems=systems, models={"writer": "writer", "learned": learned})
+    assert not outcome.lacking
+    collection, queries = outcome.data.collection, folder / "queries.jsonl"
+    tr.expand(collection, queries, model=str(folder / "writer"), queries=2)
+    index = tr.index(collection, folder / "queried", expansion=queries)
+    asked = [query for query in collection.split_queries() if query.qid in collection.judged()]
+    expected = [each.docnos for each in tr.pipeline(pipeline, index).run(asked)]
+    assert [each.docnos for each in read_run(outcome.systems["given"].runs[0])] == expected
+    assert all(len(each.docnos) <= 5 for each in read_run(outcome.systems["trained"].runs[0]))
+    made = {
+        path.name: path.stat().st_mtime_ns for path in (folder / "expanded" / "msmarco").glob("expanded-*")
+    }
+    assert len(made) == 6  # of each an index, the queries, and how they were made
+    run(folder, "expanded", systems=systems, models={"writer": "writer", "learned": learned})
+    again = (folder / "expanded" / "msmarco").glob("expanded-*")
+    assert {path.name: path.stat().st_mtime_ns for path in again} == made
+
+
 def test_systems_of_models_that_nobody_has_are_missing_with_their_reason(folder):
     models = {"static": "no-such-folder/of/anybody", "ranker": ["no-such-folder/of/anybody"]}
     systems = {
@@ -109,6 +142,10 @@ def test_sizes_are_those_of_the_files_that_a_system_searches(folder):
     assert files["sum"] == files["BM25"] | files["SPLADE"]
     assert files["late"] > files["BM25"]
     assert not any(name.startswith(("docs", "docnos")) for name in files["sum"])
+    (folder / "whole.jsonl").write_text('{"id": "d", "vector": {"a": 2}}\n')
+    index = tr.index({"d": "a"}, folder / "whole", weights=folder / "whole.jsonl")
+    read = {*list_files(index.bm25(over="weights"))}
+    assert read == {*list_files(index.impact())} != set()
 
 
 def test_an_unknown_kind_of_training_is_refused_with_the_nearest(folder):

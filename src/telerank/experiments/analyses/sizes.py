@@ -34,7 +34,7 @@ def list_files(stage: Stage) -> Iterator[Path]:
                 yield from _list_postings(part.index, (WEIGHTS,))
             case SparseRetriever():
                 reads = part.similarity.reads
-                begin = (WEIGHTS,) if reads is Beside.WEIGHTS else (FIELDS,) if reads else _WORDS
+                begin = (WEIGHTS,) if isinstance(reads, Beside) else (FIELDS,) if reads else _WORDS
                 yield from _list_postings(part.index, begin)
             case DenseRetriever() | MaxSim():
                 yield from (file for file in part.vectors.folder.rglob("*") if file.is_file())
