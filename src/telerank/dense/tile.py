@@ -12,6 +12,8 @@ a row are copied to all lanes and multiplied with the same four dimensions of 16
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,12 @@ _FUSED = ("contract",)  # a product and a sum may be one instruction
 def is_available() -> bool:
     """Whether the processor that numba compiles for has the instruction."""
     native = config.CPU_NAME in (None, "", "host") and not config.CPU_FEATURES
-    return native and bool(dict(binding.get_host_cpu_features()).get("avx512vnni"))
+    return native and _has_instruction()
+
+
+@cache
+def _has_instruction() -> bool:
+    return bool(dict(binding.get_host_cpu_features()).get("avx512vnni"))
 
 
 def pack(queries: npt.NDArray[np.int8], lanes: int = LANES) -> npt.NDArray[np.uint8]:
@@ -127,37 +134,61 @@ def fetch(_: Any, codes: Any, offset: Any) -> Any:
 
 
 @intrinsic
-def raise_least(_: Any, products: Any, row: Any, numbers: Any, values: Any, least: Any) -> Any:
-    """The bounds of a row's 32 products with queries, whose bytes are ``products``.
+def bound_rows(_: Any, products: Any, rows: Any, numbers: Any, values: Any, least: Any) -> Any:
+    """The bounds of the products of rows with 32 queries, whose bytes are ``products`` (N, 32).
 
-    ``row``: where its products begin, what they are too large by, its scale and its length; ``numbers`` the
-    scales and the rounding errors of 32 queries. ``values`` gets the largest possible products there,
-    and ``least`` is raised to the least possible ones.
+    ``rows`` (N, 4) float32 has of each row its scale, 0, its length and the sum of its bytes, ``numbers`` the
+    scales and the rounding errors of 32 queries. ``values`` (N, 32) gets the largest possible products,
+    ``least`` (32,) the largest of the least possible ones.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole, real = (ir.VectorType(kind, _WIDE) for kind in (ir.IntType(32), ir.FloatType()))
-        data = [
-            context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 2, 3, 4)
+        whole, real, long = ir.VectorType(ir.IntType(32), _WIDE), ir.FloatType(), ir.IntType(64)
+        reals, vectors = ir.VectorType(real, _WIDE), range(FEW_LANES // _WIDE)
+        arrays = [
+            context.make_array(kind)(context, builder, given)
+            for kind, given in zip(signature.args, arguments, strict=True)
         ]
-        scale, norm = (_broadcast(builder, builder.extract_value(arguments[1], n), real) for n in (2, 3))
-        shifts = _broadcast(builder, builder.extract_value(arguments[1], 1), whole)
-        for v in range(FEW_LANES // _WIDE):
-            first, lane = (
-                ir.Constant(ir.IntType(64), v * _WIDE),
-                ir.Constant(ir.IntType(64), FEW_LANES + v * _WIDE),
+        bytes_, of_rows, of_queries, largest, lowest = (array.data for array in arrays)
+        lanes = [ir.Constant(long, v * _WIDE) for v in vectors]
+        scales, errors = (
+            [_load(builder, of_queries, ir.Constant(long, part + v * _WIDE), reals) for v in vectors]
+            for part in (0, FEW_LANES)
+        )
+        nothing = ir.Constant(reals, [float("-inf")] * _WIDE)
+        lows = [cgutils.alloca_once_value(builder, nothing) for _ in vectors]
+        count = builder.extract_value(arrays[1].shape, 0)
+        with cgutils.for_range(builder, count, intp=long) as loop:
+            own, first = (builder.mul(loop.index, ir.Constant(long, size)) for size in (4, FEW_LANES))
+            scale, norm, total = (
+                _load(builder, of_rows, builder.add(own, ir.Constant(long, n)), real) for n in (0, 2, 3)
             )
-            at = builder.add(builder.extract_value(arguments[1], 0), first)
-            counts = builder.sitofp(builder.sub(_load(builder, data[0], at, whole), shifts), real)
-            middle = builder.fmul(counts, builder.fmul(scale, _load(builder, data[1], first, real)))
-            margin = builder.fmul(norm, _load(builder, data[1], lane, real))
-            _store(builder, builder.fadd(middle, margin), data[2], at)
-            low, before = builder.fsub(middle, margin), _load(builder, data[3], first, real)
-            higher = builder.select(builder.fcmp_ordered(">", low, before), low, before)
-            _store(builder, higher, data[3], first)
+            shift = builder.mul(builder.fptosi(total, ir.IntType(32)), ir.Constant(ir.IntType(32), 128))
+            shifts = _broadcast(builder, shift, whole)
+            scale, norm = _broadcast(builder, scale, reals), _broadcast(builder, norm, reals)
+            for v in vectors:
+                at = builder.add(first, lanes[v])
+                counts = builder.sitofp(builder.sub(_load(builder, bytes_, at, whole), shifts), reals)
+                middle = builder.fmul(counts, builder.fmul(scale, scales[v]))
+                margin = builder.fmul(norm, errors[v])
+                _store(builder, builder.fadd(middle, margin), largest, at)
+                low, before = builder.fsub(middle, margin), builder.load(lows[v])
+                builder.store(builder.select(builder.fcmp_ordered(">", low, before), low, before), lows[v])
+        for v in vectors:
+            _store(builder, builder.load(lows[v]), lowest, lanes[v])
         return context.get_dummy_value()
 
-    return types.void(products, row, numbers, values, least), generate
+    return types.void(products, rows, numbers, values, least), generate
+
+
+@intrinsic
+def count_zeros(_: Any, _bits: Any) -> Any:
+    """How many bits of an integer, not 0, are 0 below its lowest 1."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
 
 
 @intrinsic
@@ -201,12 +232,19 @@ def multiply_exactly(_: Any, codes: Any, start: Any, numbers: Any, begin: Any, w
                 product = builder.fmul(row, other, flags=_FUSED)
                 builder.store(builder.fadd(builder.load(total), product, flags=_FUSED), total)
         both = builder.fadd(*(builder.load(total) for total in sums))
-        parts = [builder.extract_element(both, ir.Constant(ir.IntType(32), n)) for n in range(8)]
-        while len(parts) > 1:
-            parts = [builder.fadd(left, right) for left, right in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0]
+        for half in (4, 2, 1):  # neighbours are added
+            left, right = (
+                builder.shuffle_vector(both, both, _numbers(range(first, 2 * half, 2))) for first in (0, 1)
+            )
+            both = builder.fadd(left, right)
+        return builder.extract_element(both, ir.Constant(ir.IntType(32), 0))
 
     return types.float64(codes, start, numbers, begin, width), generate
+
+
+def _numbers(numbers: Iterable[int]) -> Any:
+    chosen = list(numbers)
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
 
 
 def _store(builder: Any, value: Any, begin: Any, offset: Any) -> None:

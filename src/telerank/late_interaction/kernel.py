@@ -24,11 +24,12 @@ from telerank.dense.kinds import Floats
 from telerank.dense.tile import (
     FEW_LANES,
     FEW_ROWS,
+    bound_rows,
+    count_zeros,
     fetch,
     few_of_one,
     few_of_rows,
     multiply_exactly,
-    raise_least,
     reach_least,
 )
 
@@ -114,7 +115,7 @@ def score_exhaustively(query: Array, codes: Array, bounds: Array, spans: Array, 
 
 
 @compiled
-def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> None:  # noqa: C901 — one loop
+def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> None:
     """Add what at most 32 query tokens give to the scores of documents.
 
     state: codes, bounds; products (room,) int32 and values (room,) float32, for 32 lanes of each token of a
@@ -123,32 +124,28 @@ def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> Non
     codes, bounds, products, values = state
     lanes, packed, numbers = query
     width, flat, count = codes.shape[1], codes.reshape(-1), len(lanes)
-    numbers64 = lanes.reshape(-1)
+    flat_lanes, flat_bounds, used = lanes.reshape(-1), bounds.reshape(-1), (1 << count) - 1
     least, best = np.empty(LANES, np.float32), np.empty(LANES)
     for n in range(len(spans)):
         begin, end = spans[n, 0], spans[n, 1]
         if begin == end:
             continue
-        _multiply(flat, (begin, end), width, packed, products)
-        if n + 1 < len(spans):
-            for offset in range(spans[n + 1, 0] * width, spans[n + 1, 1] * width, _LINE):
-                fetch(flat, offset)
-        least[:] = -np.inf
-        for r in range(begin, end):
-            shift = np.int32(128 * np.int32(bounds[r, 3]))
-            row = ((r - begin) * LANES, shift, bounds[r, 0], bounds[r, 2])
-            raise_least(products, row, numbers, values, least)
+        following = spans[n + 1] if n + 1 < len(spans) else spans[n]
+        for offset in range(following[0] * 4, following[1] * 4, _LINE // 4):
+            fetch(flat_bounds, offset)
+        _multiply(flat, (begin, end, following[0], following[1]), width, packed, products)
+        bound_rows(products, bounds[begin:end], numbers, values, least)
         best[:] = -np.inf
         for r in range(begin, end):
-            bits, q = reach_least(values, (r - begin) * LANES, least), 0
+            bits = reach_least(values, (r - begin) * LANES, least) & used
             while bits:
-                if bits & 1 and q < count:
-                    if width % 16:
-                        product = _exact(codes, r, lanes, q)
-                    else:
-                        product = multiply_exactly(flat, r * width, numbers64, q * width, width)
-                    best[q] = max(best[q], product * np.float64(bounds[r, 0]))
-                bits, q = bits >> 1, q + 1
+                q = count_zeros(bits)
+                if width % 16:
+                    product = _exact(codes, r, lanes, q)
+                else:
+                    product = multiply_exactly(flat, r * width, flat_lanes, q * width, width)
+                best[q] = max(best[q], product * np.float64(bounds[r, 0]))
+                bits &= bits - 1
         total = 0.0
         for q in range(count):
             total += best[q]
@@ -157,11 +154,23 @@ def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> Non
 
 @compiled
 def _multiply(flat: Array, span: Array, width: int, packed: Array, products: Array) -> None:
-    begin, end = span
-    row = begin
-    while row + FEW_ROWS <= end:
-        few_of_rows(flat, row * width, width, packed, products[(row - begin) * LANES :])
-        row += FEW_ROWS
+    """The products of a document's rows; ``span`` has its first, the one behind its last, and the next's.
+
+    The bytes of the next document are fetched meanwhile, as many as are multiplied.
+    """
+    begin, end, following, last = span
+    row, offset, behind = begin, following * width, last * width
     while row < end:
-        few_of_one(flat, row * width, width, packed, products[(row - begin) * LANES :])
-        row += 1
+        if row + FEW_ROWS <= end:
+            few_of_rows(flat, row * width, width, packed, products[(row - begin) * LANES :])
+            row += FEW_ROWS
+        else:
+            few_of_one(flat, row * width, width, packed, products[(row - begin) * LANES :])
+            row += 1
+        until = min(behind, (following + row - begin) * width)
+        while offset < until:
+            fetch(flat, offset)
+            offset += _LINE
+    while offset < behind:  # it is longer
+        fetch(flat, offset)
+        offset += _LINE
