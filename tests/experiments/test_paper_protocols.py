@@ -17,7 +17,13 @@ from telerank.experiments.schema import merge
 from telerank.trec import read_run
 
 SHORT = {"steps": 2, "warm_up": 1, "batch": 4, "learning_rate": 0.01}
-RERANKER = {"model": {"start": "tiny", "max_query": 12, "max_length": 48}, "optimisation": SHORT}
+LENGTHS = {"start": "tiny", "max_query": 12, "max_length": 48}
+SHORTENED = {
+    "reranker": {"model": LENGTHS, "optimisation": SHORT},
+    "bi-encoder": {"model": {"start": "tiny", "document_length": 48}, "optimisation": SHORT},
+    "term-weights": {"model": {"start": "tiny", "document_length": 48}, "optimisation": SHORT},
+    "expander": {"model": LENGTHS, "optimisation": SHORT},
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +61,7 @@ def run(folder, starts):
 
 def shorten(name: str, data: str, changes: dict) -> dict:
     record = read_paper(name).on(data).record()
-    models = dict.fromkeys(record["models"], RERANKER)
-    if "RepBERT" in models:
-        models["RepBERT"] = {"model": {"start": "tiny", "document_length": 48}, "optimisation": SHORT}
+    models = {model: SHORTENED[settings["train"]] for model, settings in record["models"].items()}
     triples = {"triples": {"file": "qidpidtriples.train.full.2.tsv"}}
     for model, settings in record["models"].items():
         if settings["data"].get("triples"):
@@ -131,16 +135,20 @@ def test_the_size_curve_trains_the_model_on_each_number_of_pairs(run):
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table4", "figure2"])
 def test_repbert_is_trained_on_triples_and_measured(run, name):
-    changes = {"systems": {"LM": "lm_dirichlet % 1000"}, "queries": 6}
+    expanded = (
+        "expanded(docTTTTTquery, 'bm25f(title=1, text=1, expansion=1, lengths=combined)', queries=1) % 1000"
+    )
+    changes = {"systems": {"LM": "lm_dirichlet % 1000", "docTTTTTquery": expanded}, "queries": 6}
+    found = {"BM25(Anserini)", "DeepCT", "docTTTTTquery", "RepBERT", "LM"}
     outcome = run(f"repbert/{name}", "msmarco", **changes)
     assert trained(outcome, "RepBERT")["data"]["triples"]["file"].endswith("qidpidtriples.train.full.2.tsv")
     records = [result.record for result in outcome.results]
     if name == "table1":
-        assert records[0]["latency_ms"].keys() == {"BM25(Anserini)", "RepBERT", "LM", "BM25 + BERT Large"}
+        assert records[0]["latency_ms"].keys() == {*found, "BM25 + BERT Large"}
         assert (outcome.folder / "RepBERT.eval.small.tsv").is_file()
     if name == "table2":
         assert records[0]["reranker"] == "BERT Large"
-        assert records[0]["RR@10"].keys() == {"BM25(Anserini)", "RepBERT", "LM"}
+        assert records[0]["RR@10"].keys() == found
         assert trained(outcome, "monoBERT")["model"]["kind"] == "monobert"
     if name == "table4":
         assert "R@2000" in (outcome.folder / "tables.md").read_text()
