@@ -270,7 +270,7 @@ def _encode_sparse(
         raise ArgumentError(f"{target}: is there already: overwrite it (overwrite=True)")
     described = describe_docs(source)
     with show_progress(progress, described.size, kept=continued(target.parent, "what is encoded")) as shown:
-        return write_vectors(described, target, encoder, index.analyzer if index else None, shown)
+        return write_vectors(described, target, (model, encoder), index.analyzer if index else None, shown)
 
 
 def _encode_tokens(

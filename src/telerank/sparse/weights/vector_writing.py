@@ -49,12 +49,17 @@ class WrittenVectors:
 
 
 def write_vectors(
-    source: DocSource, output: Path, encoder: TermEncoder, analyzer: Analyzer | None, progress: Progress
+    source: DocSource,
+    output: Path,
+    model: tuple[str, TermEncoder],
+    analyzer: Analyzer | None,
+    progress: Progress,
 ) -> WrittenVectors:
     """Write the vectors of all documents, a line of JSON each, in their order.
 
     Numbers have all digits: an index of the file equals one whose documents the model weighs while they are
-    indexed. ``analyzer`` is that of the index, whose terms a model of words weighs.
+    indexed. ``model`` is the name that is recorded, and the model; ``analyzer`` is that of the index, whose
+    terms a model of words weighs.
 
     Raises
     ------
@@ -63,7 +68,8 @@ def write_vectors(
     CollectionError
         If there is no document.
     """
-    settings: dict[str, Any] = {"model": encoder.model, "fingerprint": encoder.fingerprint}
+    name, encoder = model
+    settings: dict[str, Any] = {"model": name, "fingerprint": encoder.fingerprint}
     settings |= {"max_length": encoder.longest}
     if encoder.has_words:
         settings |= {"analyzer": str(encoder.require_analyzer(analyzer))}
