@@ -117,7 +117,8 @@ class ExperimentModels(Models):
             ):
                 writer.choose_weights(encoder)
                 writer.add(words.docs.values(), progress=self.progress)
-            self.notes.extend(str(each.message) for each in caught if each.category is LongTexts)
+            cut = (str(each.message) for each in caught if each.category is LongTexts)
+            self.notes.extend(note.replace(encoder.model, model) for note in cut)
         return Index(folder)
 
     def index_expanded(self, index: Index, model: str, queries: int) -> Index:
