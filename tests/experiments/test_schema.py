@@ -148,6 +148,9 @@ def test_the_expected_time_is_that_of_the_file(tmp_path):
     path = write(tmp_path, small={"minutes": 3})
     assert expected_time(path) == ""
     assert expected_time(path, small=True) == "about 3 minutes on two cores"
+    path = write(tmp_path, small={"minutes": {"scifact": 31.4, "cranfield": 1}})
+    said = "about 31 minutes for scifact, at most a minute for cranfield on two cores"
+    assert expected_time(path, small=True) == said
     assert expected_time(write(tmp_path, minutes=0.2)) == "at most a minute on two cores"
     with_models = write(tmp_path, minutes=45, models={"MiniLM": "minilm"})
     kept = "trainings, vectors and indexes that are kept are not made again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,6 +58,8 @@ def ls(*, data: _Data = None) -> None:
 def _small_time(small: Experiment | None) -> str:
     if small is None or small.minutes is None:
         return "no" if small is None else "yes"
+    if isinstance(small.minutes, Mapping):
+        return ", ".join(f"{minutes:,.0f} minutes for {name}" for name, minutes in small.minutes.items())
     return "1 minute" if small.minutes <= 1 else f"{small.minutes:,.0f} minutes"
 
 

@@ -163,8 +163,8 @@ class Experiment(Section):
     depth
         Documents of a ranking that are kept and measured.
     minutes
-        How long it takes on two cores when nothing is kept, on all of its data, by processor time;
-        None: not measured.
+        How long it takes on two cores when nothing is kept, by processor time: on all of its data, or
+        by the name of a data set; None: not measured.
     published
         By data set: ``published[data][system][column]``.
     """
@@ -182,7 +182,7 @@ class Experiment(Section):
     dev: int | None = Field(None, ge=2)
     depth: int = Field(1000, ge=1)
     seed: int = 0
-    minutes: float | None = Field(None, gt=0)
+    minutes: Annotated[float, Field(gt=0)] | dict[str, Annotated[float, Field(gt=0)]] | None = None
     analyses: tuple[AnalysisSettings, ...] = Field(min_length=1)
     published: dict[str, Published] = Field(default_factory=dict)
 
@@ -197,8 +197,13 @@ class Experiment(Section):
         if self.minutes is None:
             return ""
         kept = "; trainings, vectors and indexes that are kept are not made again" if self.models else ""
-        time = f"about {self.minutes:,.0f} minutes" if self.minutes > 1 else "at most a minute"
-        return f"{time} on two cores{kept}"
+        parts = self.minutes if isinstance(self.minutes, Mapping) else {"": self.minutes}
+        times = [
+            (f"about {minutes:,.0f} minutes" if minutes > 1 else "at most a minute")
+            + f" for {name}" * bool(name)
+            for name, minutes in parts.items()
+        ]
+        return f"{', '.join(times)} on two cores{kept}"
 
     def with_seeds(self, seeds: tuple[int, ...]) -> Self:
         """The same experiment with these seeds for every training."""
