@@ -126,7 +126,7 @@ def test_the_memory_of_the_authors_stands_beside_that_of_the_text(folder, tmp_pa
     tiny = {name: value for name, value in TINY.items() if name != "models"}
     outcome = run(folder, tmp_path, "authors", "antique", tiny)
     assert not outcome.lacking
-    assert {"BERT", "BERT-DMN", "BERT-DMN, authors"} <= set(saved_results(outcome)[0]["means"])
+    assert {"BERT-DMN", "BERT-DMN, authors"} <= set(saved_results(outcome)[0]["means"])
     (config,) = tmp_path.glob("antique/trained/BERT-DMN_authors-*-0-*/config.yaml")
     record = yaml.safe_load(config.read_text(encoding="utf-8"))
     assert (record["model"]["head"]["gate"], record["optimisation"]["schedule"]) == ("authors", "constant")
