@@ -6,7 +6,7 @@ import pytest
 
 from papers import read_paper, training
 from telerank.experiments.packaged import packaged_names
-from telerank.experiments.schema import merge, model_words
+from telerank.experiments.schema import GivenModel, TrainedModel, merge, model_words
 from telerank.expressions import parse_expression
 from telerank.training.reader.config import QuestionSource, ReaderTraining
 
@@ -31,8 +31,10 @@ def test_all_files_of_a_paper_train_the_same_models(small):
     for model in read_paper("piaf/table5").trained:
         settings = {training(read_paper(name, small=small), model).model_dump_json() for name in PIAF}
         assert len(settings) == 1
-    readers = [read_paper(name, small=small).trained["all sets"] for name in ANSWERS]
-    assert all(reader == readers[0] for reader in readers)
+    readers = [read_paper(name, small=small).models["all sets"] for name in ANSWERS]
+    assert all(reader == readers[0] for reader in readers if isinstance(reader, TrainedModel))
+    given = {name for name, reader in zip(ANSWERS, readers, strict=True) if isinstance(reader, GivenModel)}
+    assert given == ({"piaf/answers-dila"} if small else set())
 
 
 @pytest.mark.parametrize("name", [*MONOBERT, *REPBERT])
