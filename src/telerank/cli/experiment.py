@@ -58,9 +58,8 @@ def ls(*, data: _Data = None) -> None:
 def _small_time(small: Experiment | None) -> str:
     if small is None or small.minutes is None:
         return "no" if small is None else "yes"
-    if isinstance(small.minutes, Mapping):
-        return ", ".join(f"{minutes:,.0f} minutes for {name}" for name, minutes in small.minutes.items())
-    return "1 minute" if small.minutes <= 1 else f"{small.minutes:,.0f} minutes"
+    minutes = max(small.minutes.values()) if isinstance(small.minutes, Mapping) else small.minutes
+    return "1 minute" if minutes <= 1 else f"{minutes:,.0f} minutes"
 
 
 @derive
