@@ -166,8 +166,9 @@ def test_losses_and_gradients_are_those_of_sentence_transformers(splading, tmp_p
     own = dict(task.encoder.sides[0].model.model.named_parameters())
     compared = 0
     for name, weight in model[0].model.named_parameters():
-        if weight.grad is not None and weight.grad.abs().max() > 1e-6:
-            torch.testing.assert_close(own[name].grad, weight.grad, rtol=1e-3, atol=1e-5, msg=name)
+        if weight.grad is not None and (largest := float(weight.grad.abs().max())) > 1e-6:
+            near = {"rtol": 1e-3, "atol": 1e-5 * max(1.0, largest)}  # those of margins are up to 150
+            torch.testing.assert_close(own[name].grad, weight.grad, **near, msg=name)
             compared += 1
     assert compared > 30
 
