@@ -78,10 +78,10 @@ def write_vectors(
     def make(docs: Sequence[Doc]) -> tuple[bytes, Mapping[str, int]]:
         content, counts = [], {"weights": 0, "cut": 0}
         for doc, (weights, is_cut) in zip(docs, encoder.weigh_documents(docs, chain), strict=True):
-            content.append(json.dumps({"id": doc.docno, "vector": weights}, ensure_ascii=False) + "\n")
+            content.append(json.dumps({"id": doc.docno, "vector": weights}) + "\n")  # in ASCII
             counts["weights"] += len(weights)
             counts["cut"] += is_cut
-        return "".join(content).encode("utf-8", "surrogatepass"), counts
+        return "".join(content).encode(), counts
 
     with keeping(output) as scratch:
         lines = KeptFile(scratch / "vectors.jsonl", json.dumps(settings, sort_keys=True))
@@ -90,7 +90,7 @@ def write_vectors(
             raise CollectionError(f"{source.name} has no document")
         counts = {"documents": lines.items, **lines.counts}
         record = {"collection": source.name, "settings": settings, **counts}
-        with open_to_write(output, lambda: record) as file, lines.path.open(encoding="utf-8") as kept:
+        with open_to_write(output, lambda: record) as file, lines.path.open(encoding="ascii") as kept:
             file.writelines(islice(kept, lines.items))
         remove(scratch)
     return WrittenVectors(output, settings=settings, **counts)
