@@ -294,6 +294,19 @@ def test_documents_that_an_update_finds_with_their_text_keep_their_queries(tmp_p
     }
 
 
+def test_an_update_takes_a_files_own_expansion_from_the_file(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    page = "---\nexpansion: {}\n---\nGutenberg\n"
+    (folder / "press.md").write_text(page.format("printing"))
+    index = tr.index(folder, tmp_path / "idx", fields=["expansion"])
+    (folder / "press.md").write_text(page.format("books"))
+    index.update(folder)
+    assert index.docs["press.md"].columns["expansion"] == "books"
+    assert not tr.pipeline("bm25(field=expansion)", index).search("printing")
+    assert tr.pipeline("bm25(field=expansion)", index).search("books").docnos == ("press.md",)
+
+
 def test_documents_without_a_line_and_lines_without_a_document_are_counted(tmp_path):
     file = write(tmp_path / "q.jsonl", {"a": ["x"], "y": ["x"], "z": ["x"]})
     with pytest.warns(MissingQueries) as warned:
