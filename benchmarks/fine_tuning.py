@@ -3,10 +3,10 @@
 ``python -m benchmarks.fine_tuning [--only piaf] [--epochs 0.2] [--queries 300] [--write]``
 
 Of each collection (in TELERANK_DATA) the start, telerank's model and that of sentence-transformers rank all
-documents for the test queries. telerank learns by its defaults; its dev queries may end it earlier, or keep
-the start. Sentence-transformers has its model and its MultipleNegativesRankingLoss (scale 20) with telerank's
-learning rate, schedule and batch, the same queries and, ``with its negatives``, the same hard negatives;
-its last weights are measured. PIAF's questions are parted by article.
+documents for the test queries. telerank learns by its defaults, for a part of an epoch; its dev queries may
+end it earlier, or keep the start. Sentence-transformers has its model and its MultipleNegativesRankingLoss
+(scale 20) with telerank's learning rate, schedule and batch, the same queries and, ``with its negatives``,
+the same hard negatives; its last weights are measured. PIAF's questions are parted by article.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def main() -> None:
     tests = ["p, against the start", "p, against telerank"]
     heads = ["collection", "system", "updates", *MEASURES, *tests, "minutes"]
     text = render_markdown(Table.of(heads, lines))
+    print(text)
     if options.write:
         write("repbert", "benchmarks/fine_tuning", text)
-    print(text)
 
 
 def compare(row: Row, folder: Path, epochs: float, most: int) -> Iterator[list[str]]:

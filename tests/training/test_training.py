@@ -377,7 +377,7 @@ def test_products_are_float32_whatever_the_encoder_computes_in(paired, pair_set)
     assert in_half == pytest.approx(dev.value(learner, ON_CPU).measure, abs=0.1)
     assert set(seen) == {False}
     with half():
-        queries, documents = encode_texts(learner, dev.queries, dev.documents)
+        queries, documents = encode_texts(learner, dev.queries, dev.documents, torch.device("cpu"))
     assert queries.dtype is documents.dtype is torch.float32
     scores = next(search(dev.queries, tuple(dev.documents), (queries, documents))).scores
     assert len(set(scores.tolist())) == len(scores)

@@ -33,7 +33,7 @@ from telerank.training.encoders.dev import BestScores, choose_queries, encode_si
 from telerank.training.log import read_log
 from telerank.training.parallel import ALONE
 from telerank.training.settings import read_settings as read_config
-from telerank.training.task import TrainingDevice, evaluating
+from telerank.training.task import TrainingDevice, choose_device, evaluating
 from telerank.training.trained import CONFIG, LOG, MODEL
 from telerank.trec import write_run
 from telerank.types import Progress, Query, Ranking, silent
@@ -47,7 +47,6 @@ _SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _SAMPLED = 256  # queries that the scale is fitted on
 _LISTED = 50  # negatives in a query's list
 _QUERIES, _DEPTH = 64, 1000  # searched at a time; documents of each
-_PROCESSOR = TrainingDevice(torch.device("cpu"), nullcontext, ALONE)
 
 
 def plan_fine_tuning(source: str, start: str, output: Path, options: FineTuning) -> BiEncoderTraining:
@@ -144,7 +143,7 @@ def prepare(config: BiEncoderTraining, run: Path, progress: Progress = silent) -
     documents = {doc.docno: doc.full_text for doc in collection.docs()}
     learner = DenseLearner(*start_model(config.model, config.seed))
     with torch.inference_mode():
-        vectors = encode_texts(learner, queries, documents, progress)
+        vectors = encode_texts(learner, queries, documents, choose_device(config.device), progress)
         write_run(run, find_negatives(queries, relevant, tuple(documents), vectors), tag="negatives")
         scale = fit_scale(queries, relevant, tuple(documents), vectors)
     loss = config.loss.model_copy(update={"scale": scale})
@@ -152,12 +151,18 @@ def prepare(config: BiEncoderTraining, run: Path, progress: Progress = silent) -
 
 
 def encode_texts(
-    learner: DenseLearner, queries: Sequence[Query], documents: Mapping[str, str], progress: Progress = silent
+    learner: DenseLearner,
+    queries: Sequence[Query],
+    documents: Mapping[str, str],
+    device: torch.device,
+    progress: Progress = silent,
 ) -> tuple[Tensor, Tensor]:
-    """The vectors of queries, (Q, H), and of documents, (N, H), without dropout, on the processor."""
+    """The vectors of queries, (Q, H), and of documents, (N, H), in memory: float32, without dropout."""
+    hardware = TrainingDevice(device, nullcontext, ALONE)
+    learner.module.to(device)
     with evaluating(learner.module):
-        encoded = encode_side(learner.documents, list(documents.values()), _PROCESSOR, progress)
-        return encode_side(learner.queries, [query.text for query in queries], _PROCESSOR), encoded
+        encoded = encode_side(learner.documents, list(documents.values()), hardware, progress).cpu()
+        return encode_side(learner.queries, [query.text for query in queries], hardware).cpu(), encoded
 
 
 def search(
