@@ -208,6 +208,19 @@ def test_files_of_other_documents_are_refused(tmp_path, form):
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_damaged_and_huge_files_of_an_archive_are_named(tmp_path):
+    file = publish(tmp_path, "zip")
+    content = bytearray(file.read_bytes())
+    content[content.index(b"printing history")] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(FormatError, match=r"q.zip: queries/.*sample000.*expected a whole file of an archive"):
+        tr.expand(TEXTS, tmp_path / "out.jsonl", predicted=str(file))
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("q_sample000.txt000-100", b"\n" * (70 << 20))
+    with pytest.raises(FormatError, match="does not unpack to more than 200 times its size"):
+        tr.expand(TEXTS, tmp_path / "out.jsonl", predicted=str(file))
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

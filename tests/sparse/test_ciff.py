@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import shutil
 import tracemalloc
 import warnings
@@ -284,6 +285,24 @@ def test_every_truncation_and_every_flipped_byte_is_read_or_one_line(tmp_path, k
         weigh(file, docstore)
     with pytest.raises(CollectionError, match="no such file"):
         weigh(tmp_path / "none.ciff", docstore)
+
+
+@pytest.mark.parametrize(("end", "pack_file"), [("gz", gzip.compress), ("xz", lzma.compress)])
+def test_a_damaged_archive_is_one_line(tmp_path, kinds, docstore, end, pack_file):
+    messages = make_messages(kinds, draw(50, terms=6))
+    content = pack_file(pack(messages[0], *messages[1], *messages[2]))
+    file, random = tmp_path / f"w.ciff.{end}", np.random.default_rng(4)
+    damaged = [content[:size] for size in range(0, len(content), 37)]
+    flipped = random.choice(len(content), 30, replace=False).tolist()
+    damaged += [content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :] for at in flipped]
+    refused = 0
+    for each in damaged:
+        file.write_bytes(each)
+        try:
+            weigh(file, docstore)
+        except FormatError:
+            refused += 1
+    assert refused > len(damaged) - 10  # nobody looks at some bytes, such as the time in gzip's head
 
 
 @pytest.mark.parametrize(

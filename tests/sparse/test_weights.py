@@ -165,6 +165,7 @@ BAD = {
     '{"id": "d1", "vector": {"a": NaN}}': "expected a weight of 'a'",
     '{"id": "d1", "vector": {"a": 1e300}}': "expected a weight of 'a'",
     '{"id": "d1", "vector": {"a": true}}': "expected a weight of 'a'",
+    '{"id": "d1", "vector": {"": 1}}': "expected terms of a character or more",
     '{"id": "d1", "vector": {"a": 1, "a": 2}}': "comes twice",
     "[1]": "expected a JSON object",
     "{": "expected a JSON object",
@@ -210,8 +211,12 @@ def test_what_is_missing_is_told(tmp_path):
         index.impact("m", table="t")
     with pytest.raises(CollectionError, match="no such file"):
         tr.index({"d0": "a"}, tmp_path / "gone", weights=tmp_path / "gone.jsonl")
+    queries = write(tmp_path / "q.jsonl", {"1": {"a": 1.0}})
     with pytest.raises(CollectionError, match="has no vector of the query '7'"):
-        index.impact(queries=write(tmp_path / "q.jsonl", {"1": {"a": 1.0}})).search(Query("7", "a"))
+        index.impact(queries=queries).search(Query("7", "a"))
+    queries.write_text(queries.read_text() * 2)
+    with pytest.raises(FormatError, match=r"q.jsonl:2: expected one vector a query, got '1'"):
+        index.impact(queries=queries).search(Query("1", "a"))
 
 
 def test_a_segment_whose_documents_have_no_weights_is_searched_and_merged(tmp_path):
@@ -225,6 +230,20 @@ def test_a_segment_whose_documents_have_no_weights_is_searched_and_merged(tmp_pa
     for _ in range(2):
         assert list(index.impact().search("t1 t2 t3 t4")) == before
         index.merge()
+
+
+def test_the_first_weights_choose_the_step_and_documents_that_it_loses_are_counted(tmp_path):
+    with pytest.warns(MissingWeights, match="1 document of 1 has no weights"):
+        index = tr.index({"a": "x"}, tmp_path / "idx", weights=write(tmp_path / "0.jsonl", {}))
+    assert index.info()["weights of terms"] == "of files, none so far"
+    assert not index.impact().search("x")
+    assert not index.bm25(over="weights").search("x")
+    index.add({"b": "x"}, weights=write(tmp_path / "1.jsonl", {"b": {"x": 2.0}}))
+    assert list(index.impact().search("x")) == [("b", 2.0)]
+    small = write(tmp_path / "2.jsonl", {"c": {"x": 0.4}, "d": {"x": 0.5, "y": 3.25}})
+    with pytest.warns(MissingWeights, match="1 document of 2 has no weight of at least half a step of 1"):
+        index.add({"c": "x", "d": "x"}, weights=small)
+    assert list(index.impact().search("y")) == [("d", 3.0)]
 
 
 def test_the_bits_that_weights_keep():

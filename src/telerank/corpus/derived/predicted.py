@@ -14,10 +14,12 @@ All may be compressed (``.gz``, ``.xz``).
 from __future__ import annotations
 
 import io
+import lzma
 import re
 import shutil
 import warnings
 import zipfile
+import zlib
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +55,9 @@ EXPANSION = "expansion"
 """The column of documents that has their predicted queries."""
 QUERIES = "predicted_queries"
 _PYTERRIER = "querygen"
+_UNPACKED, _RATIO = 1 << 26, 200  # as of what a compressed file may unpack to
+# what zipfile raises of a file that is damaged, or packed in a way that it does not know, or encrypted
+_BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError)
 _SAMPLE = re.compile(r"(?:.*/)?[^/]*?sample(\d+)\.txt(\d+)-\d+")
 
 
@@ -239,10 +244,17 @@ def _open_samples(path: str | Path, stack: ExitStack) -> Iterator[tuple[str, ...
     return map(partial(_join_samples, file), zip_longest(*streams))
 
 
-def _open_member(archive: zipfile.ZipFile, name: str) -> AbstractContextManager[BinaryIO]:
-    return cast(
-        "AbstractContextManager[BinaryIO]", io.BufferedReader(cast("io.RawIOBase", archive.open(name)))
-    )
+@contextmanager
+def _open_member(archive: zipfile.ZipFile, name: str) -> Iterator[BinaryIO]:
+    """A file of an archive. Raises FormatError if it is damaged, encrypted or unpacks to very much."""
+    where, part = f"{archive.filename}: {name}", archive.getinfo(name)
+    if part.file_size > max(_UNPACKED, _RATIO * part.compress_size):  # no more is unpacked than it says
+        raise FormatError(where, None, f"a file that does not unpack to more than {_RATIO} times its size")
+    try:
+        with archive.open(part) as file:
+            yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", file)))
+    except _BROKEN as error:
+        raise FormatError(where, None, "a whole file of an archive", str(error)) from error
 
 
 def _read_part(

@@ -75,17 +75,15 @@ class CiffReader(AbstractContextManager["CiffReader"]):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path, self._stack = path, ExitStack()
+        self._path = path
         check_exists(path)
-        self._file = self._stack.enter_context(open_bytes(path))
-        try:
+        with ExitStack() as stack:
+            self._file = stack.enter_context(open_bytes(path))
             self.header = self._read_header()
-        except BaseException:
-            self._stack.close()
-            raise
+            self._stack = stack.pop_all()
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, *error: object) -> None:
+        self._stack.__exit__(*error)  # type: ignore[arg-type]  # a damaged archive is told as such
 
     def lists(self) -> Iterator[CiffPart]:
         """The postings, list by list; a long list comes in several parts, one without postings in one."""

@@ -12,21 +12,23 @@ class WeightsEntry:
     """Weights of terms beside the counts: those of a ``model`` with a ``fingerprint``, or of files.
 
     ``files`` is the checksum of those that the index was built with. Weights are whole numbers of steps,
-    which are 2^-``bits``; -1: not yet known.
+    which are 2^-``bits``; None: not yet known, since no document has one.
     """
 
     model: str = ""
     fingerprint: str = ""
     files: str = ""
-    bits: int = -1
+    bits: int | None = None
 
     @property
     def step(self) -> float:
-        return float(2.0**-self.bits)
+        return float(2.0 ** -(self.bits or 0))
 
     @property
     def description(self) -> str:
         """Where they come from, and how they are rounded."""
+        if self.bits is None:
+            return f"of {self.model or 'files'}, none so far"
         steps = f"in steps of 1/{1 << self.bits:,}" if self.bits else "whole numbers"
         return f"of {self.model or 'files'}, {steps}"
 

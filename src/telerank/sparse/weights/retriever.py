@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from telerank.columns.filters import Filter
-from telerank.errors import CollectionError, IndexFault, shorten
+from telerank.errors import CollectionError, FormatError, IndexFault, shorten
 from telerank.expressions import call_text, quote
 from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.kernel import STEP
@@ -92,7 +92,12 @@ class QueryVectors:
 
     @cached_property
     def vectors(self) -> Mapping[str, Mapping[str, float]]:
-        return {vector.docno: vector.weights for vector in read_vectors(self.path)}
+        vectors: dict[str, Mapping[str, float]] = {}
+        for vector in read_vectors(self.path):
+            if vector.docno in vectors:
+                raise FormatError(vector.path, vector.line, "one vector a query", vector.docno)
+            vectors[vector.docno] = vector.weights
+        return vectors
 
     @property
     def text(self) -> str:

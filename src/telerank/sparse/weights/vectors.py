@@ -149,6 +149,8 @@ def _read_line(path: Path, number: int, line: str) -> VectorLine:
 
 def _check_weights(vector: Mapping[str, Any], path: str | Path, number: int) -> dict[str, float]:
     for term, weight in vector.items():
+        if not term:
+            raise FormatError(path, number, "terms of a character or more", describe_json(term))
         is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not is_number or not 0 <= weight < LARGEST or not math.isfinite(weight):
             expected = f"a weight of {shorten(term, 40)} from 0 to {LARGEST:,.0f}"

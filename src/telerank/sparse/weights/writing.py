@@ -63,8 +63,8 @@ def write_weights(
 ) -> WeightsEntry:
     """Write the weights of a segment whose folder has the documents; the entry with the bits that they keep.
 
-    ``entry`` is that of the index, or a new one without bits. A warning (MissingWeights) counts the
-    documents that get none.
+    ``entry`` is that of the index, or one without bits, which the first weights choose. Warnings
+    (MissingWeights) count the documents that get none, and those whose weights are all rounded to 0.
     """
     docs = Docstore(folder)
     with WeightsWriter(folder, len(docs)) as writer:
@@ -73,7 +73,13 @@ def write_weights(
         lacking = count_noun(writer.lacking, "document")
         note = f"{lacking} of {len(docs):,} {agree(writer.lacking, 'has', 'have')} no weights of terms"
         warnings.warn(note, MissingWeights, stacklevel=2)
-    return replace(entry, bits=writer.write(None if entry.bits < 0 else entry.bits, progress))
+    entry = replace(entry, bits=writer.write(entry.bits, progress))
+    if writer.lost:
+        lost = f"{count_noun(writer.lost, 'document')} of {len(docs):,} {agree(writer.lost, 'has', 'have')}"
+        step = f"half a step of {entry.step:g}, which the first weights chose"
+        note = f"{lost} no weight of at least {step}: all are rounded to 0 (index all documents again)"
+        warnings.warn(note, MissingWeights, stacklevel=2)
+    return entry
 
 
 class WeightsWriter(AbstractContextManager["WeightsWriter"]):
@@ -89,6 +95,7 @@ class WeightsWriter(AbstractContextManager["WeightsWriter"]):
         self._terms, self._weights = ((self._scratch / name).open("wb") for name in ("terms", "values"))
         self._numbers: dict[str, int] = {}
         self._size, self._largest, self._whole = 0, 0.0, True
+        self.lost = 0  # documents with weights, none of which is kept
 
     def take(self, row: int, weights: Mapping[str, float]) -> bool:
         """Keep the vector of a document; False if it has one."""
@@ -114,16 +121,18 @@ class WeightsWriter(AbstractContextManager["WeightsWriter"]):
         """The number of documents without a vector."""
         return int((self._counts < 0).sum())
 
-    def write(self, bits: int | None, progress: Progress) -> int:
+    def write(self, bits: int | None, progress: Progress) -> int | None:
         """Write the inverted file, and return the bits behind the point that weights keep.
 
-        ``bits`` None chooses them (:func:`choose_bits`). Weights that are rounded to 0 are left out.
+        ``bits`` None chooses them (:func:`choose_bits`); without any weight it stays None. Weights that are
+        rounded to 0 are left out.
 
         Raises
         ------
         DocumentError
             If the weights of a document are 2^31 steps and more.
         """
+        known = bits is not None or self._largest > 0
         bits = choose_bits(self._largest, whole=self._whole) if bits is None else bits
         stretches = partial(self._read_stretches, bits)
         lengths = np.zeros(len(self._counts), np.int64)
@@ -133,11 +142,12 @@ class WeightsWriter(AbstractContextManager["WeightsWriter"]):
             row = int(lengths.argmax())
             docno = Docstore(self._folder).docnos[row]
             raise DocumentError(f"document {docno!r}: its weights are too large: {lengths[row] / 2**bits:g}")
+        self.lost = int(((self._counts > 0) & (lengths == 0)).sum())
         np.save(self._folder / f"{WEIGHTS}lengths.npy", lengths.astype(np.int32))
         runs = {WEIGHTS: lambda: ((0, run) for run in map(_make_run, stretches()))}
         fold(self._folder, len(lengths), [list(self._numbers)], runs, progress)
         shutil.rmtree(self._scratch)
-        return bits
+        return bits if known else None
 
     def _read_stretches(self, bits: int) -> Iterator[Stretch]:
         """The postings of some documents at a time, in the order of the rows, without those of 0 steps."""
