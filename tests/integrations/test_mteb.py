@@ -8,6 +8,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import telerank as tr
+from small_late import small_late
+from small_models import small_masked
 from telerank.errors import CollectionError, MissingExtra
 from telerank.integrations.mteb import SearchModel
 
@@ -40,6 +42,18 @@ def test_a_text_and_a_function_find_what_their_pipeline_finds(search_model, tmp_
         assert model.search(QUERIES, top_k=5) == {"q": expected, "none": {}}
         [best] = model.search(QUERIES[:1], top_k=1).values()
         assert [*best] == [max(expected, key=expected.__getitem__)]
+
+
+def test_weights_of_terms_and_vectors_of_tokens_are_made_for_the_pipeline(search_model, tmp_path):
+    weights, tokens = str(small_masked(tmp_path / "masked")), str(small_late(tmp_path / "late"))
+    model = search_model("impact % 2 >> maxsim", encoders=[tokens], weights_model=weights)
+    model.index(CORPUS, task_metadata=ENGLISH)
+    docs = [tr.Doc(row["id"], row["text"], row.get("title", "")) for row in CORPUS]
+    index = tr.index(docs, tmp_path / "own", analyzer="english", weights_model=weights)
+    tr.encode(index, model=tokens)
+    expected = dict((index.impact() % 2 >> index.maxsim()).search("pressing"))
+    assert len(expected) == 2
+    assert model.search(QUERIES[:1], top_k=5)["q"] == expected
 
 
 def test_of_given_lists_every_document_has_a_score_and_no_other(search_model):

@@ -194,7 +194,7 @@ def test_documents_of_one_side_alone_are_counted(tmp_path, kinds):
     with pytest.warns(MissingWeights) as warned:
         tr.index(docs, tmp_path / "idx", weights=tmp_path / "w.ciff")
     notes = [str(each.message) for each in warned]
-    assert any("5 vectors of no document that is indexed, such as 'd15'" in note for note in notes)
+    assert any("5 vectors of no document that is indexed now, such as 'd15'" in note for note in notes)
     assert any("1 document of 16 has no weights of terms" in note for note in notes)
 
 

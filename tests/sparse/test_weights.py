@@ -189,7 +189,7 @@ def test_what_is_missing_is_told(tmp_path):
     with pytest.warns(MissingWeights) as told:
         index = tr.index([*docs(vectors), Doc("none", "t1")], tmp_path / "idx", weights=path)
     said = [str(each.message) for each in told]
-    assert said[0].endswith("1 vector of no document that is indexed, such as 'other'")
+    assert said[0].endswith("1 vector of no document that is indexed now, such as 'other'")
     assert said[1] == "1 document of 4 has no weights of terms"
     assert index.info()["documents without weights"] == 1
     with pytest.raises(IndexFault, match="its weights of terms are in files: give those of new documents"):
@@ -230,6 +230,21 @@ def test_a_segment_whose_documents_have_no_weights_is_searched_and_merged(tmp_pa
     for _ in range(2):
         assert list(index.impact().search("t1 t2 t3 t4")) == before
         index.merge()
+
+
+def test_an_update_takes_weights_of_the_documents_that_it_writes(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.txt").write_text(name)
+    path = write(tmp_path / "w.jsonl", {"a.txt": {"x": 2.0}, "b.txt": {"x": 1.0}})
+    index = tr.index(folder, tmp_path / "idx", weights=path)
+    (folder / "b.txt").write_text("another")
+    with pytest.raises(IndexFault, match="give those of new documents, too"):
+        index.update(folder)
+    write(path, {"b.txt": {"x": 3.0}})
+    assert index.update(folder, weights=path).changed == ("b.txt",)
+    assert list(index.impact().search("x")) == [("b.txt", 3.0), ("a.txt", 2.0)]
 
 
 def test_the_first_weights_choose_the_step_and_documents_that_it_loses_are_counted(tmp_path):

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Workers = Annotated[int | None, Ge(1), Flags("-j"), Help("Processes that build; default: one per core.")]
 
+NewWeights = Annotated[
+    str | None, Help("Weights of terms of the new documents, if the index has those of files.")
+]
+
 Following = Annotated[
     bool, Help("Encode new texts for the vectors of the index; `telerank encode` does it later, too.")
 ]
@@ -126,9 +130,7 @@ def add(
     index: options.IndexName,
     *,
     update: Annotated[bool, Help("Replace documents of the same docno.")] = False,
-    weights: Annotated[
-        str | None, Help("Weights of terms of the documents, if the index has those of files.")
-    ] = None,
+    weights: NewWeights = None,
     expansion: Annotated[str | None, Help("Queries that were predicted for the documents.")] = None,
     vectors: Following = True,
     workers: Workers = None,
@@ -155,6 +157,7 @@ def update(
     folder: Annotated[str, Flags("FOLDER"), Help("The folder of files.")],
     index: options.IndexName,
     *,
+    weights: NewWeights = None,
     vectors: Following = True,
     workers: Workers = None,
     as_json: options.PrintJson = False,
@@ -174,7 +177,7 @@ def update(
         raise IndexFault(
             f"{folder} is an index: the folder comes first, `telerank index update {index} {folder}`"
         )
-    changes = tr.open(index).update(folder, vectors=vectors, workers=workers)
+    changes = tr.open(index).update(folder, weights=weights, vectors=vectors, workers=workers)
     if as_json:
         console.print_json(_record_changes(changes))
     else:

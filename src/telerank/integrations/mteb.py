@@ -39,8 +39,9 @@ class SearchModel:
     """A pipeline that mteb indexes with, searches with and measures (its ``SearchProtocol``).
 
     ``pipeline`` is a text (``bm25 % 100 >> rerank(minilm-reranker)``), or a function from an
-    :class:`~telerank.Index` to a stage. ``encoders`` make the vectors that it needs. ``analyzer`` is by
-    default that of the task's language. ``name`` and ``revision`` name mteb's files of results.
+    :class:`~telerank.Index` to a stage. ``encoders`` make the vectors that it needs, of texts or of tokens,
+    and ``weights_model`` the weights of terms for ``impact``. ``analyzer`` is by default that of the task's
+    language. ``name`` and ``revision`` name mteb's files of results.
     """
 
     def __init__(
@@ -48,11 +49,13 @@ class SearchModel:
         pipeline: str | Callable[[Index], Stage] = "bm25",
         *,
         encoders: Sequence[str] = (),
+        weights_model: str | None = None,
         analyzer: str | None = None,
         name: str | None = None,
         revision: str = tr.__version__,
     ) -> None:
         self._pipeline, self._encoders, self._analyzer = pipeline, tuple(encoders), analyzer
+        self._weights_model = weights_model
         self._folder = Path(tempfile.mkdtemp(prefix="telerank-mteb-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._indexes = 0
@@ -67,7 +70,8 @@ class SearchModel:
         folder = self._folder / str(self._indexes)
         docs = (Doc(row["id"], row["text"] or "", row.get("title") or "") for row in corpus)
         analyzer = self._analyzer or choose_analyzer(task_metadata.languages)
-        opened = tr.index(docs, folder, analyzer=analyzer, progress=False)
+        weigher = self._weights_model
+        opened = tr.index(docs, folder, analyzer=analyzer, weights_model=weigher, progress=False)
         for encoder in self._encoders:
             tr.encode(opened, model=encoder, progress=False)
         if isinstance(self._pipeline, str):

@@ -31,6 +31,7 @@ from telerank.corpus.readers.files.folder import (
 from telerank.drafts import replace_file
 from telerank.errors import CollectionError, DocumentError, IndexFault, count_noun
 from telerank.sparse.index import FILES, IndexDocs, SparseIndex
+from telerank.sparse.weights.writing import WeightSource
 from telerank.sparse.writer import BeforeCommit, IndexWriter
 from telerank.stored import MANIFEST
 from telerank.types import Doc, Progress, silent
@@ -129,6 +130,7 @@ def update_folder(
     folder: str | Path,
     index: Path,
     *,
+    weights: WeightSource | None = None,
     workers: int | None = None,
     before_commit: BeforeCommit | None = None,
     progress: Progress = silent,
@@ -150,10 +152,8 @@ def update_folder(
         stayed = (*changes.changed, *changes.renamed, *changes.unchanged)
         if record.files and not stayed and len(changes.gone) > len(changes.moved):
             others = f" ({len(changes.moved):,} by other names)" if changes.moved else ""
-            raise CollectionError(
-                f"{folder}: has none of the {count_noun(len(record.files), 'file')} of {index}{others}: "
-                f"another folder?"
-            )
+            known = count_noun(len(record.files), "file")
+            raise CollectionError(f"{folder}: has none of the {known} of {index}{others}: another folder?")
         if not changes.affected:
             return replace(changes, files=record.files)
         kept = {name: file for name, file in record.files.items() if name not in changes.affected}
@@ -170,6 +170,8 @@ def update_folder(
         new: Iterator[Doc] = chain(copied, _changed_docs(present, files.read(to_read), stale, read))
         if EXPANSION in present.index.fields:
             new = counting_unexpanded(new, index)
+        if weights is not None:
+            writer.choose_weights(weights)
         written = writer.replace(stale, new, progress=progress)
         write_record(index, replace(record, files=dict(sorted({**kept, **read}.items()))))
         return replace(changes, files={**kept, **read}, written=written)

@@ -234,6 +234,7 @@ class Index(IndexReader):
         self,
         folder: str | Path | Any,
         *,
+        weights: str | Path | None = None,
         vectors: bool = True,
         workers: Count | None = None,
         progress: ProgressSetting = None,
@@ -242,8 +243,9 @@ class Index(IndexReader):
 
         Files are compared by the hashes of their contents, so only those that are new or have changed are
         read; of a file with another name the documents are kept under it. One commit makes all changes.
-        ``vectors`` are as for :meth:`add`. Documents whose text is as before keep their predicted queries; a
-        warning (:class:`~telerank.errors.MissingQueries`) counts the others, if the index is expanded.
+        ``weights`` and ``vectors`` are as for :meth:`add`. Documents whose text is as before keep their
+        predicted queries; a warning (:class:`~telerank.errors.MissingQueries`) counts the others, if the
+        index is expanded.
         Warnings (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
 
         Raises
@@ -270,7 +272,12 @@ class Index(IndexReader):
             show_progress(progress, kept=unchanged(self.folder)) as shown,
         ):
             changes = update_folder(
-                folder, self.folder, workers=workers, before_commit=before, progress=shown
+                folder,
+                self.folder,
+                weights=open_weights(weights),
+                workers=workers,
+                before_commit=before,
+                progress=shown,
             )
         warn_unread(changes.files)
         return changes

@@ -104,7 +104,7 @@ class UnknownVectors:
         """A warning (MissingWeights) if there are any."""
         if self.count:
             vectors = count_noun(self.count, "vector")
-            note = f"{self.path}: {vectors} of no document that is indexed, such as {shorten(self.first)}"
+            note = f"{self.path}: {vectors} of no document that is indexed now, such as {shorten(self.first)}"
             warnings.warn(note, MissingWeights, stacklevel=3)
 
 
