@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PositiveInt
 
 from telerank.errors import ModelError
 from telerank.records import read_record
@@ -37,6 +37,7 @@ class ModelFile(BaseModel, extra="allow"):
     prompts: dict[str, str | None] | None = None
     default_prompt_name: str | None = None
     similarity_fn_name: str | None = None
+    max_active_dims: PositiveInt | None = None  # of a sparse encoder: the largest weights are kept
 
     @property
     def sides(self) -> tuple[str, str]:

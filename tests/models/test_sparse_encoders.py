@@ -20,7 +20,7 @@ from telerank.testing import check_stage  # noqa: E402
 from telerank.types import Query  # noqa: E402
 
 TEXTS = ["d1 d2 x3", " ".join(f"q{number % 40}" for number in range(90)), "", "q1", "q1 d1 q1"]
-KINDS = ("plain", "max", "sum", "towers", "static")
+KINDS = ("plain", "max", "sum", "towers", "static", "largest")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,11 @@ def folders(tmp_path_factory):
     for name, parts in modules.items():
         with quiet():
             library.SparseEncoder(modules=parts, device="cpu").save(str(root / name))
-    return {name: root / name for name in modules} | {"plain": first}
+    with quiet():
+        library.SparseEncoder(modules=splade(first, "max"), device="cpu", max_active_dims=7).save(
+            str(root / "largest")
+        )
+    return {name: root / name for name in (*modules, "largest")} | {"plain": first}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -214,11 +214,15 @@ class SparseVector(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SparseEncoding:
-    """A model of sparse vectors on its device; ``queries`` and ``documents`` may be the same."""
+    """A model of sparse vectors on its device; ``queries`` and ``documents`` may be the same.
+
+    Of each vector the ``most`` largest weights are kept; None: all.
+    """
 
     queries: SparseSide
     documents: SparseSide
     device: torch.device
+    most: int | None = None
     room: Room = field(default_factory=Room)
     has_words: ClassVar = False
 
@@ -227,7 +231,8 @@ class SparseEncoding:
         """64 hexadecimal digits that depend on weights, vocabulary and settings."""
         models = [self.queries.model, self.documents.model]
         parts = models[1:] if models[0] is models[1] else models
-        return hash_parts(*parts, self.queries.record, self.documents.record)
+        kept = [] if self.most is None else [{"max_active_dims": self.most}]
+        return hash_parts(*parts, self.queries.record, self.documents.record, *kept)
 
     @cached_property
     def pieces(self) -> list[str]:
@@ -273,6 +278,9 @@ class SparseEncoding:
                 ends = is_held.sum(1).cumsum(0).cpu().numpy()[:-1]
             vectors = zip(np.split(numbers, ends), np.split(held, ends), strict=True)
             for row, (pieces, values) in zip(rows, vectors, strict=True):
+                if self.most is not None:
+                    largest = np.sort(np.argsort(-values, kind="stable")[: self.most])
+                    pieces, values = pieces[largest], values[largest]
                 results[row] = SparseVector(pieces, values, cut[row])
             return torch.empty(0)
 
@@ -305,7 +313,8 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
         queries, documents = read_sides(folder)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)
-        encoding = SparseEncoding(queries, documents, chosen)
+        most = read_part(folder / MODEL, ModelFile).max_active_dims
+        encoding = SparseEncoding(queries, documents, chosen, most)
         with reading(f"{folder}: the model cannot be used"):
             widths = {
                 side.model(**{k: v.to(chosen) for k, v in side.tokenizer(["a"]).items()}).shape[1]
