@@ -46,6 +46,18 @@ def test_gradients_reach_every_parameter(kind):
     assert {name for name, weight in model.named_parameters() if not weight.grad.any()} <= silent
 
 
+@pytest.mark.parametrize("kind", sorted(OVER_WORDS))
+def test_a_query_without_a_known_word_leaves_gradients_finite(kind):
+    texts = Words([f"w{number}" for number in range(6)])
+    model = OVER_WORDS[kind](torch.cat([torch.zeros(2, 16), torch.randn(6, 16)]))
+    (passage,) = texts.passages(["w1 w2"], [[(0, 5)]])
+    pairs = [texts.pair(own, passage) for own in texts.queries(["unknown", "w1 unknown"])]
+    scores = model(batch_of(pairs, PADDING))
+    scores.sum().backward()
+    assert scores.isfinite().all()
+    assert all(weight.grad.isfinite().all() for weight in model.parameters() if weight.grad is not None)
+
+
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)

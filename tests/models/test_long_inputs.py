@@ -101,6 +101,28 @@ def test_a_lengthened_re_ranker_keeps_its_scores_and_settings(tmp_path, architec
         )
 
 
+@pytest.mark.parametrize("kind", ["bert", "monobert"])
+def test_the_first_token_of_a_long_re_ranker_sees_all(starts, kind):
+    """A window of 16 and two layers: without global attention it would see 16 tokens."""
+    reranker = fresh_reranker(starts("bert", 16), Shape(kind, max_query=8, max_length=150))
+    pairs = make_pairs(reranker, [("q1", said(60)), ("q1", said(59) + " d9")])
+    batch = batch_of(pairs, reranker.texts.pad_id)
+    assert (batch.input_ids[0] != batch.input_ids[1]).nonzero().min() > 50
+    with torch.no_grad():
+        for outputs in (reranker.model.token_outputs(batch)[:, 0], reranker.model(batch)):
+            assert not torch.equal(outputs[0], outputs[1])
+
+
+def test_padding_is_that_of_the_tokenizer(tmp_path):
+    small_encoder(tmp_path / "encoder")
+    lengthen(tmp_path / "encoder", tmp_path / "before", max_length=150, window=120)
+    config = tmp_path / "encoder" / "config.json"
+    config.write_text(config.read_text().replace('"pad_token_id": 0', '"pad_token_id": 7'))
+    assert AutoModel.from_pretrained(tmp_path / "encoder").config.pad_token_id == 7
+    lengthen(tmp_path / "encoder", tmp_path / "long", max_length=150, window=120)
+    assert AutoModel.from_pretrained(tmp_path / "long").config.pad_token_id == 0
+
+
 def test_qds_attends_as_dense_attention_under_its_mask(starts):
     """A window of 16: eight tokens on each side; the query and the beginnings of sentences see and are seen."""
     shape = Shape("qds", max_query=8, max_length=60)

@@ -56,6 +56,9 @@ FOLLOW_UPS = Path(__file__).parents[2] / "benchmarks/follow_ups/follow_ups.yaml"
             "topic",
         ),
         ("Où est Paris ?", "Et sa population ?", "Paris : sa population ?", "topic"),
+        ("How do I renew a passport?", "How much is it?", "renew passport: how much is it?", "topic"),
+        ("When did World War I begin?", "When did it end?", "World War I: when did it end?", "topic"),
+        ("Où est le Louvre ?", "Combien coûte-t-il ?", "Louvre : combien coûte-t-il ?", "topic"),
         (
             "Où commence la côte des blancs ?",
             "Y vivent-elles ?",
@@ -72,6 +75,11 @@ def test_each_rule_completes_as_it_says(earlier, typed, text, rule):
     assert (completed.text, completed.rule) == (text, rule)
     assert (completed.typed, completed.earlier) == (typed, earlier)
     assert tr.follow_up(completed.text, [earlier]).text == text or rule == "topic"
+
+
+def test_an_acronym_is_no_pronoun():
+    assert tr.follow_up("IT security", ["What is a network?"]).text == "IT security"
+    assert tr.follow_up("WHERE IS IT", ["What is a Network?"]).rule == "topic"
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,13 @@ def fresh_masked_model(
     """
     folder = locate(start)
     config = read_config(folder, dropout)
-    if not architecture_of(config).endswith(_WITH_HEAD):
-        config.tie_word_embeddings = True
+    has_head = architecture_of(config).endswith(_WITH_HEAD)
+    config.tie_word_embeddings = config.tie_word_embeddings or not has_head
     with seeded(seed):
         model = read_weights(AutoModelForMaskedLM, folder, config)
+        bias = getattr(model.get_output_embeddings(), "bias", None)
+        if not has_head and bias is not None:
+            bias.data.zero_()  # transformers leaves that of a Longformer as the memory was
         if fresh:
             model.load_state_dict(type(model)(model.config).state_dict())
         with naming(folder):

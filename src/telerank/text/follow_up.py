@@ -94,7 +94,7 @@ _FRENCH = _LanguageRules(
         )
     ),
     re.compile(_any("lui", "y", r"en (?=est|sont|a|ont|était|étaient|avait|fait)", r"[\w-]+-(?:la|le|les)")),
-    re.compile(r"\bil faut|\bil y a|\bfaut-il|\by a-t-il|\bs['’]agit-il|\bcoûte-t-il"),
+    re.compile(r"\bil faut|\bil y a|\bfaut-il|\by a-t-il|\bs['’]agit-il|\bcoûte-t-il (?=d[e'’])"),
     _set("le la les l un une du au aux mon ma mes notre nos votre vos"),
     _set("pour sur avec sans dans en à chez contre depuis pendant avant après entre vers par sous au aux"),
     _set("de du des d la le les l et en"),
@@ -102,7 +102,7 @@ _FRENCH = _LanguageRules(
     " ?",
 )
 _ENGLISH = _LanguageRules(
-    stop_words("english") | _set("what which who whom whose when where why how"),
+    stop_words("english") | _set("i what which who whom whose when where why how"),
     re.compile(r"(?:(?:and|but)(?: what about| how about| then)?|what about|how about)(?![\w'’-])[\s,]*"),
     re.compile(
         _any("what", "which", "who", "whom", "whose", "when", "where", "why", "how")
@@ -147,8 +147,9 @@ def _complete(question: str, earlier: str, language: Language | None) -> FollowU
         text = replaced or f"{earlier.rstrip(_END)} {rest.rstrip(_END)}{words.mark}"
         return FollowUp(question, text, "replaced" if replaced else "appended", earlier)
     topic = find_topic(earlier, words, _lower(rest))
-    first = (_WORD.findall(rest) or [""])[0].lower()
-    if not marker and (first in words.stop or words.asks.search(first)):
+    first = (_WORD.findall(rest) or [""])[0]
+    is_small = first.lower() in words.stop or words.asks.search(first.lower())
+    if not marker and is_small and not _is_acronym(first):
         rest = rest[0].lower() + rest[1:]
     text = f"{topic}{words.colon}{rest}" if topic else typed
     return FollowUp(question, text, "topic" if topic else "as typed", earlier if topic else "")
@@ -189,7 +190,8 @@ def _names(text: str, words: _LanguageRules) -> list[str]:
         follows = text[match.end() :].lstrip().startswith(":")  # as a topic stands before a follow-up
         follows = follows or (number + 1 < len(matches) and matches[number + 1][0][0].isupper())
         small = match[0].lower() in words.stop or words.asks.search(match[0].lower())
-        if match[0][0].isupper() and not (is_first and (small or not follows)):
+        begins = start >= 0 or not small or len(match[0]) > 1  # "I" is no name, but the end of one
+        if match[0][0].isupper() and begins and not (is_first and (small or not follows)):
             start = match.start() if start < 0 else start
             end = match.end()
         elif start >= 0 and (match[0].lower() not in words.joins or "," in text[end : match.start()]):
@@ -202,12 +204,19 @@ def _refers(question: str, words: _LanguageRules) -> bool:
     """Whether a pronoun or a possessive refers to what an earlier question names."""
     lower = words.impersonal.sub(lambda match: " " * len(match[0]), question.lower())
     for pattern, needs_article in ((words.refers, True), (words.objects, False)):
-        if match := pattern.search(lower):
+        found = pattern.finditer(lower)
+        if not question.isupper():  # "IT security"
+            found = (each for each in found if not _is_acronym(question[slice(*each.span())]))
+        if match := next(found, None):
             before = question[: match.start()]
             has_noun = needs_article and _lower(before) & words.articles
             if not has_noun and not _names(before, words):
                 return True
     return False
+
+
+def _is_acronym(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
 
 
 def _replace(earlier: str, rest: str, words: _LanguageRules) -> str:

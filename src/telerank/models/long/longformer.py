@@ -97,7 +97,8 @@ def _copy_head(folder: Path, draft: Path, shape: Shape) -> None:
 def _build(model: Any, tokenizer: Any, max_length: int, window: int, *, is_classifier: bool) -> Any:
     """The Longformer with the weights of a model."""
     config, base = model.config, model.base_model
-    pad = config.pad_token_id if config.pad_token_id is not None else int(tokenizer.pad_token_id or 0)
+    own = tokenizer.pad_token_id  # that of texts; a configuration may say another, as E5's on the hub does
+    pad = int(own if own is not None else config.pad_token_id or 0)
     settings = {name: getattr(config, name) for name in _KEPT}
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "sep")}
     settings |= {name: number for name, number in special.items() if number is not None}

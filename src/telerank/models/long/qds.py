@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 from transformers import LongformerModel
 
@@ -61,9 +60,9 @@ class QdsTransformer(TransformerRanker):
 
     def transformer(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         """Tokens of pairs, each (B, L) -> the first token's outputs, (B, H); it alone attends to all."""
-        first = torch.zeros_like(input_ids)
-        first[:, 0] = 1
-        return self._encode(input_ids, attention_mask, token_type_ids, first)[:, 0]
+        inputs = inputs_of(self.encoder, input_ids, attention_mask, token_type_ids)
+        outputs: Tensor = self.encoder(**inputs).last_hidden_state
+        return outputs[:, 0]
 
     @in_float32
     def finish(self, outputs: Tensor, batch: PairBatch) -> Tensor:  # noqa: ARG002 — as of every re-ranker
@@ -75,7 +74,8 @@ class QdsTransformer(TransformerRanker):
 
     def _encode(self, input_ids: Tensor, attention_mask: Tensor, types: Tensor, chosen: Tensor) -> Tensor:
         inputs = inputs_of(self.encoder, input_ids, attention_mask, types)
-        outputs: Tensor = self.encoder(**inputs, global_attention_mask=chosen).last_hidden_state
+        inputs["global_attention_mask"] = chosen
+        outputs: Tensor = self.encoder(**inputs).last_hidden_state
         return outputs
 
 

@@ -47,7 +47,8 @@ class Drmm(nn.Module):
         texts = split_sides(batch)
         query = self.words(texts.query)  # (B, N, E)
         known = texts.query_mask & (texts.query != UNKNOWN)
-        gates = self.gate(query).squeeze(-1).masked_fill(~known, -torch.inf).softmax(-1)
+        lowest = torch.finfo(query.dtype).min  # -inf would be nan, and its gradients, where no word is known
+        gates = self.gate(query).squeeze(-1).masked_fill(~known, lowest).softmax(-1)
         with torch.no_grad():
             unit = functional.normalize(self.words(texts.passage), dim=-1)
             cosines = functional.normalize(query, dim=-1) @ unit.transpose(1, 2)  # (B, N, T)
@@ -58,7 +59,7 @@ class Drmm(nn.Module):
             counts = cosines.new_zeros(*cosines.shape[:2], self.bins)
             counts.scatter_add_(2, part, counted.unsqueeze(1).expand_as(cosines))
         strengths = self.layers(counts.log1p()).squeeze(-1)  # (B, N)
-        shares: Tensor = (gates * strengths).masked_fill(~known, 0.0)  # softmax of no word: nan
+        shares: Tensor = (gates * strengths).masked_fill(~known, 0.0)
         return shares
 
     def explain(self, words: Words, batch: PairBatch) -> ModelExplanation:

@@ -95,7 +95,7 @@ class MonoBert(TransformerRanker):
             raise ModelError(
                 f"{type(classifier).__name__} does not separate its transformer from its last layer"
             )
-        inputs = inputs_of(classifier, batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        inputs = inputs_of(base, batch.input_ids, batch.attention_mask, batch.token_type_ids)
         outputs: Tensor = base(**inputs).last_hidden_state
         return outputs
 

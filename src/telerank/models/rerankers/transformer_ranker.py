@@ -84,8 +84,15 @@ class TransformerRanker(TwoStepModel, ABC):
 def inputs_of(
     transformer: nn.Module, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
 ) -> dict[str, Any]:
-    """The arguments of a transformer: token types only if it tells them apart."""
+    """The arguments of a transformer: token types only if it tells them apart.
+
+    Of a plain Longformer the first token attends to all, as its classifiers have it by themselves.
+    """
     inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+    if type(transformer).__name__ == "LongformerModel":
+        first = torch.zeros_like(input_ids)
+        first[:, 0] = 1
+        inputs["global_attention_mask"] = first
     return inputs | ({"token_type_ids": token_type_ids} if token_types(transformer) > 1 else {})
 
 
