@@ -298,6 +298,20 @@ def test_a_run_of_other_queries_is_refused(marco, tmp_path):
         run_experiment(write(tmp_path, **PLAIN), data=[str(marco)], systems=systems, output=tmp_path / "out")
 
 
+def test_of_several_data_a_run_is_of_those_whose_queries_it_has(marco, outcome, tmp_path):
+    docs = [{"_id": "1", "text": "a press"}, {"_id": "2", "text": "oil"}]
+    other = write_beir(tmp_path / "other", docs, {"x1": "press"}, {"test": [("x1", "1", 1)]})
+    data = {**FILE["data"], "other": {"split": "test"}}
+    path = write(tmp_path, **PLAIN | {"data": data, "published": {"msmarco": {"IDST": {"RR@10": 0.7}}}})
+    systems = {"IDST": str(outcome.systems["LM"].runs[0])}
+    settings = {"data": [str(marco), f"other={other}"], "systems": systems, "output": tmp_path / "out"}
+    first, second = run_experiment(path, **settings, on=["msmarco", "other"])
+    assert "IDST" in first.systems
+    assert second.lacking["IDST"].endswith("no query of it is in other, split test")
+    with pytest.raises(CollectionError, match="no query of it is in other, split test"):
+        run_experiment(path, **settings, on=["other"])
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

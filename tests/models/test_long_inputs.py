@@ -113,6 +113,19 @@ def test_the_first_token_of_a_long_re_ranker_sees_all(starts, kind):
             assert not torch.equal(outputs[0], outputs[1])
 
 
+def test_lengths_that_no_model_has_are_refused(starts, tmp_path):
+    (tmp_path / "file").touch()
+    for output, lengths, says in (
+        ("out", {"max_length": 0}, "max_length of a window's 512 tokens at least, got 0"),
+        ("out", {"max_length": 10**13}, "expected max_position_embeddings up to"),
+        ("out", {"window": 5}, "a window has an even number"),
+        ("file", {}, "file is no folder"),
+    ):
+        with pytest.raises(ModelError, match=says):
+            lengthen(starts("bert"), tmp_path / output, **lengths)
+    assert not (tmp_path / "out").exists()
+
+
 def test_padding_is_that_of_the_tokenizer(tmp_path):
     small_encoder(tmp_path / "encoder")
     lengthen(tmp_path / "encoder", tmp_path / "before", max_length=150, window=120)

@@ -132,7 +132,7 @@ def test_models_over_word_vectors_are_saved_with_their_words(tmp_path, kind):
 def test_settings_that_a_head_cannot_have_are_refused(encoders, tmp_path, kind, head):
     save_vectors(tmp_path, ["q1", "d1"], torch.randn(4, 8))
     start = tmp_path if kind == "qa-lstm" else encoders()
-    message = r"settings of a|whole number of episodes|no attention gate|no pooling"
+    message = r"settings of a|must be a whole number|no attention gate|no pooling"
     with pytest.raises(ModelError, match=message):
         fresh_reranker(start, Shape(kind, **SMALL, head=head))
 
@@ -191,6 +191,23 @@ def test_positions_are_counted_without_those_of_padding(encoders, architecture, 
     assert positions(reranker.model) == longest
     with pytest.raises(ModelError, match=f"the model has {longest} positions"):
         fresh_reranker(encoders(architecture), Shape("bert", max_query=8, max_length=longest + 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "query", "says"),
+    [
+        ("conv-knrm", {"longest": 0}, 8, "filters and longest must be at least 1, got 128 and 0"),
+        ("conv-knrm", {"filters": 2.5}, 8, "filters of a conv-knrm must be a whole number, got 2.5"),
+        ("co-pacrr", {"filters": 0}, 8, "rows, strongest and filters must be at least 1, got 16, 3 and 0"),
+        ("co-pacrr", {}, 64, "a co-pacrr of 16 rows reads no queries of 64 words"),
+        ("co-pacrr", {}, None, "a co-pacrr of 16 rows reads no queries of any number of words"),
+        ("tkl", {"chunk": 2.5}, 8, "inner, chunk and overlap must be whole numbers"),
+    ],
+)
+def test_settings_that_no_text_could_be_scored_with_are_refused(tmp_path, kind, head, query, says):
+    save_vectors(tmp_path, ["press", "oil"], torch.rand(4, 12))
+    with pytest.raises(ModelError, match=says):
+        fresh_reranker(tmp_path, Shape(kind, max_query=query, max_length=128, head=head))
 
 
 def test_bad_input_is_told_in_one_line(encoders, tmp_path):

@@ -26,6 +26,7 @@ from telerank.training.mlm.train import make_masked_task, train_mlm
 from telerank.training.parallel import ALONE
 from telerank.training.task import TrainingDevice
 from telerank.types import silent
+from telerank.verbs.train import lengthen
 
 CPU = torch.device("cpu")
 MASK, VOCABULARY = 4, 120
@@ -214,6 +215,14 @@ def test_an_encoder_without_a_piece_for_masks_gets_one_and_a_row(place, tmp_path
     assert again("d3 [MASK]")["input_ids"] == [2, names["d3"], masked.mask_id, 3]
     model = mlm_training(place).model.model_copy(update={"start": str(start)})
     train_mlm(mlm_training(place, model=model.model_dump()), tmp_path / "out")
+
+
+def test_a_longformer_gets_a_head_without_a_bias(place, tmp_path):
+    lengthen(place / "encoder", tmp_path / "long", max_length=100, window=20)
+    for _ in range(3):  # it was whatever the memory held
+        masked = fresh_masked_model(tmp_path / "long", 90)
+        assert not masked.model.get_output_embeddings().bias.any()
+        assert all(weight.isfinite().all() for weight in masked.model.parameters())
 
 
 def test_a_fresh_encoder_keeps_only_shape_and_vocabulary(place):

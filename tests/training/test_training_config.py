@@ -226,6 +226,7 @@ WRONG_OF_RERANKERS = [
     ),
     (R + "model: {kind: k-nrm, start: s, fresh: true}", "fresh is of an encoder; a k-nrm has word vectors"),
     (R + "model: {kind: bert, frozen: true, fresh: true}", "a frozen encoder learns nothing"),
+    (R + "model: {kind: bert, frozen_embeddings: true, fresh: true}", "fresh draws word embeddings, which"),
     (R + "seed: 1\nseed: 2", r"config.yaml:3: expected YAML \(the key 'seed' comes twice\)"),
     (R + "folds: 5", "folds need a section test with the training split, split: train"),
     (R + f"folds: 5\n{TEST}}}", "folds need a section test"),

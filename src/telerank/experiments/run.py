@@ -60,11 +60,14 @@ def run_experiment(
     size = "-small" if options.size == SMALL_COPY else ""
     prefix = f"{plain_name(name.replace('/', '-'))}{size}"
     outcomes = []
-    for data_name, there in choose_data(spec, options.data, options.only, options.folder).items():
+    chosen = choose_data(spec, options.data, options.only, options.folder)
+    for data_name, there in chosen.items():
         there = there.model_copy(update={"systems": {**there.systems, **printed_alone}})
         began, folder = monotonic(), options.folder / f"{prefix}-{plain_name(data_name)}"
         data = open_data(data_name, there, options.data, options.folder, progress)
-        runner = SystemRunner(there, data, options.models, folder / "runs", options.given, options.skip)
+        runner = SystemRunner(
+            there, data, options.models, folder / "runs", options.given, options.skip, several=len(chosen) > 1
+        )
         runner.run()
         published = select_published(there.published, data_name)
         bench = Bench(data, runner.systems, runner, published, there.depth, there.seed)

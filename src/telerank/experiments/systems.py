@@ -63,7 +63,7 @@ class SystemRunner:
     """Runs the systems of an experiment over the queries of its data, in the order of the file.
 
     ``given`` are runs or folders that the user gives for systems, ``skip`` are systems to leave out. Runs are
-    written into ``folder``.
+    written into ``folder``. If ``several`` data are measured, a given run need not be of these.
 
     Attributes
     ----------
@@ -79,6 +79,7 @@ class SystemRunner:
     folder: Path
     given: Mapping[str, str] = field(default_factory=dict)
     skip: tuple[str, ...] = ()
+    several: bool = False
     systems: dict[str, SystemRuns] = field(default_factory=dict, init=False)
     lacking: dict[str, str] = field(default_factory=dict, init=False)
     _folders: dict[str, tuple[Path, ...]] = field(default_factory=dict)
@@ -265,7 +266,8 @@ class SystemRunner:
         qids = {query.qid for query in self.data.judged.queries}
         answered = sum(ranking.query.qid in qids for ranking in read_run(source))
         if not answered:
-            raise CollectionError(f"{source}: no query of it is in {self.data.name}, split {self.data.split}")
+            reason = f"{source}: no query of it is in {self.data.name}, split {self.data.split}"
+            raise Unavailable(reason) if self.several else CollectionError(reason)
         short = (
             "" if answered == len(qids) else f", which answers {answered} of {count_noun(len(qids), 'query')}"
         )

@@ -24,6 +24,7 @@ from telerank.drafts import draft_folder
 from telerank.errors import ModelError
 from telerank.models.loading import (
     architecture_of,
+    check_sizes,
     quiet,
     read_config,
     read_encoder,
@@ -58,10 +59,15 @@ def lengthen_model(
     :func:`telerank.verbs.train.lengthen`.
     """
     folder, target = locate_reranker(name), Path(output)
+    if target.exists() and not target.is_dir():
+        raise ModelError(f"{target} is no folder: name another one")
     if target.exists() and any(target.iterdir()) and not overwrite:
         raise ModelError(f"{target} is not empty: overwrite it (overwrite=True), or name another folder")
     if window < 2 or window % 2:
         raise ModelError(f"a window has an even number of tokens, half of them on each side: got {window}")
+    if max_length < window:
+        raise ModelError(f"expected max_length of a window's {window} tokens at least, got {max_length}")
+    check_sizes({"max_position_embeddings": max_length}, f"a Longformer of {folder}")
     config = read_config(folder, None)
     ending = re.sub("^.*?(?=Model$|For[A-Z])", "", architecture_of(config) or "Model")
     if config.model_type not in _SHAPES or ending not in _HEADS:

@@ -64,6 +64,8 @@ class Contextualiser(nn.Module):
     ) -> None:
         super().__init__()
         heads = next(n for n in range(10, 0, -1) if width % n == 0) if heads is None else heads
+        if any(type(size) is not int for size in (heads, layers, inner, chunk, overlap)):
+            raise ArgumentError("heads, layers, inner, chunk and overlap must be whole numbers")
         if min(chunk, layers, heads) < 1 or overlap < 0 or width % heads:
             sizes = f"{heads} heads on vectors of {width}, {layers} layers"
             raise ArgumentError(f"{sizes}, chunks of {chunk} words and {overlap} on each side")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -10,7 +15,7 @@ from telerank.errors import ModelError
 from telerank.models.pairs.pair import QUERY, PairBatch
 from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
-from telerank.models.rerankers.kinds import ModelExplanation
+from telerank.models.rerankers.kinds import Loaded, ModelExplanation, Shape
 from telerank.models.rerankers.word_ranker import PairSides, WordKind, make_embedding, split_sides
 
 CASCADE = (0.25, 0.5, 0.75, 1.0)
@@ -49,8 +54,9 @@ class CoPacrr(nn.Module):
         frozen: bool = True,
     ) -> None:
         super().__init__()
-        if min(rows, strongest) < 1:
-            raise ModelError(f"rows and strongest must be at least 1, got {rows} and {strongest}")
+        if min(rows, strongest, filters) < 1:
+            sizes = f"{rows}, {strongest} and {filters}"
+            raise ModelError(f"rows, strongest and filters must be at least 1, got {sizes}")
         self.rows, self.strongest = rows, strongest
         self.words = make_embedding(vectors, frozen=frozen)
         self.importance = make_embedding(torch.zeros(len(vectors), 1), frozen=False)
@@ -142,7 +148,22 @@ class CoPacrr(nn.Module):
         return ModelExplanation("what single words of the query add, in all", values)
 
 
-KIND = WordKind(
+@dataclass(frozen=True)
+class CoPacrrKind(WordKind):
+    """A model that has a row for each word of the longest query."""
+
+    def create(
+        self, start: Path, shape: Shape, dropout: float | None, keep: Collection[str] | None, /
+    ) -> Loaded:
+        model, words = super().create(start, shape, dropout, keep)
+        rows: Any = model.rows
+        if shape.max_query is None or shape.max_query > rows:
+            most = shape.max_query or "any number of"
+            raise ModelError(f"a co-pacrr of {rows} rows reads no queries of {most} words: set max_query")
+        return model, words
+
+
+KIND = CoPacrrKind(
     CoPacrr,
     training={
         "model": {"max_query": 16, "head": {"hidden": 32, "rows": 16, "filters": 32}},

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from telerank.errors import ModelError
 from telerank.models.pairs.pair import PairBatch
 from telerank.models.pairs.words import UNKNOWN, Words
 from telerank.models.precision import in_float32
@@ -33,6 +34,8 @@ class ConvKnrm(nn.Module):
         self, vectors: Tensor, filters: int = 128, longest: int = 3, *, frozen: bool = False
     ) -> None:
         super().__init__()
+        if min(filters, longest) < 1:
+            raise ModelError(f"filters and longest must be at least 1, got {filters} and {longest}")
         self.words = make_embedding(vectors, frozen=frozen)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(vectors.shape[1], filters, length) for length in range(1, longest + 1)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -175,6 +176,10 @@ def build(model: Callable[..., Any], size: Any, shape: Shape, part: str = "") ->
     from telerank.models.loading import bounded_by_memory, check_sizes
 
     check_sizes(dict(shape.head), f"the settings of a {part}{shape.kind}")
+    for name, parameter in signature(model).parameters.items():
+        value = shape.head.get(name)
+        if parameter.annotation == "int" and value is not None and type(value) is not int:
+            raise ModelError(f"{name} of a {part}{shape.kind} must be a whole number, got {value!r}")
     try:
         with bounded_by_memory():
             return model(size, **shape.head)

@@ -173,6 +173,8 @@ class RerankerStart(settings.CheckedSection):
         yield without, f"a {self.kind} has the transformer's own layer: no settings of a head"
         yield self.fresh and kind.over_words, f"fresh is of an encoder; a {self.kind} has word vectors"
         yield self.fresh and self.frozen, "a frozen encoder learns nothing: fresh is of one that is trained"
+        drawn = self.fresh and self.frozen_embeddings
+        yield drawn, "fresh draws word embeddings, which frozen_embeddings would keep as they are drawn"
         without = kind.over_words and self.dropout != default
         yield without, f"dropout is that of an encoder; a {self.kind} has head.dropout or none"
         without = self.frozen_embeddings and (kind.over_words or self.frozen)
