@@ -148,6 +148,27 @@ def test_an_interrupted_encoding_goes_on(tmp_path, folder, monkeypatch):
     assert index.maxsim().vectors.lacking == 0
 
 
+def test_parts_are_joined_and_score_as_before(tmp_path, folder, monkeypatch):
+    docs = {f"n{number}": f"q{1 + number % 3} d{1 + number % 7} d{1 + number % 5}" for number in range(75)}
+    plain = tr.index(docs, tmp_path / "plain", analyzer="whitespace")
+    plain.encode_tokens(folder)
+    monkeypatch.setattr(store, "PART", 2)
+    monkeypatch.setattr(store, "JOINED", 3)
+    index = tr.index(docs, tmp_path / "joined", analyzer="whitespace")
+    assert index.encode_tokens(folder).lacking == 0
+    rows = [part.rows for part in index.maxsim().vectors.manifest.parts]
+    assert rows == [54, 18, 2, 1]
+    assert len(list((index.folder / "tokens" / "colbert").iterdir())) == 1 + 5 * len(rows)
+    index.maxsim().vectors.verify()
+    for query in ("q1 d2", "q3 d5 d7"):
+        expected, found = ((each.bm25() % 100 >> each.maxsim()).search(query) for each in (plain, index))
+        assert list(found) == list(expected)
+    index.add({"more": "q1 d2"})
+    index.merge()  # without encoding
+    assert sum(part.rows for part in index.maxsim().vectors.manifest.parts) == 76
+    assert (index.bm25() % 100 >> index.maxsim()).search("q3 d5 d7").scores.tolist()[0] == expected.scores[0]
+
+
 def test_other_models_and_damaged_files_are_refused(tmp_path, index, folder):
     other = str(small_late(tmp_path / "other", seed=3))
     with pytest.raises(IndexFault, match="no vectors of tokens of other"):

@@ -12,7 +12,8 @@ A folder holds parts, each of some documents of one segment of the index, and a 
 
 Segments never change, so neither do parts: deleted documents are not asked for, and a document that a merge
 or an update moves gets the vectors of its text again, without encoding. Replacing ``manifest.json`` commits
-a part; a killed process loses the part that it was encoding.
+a part; a killed process loses the part that it was encoding. Parts of like sizes are joined, so that of
+millions of documents some dozens of files are open.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from telerank.stored import (
 from telerank.types import Doc, Progress, silent
 
 PART = 1024  # documents of a part
+JOINED = 16  # parts of like sizes that become one
 Array = npt.NDArray[Any]
 
 
@@ -152,9 +154,7 @@ class StoredTexts:
     def __init__(self, folder: Path, vectors: TokenVectors) -> None:
         entries, self._parts = vectors.manifest.parts, vectors.parts
         self._ends = np.cumsum([part.rows for part in entries])
-        self._known = KnownTexts(
-            [map_npy(folder / f"texts.{part.number:04d}.npy", np.uint64, (part.rows, 2)) for part in entries]
-        )
+        self._known = KnownTexts([_map_texts(folder, part) for part in entries])
 
     def find(self, digests: npt.NDArray[np.uint64]) -> list[tuple[Array, Array] | None]:
         """Codes and bounds of each text, None for those that are not stored."""
@@ -253,21 +253,47 @@ class TokenWriter(AbstractContextManager["TokenWriter"]):
             "rows": rows,
             "texts": digests,
         }
-        self._write(segment, files, cut)
-        return len(new)
-
-    def _write(self, segment: str, arrays: Mapping[str, Array], cut: int) -> None:
-        number = 1 + max((part.number for part in self.manifest.parts), default=-1)
-        stored = {}
-        for kind, array in arrays.items():
-            name = f"{kind}.{number:04d}.npy"
-            with (self.folder / name).open("wb") as file:
-                np.save(file, array)
-            stored[name] = StoredFile.record(self.folder / name)
-        sync_folder(self.folder)
-        part = TokenPart(segment, len(arrays["rows"]), len(arrays["codes"]), stored)
+        part = self._write(segment, {kind: [array] for kind, array in files.items()})
         parts = (*self.manifest.parts, part)
         self._commit(replace(self.manifest, parts=parts, cut=self.manifest.cut + cut))
+        while self._join():
+            pass
+        return len(new)
+
+    def _write(self, segment: str, arrays: Mapping[str, Sequence[Array]]) -> TokenPart:
+        """Write a part, whose arrays are given in pieces."""
+        number = 1 + max((part.number for part in self.manifest.parts), default=-1)
+        stored, lengths = {}, {}
+        for kind, pieces in arrays.items():
+            name, lengths[kind] = f"{kind}.{number:04d}.npy", sum(map(len, pieces))
+            shape = (lengths[kind], *pieces[0].shape[1:])
+            with (self.folder / name).open("wb") as file:
+                header = {"descr": pieces[0].dtype.str, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                for piece in pieces:
+                    file.write(np.ascontiguousarray(piece).data)
+            stored[name] = StoredFile.record(self.folder / name)
+        sync_folder(self.folder)
+        return TokenPart(segment, lengths["rows"], lengths["codes"], stored)
+
+    def _join(self) -> bool:
+        """Make one part of the last :data:`JOINED` ones, if they are of one segment and of like sizes."""
+        last = self.manifest.parts[-JOINED:]
+        if len(last) < JOINED or len({(part.segment, _level(part.rows)) for part in last}) > 1:
+            return False
+        placed = [PlacedTokens(self.folder, part, pad_width(self.manifest.dimension)) for part in last]
+        starts = np.cumsum([0, *(part.tokens for part in last)])
+        files: dict[str, list[Array]] = {
+            "codes": [each.codes for each in placed],
+            "bounds": [each.bounds for each in placed],
+            "spans": [each.spans + start for each, start in zip(placed, starts, strict=False)],
+            "rows": [each.rows for each in placed],
+            "texts": [_map_texts(self.folder, part) for part in last],
+        }
+        joined = self._write(last[0].segment, files)
+        self._commit(replace(self.manifest, parts=(*self.manifest.parts[:-JOINED], joined)))
+        self._sweep()
+        return True
 
     def _check(self, encoder: TextEncoder) -> TextEncoder:
         if encoder.fingerprint != self.manifest.fingerprint:
@@ -283,6 +309,18 @@ class TokenWriter(AbstractContextManager["TokenWriter"]):
 
     def _sweep(self) -> None:
         sweep(self.folder.iterdir(), {MANIFEST, *self.manifest.files})
+
+
+def _map_texts(folder: Path, part: TokenPart) -> Array:
+    return map_npy(folder / f"texts.{part.number:04d}.npy", np.uint64, (part.rows, 2))
+
+
+def _level(rows: int) -> int:
+    """How often parts were joined to one of so many documents."""
+    level = 0
+    while rows >= PART * JOINED:
+        rows, level = rows // JOINED, level + 1
+    return level
 
 
 def quantise_tokens(vectors: Floats) -> tuple[Array, Array]:
