@@ -23,10 +23,10 @@ from telerank.experiments.packaged import list_experiments
 from telerank.verbs.experiment import expected_time
 
 _LEFT_OUT = re.compile(
-    r"It took|Measured on|The published values|Not measured: .*\(not given|[^:]+: training of|"
+    r"It took|Machine:|Measured on|The published values|[^:]+: training of|"
     r".* tokens were not read"
 )
-"""Notes that the text around the tables has, and what was cut, which the report says."""
+"""Notes that the text around the tables has, the machine, and what was cut, which the report says."""
 _MEASURED = re.compile(r"Measured on (?P<name>[^:(]+?)(?P<about>: .*)? \((?P<counts>[^()]*)\)[.]", re.DOTALL)
 _IN_THE_REPORT = re.compile(
     r"[*]{2}(Paired t-tests|.*: (by (question word|answer length)|Best thresholds.*))[*]{2}"
