@@ -14,6 +14,7 @@ from small_models import small_masked
 from small_seq2seq import small_t5
 from telerank.errors import FormatError
 from telerank.experiments.analyses.sizes import list_files
+from telerank.experiments.functions import ExperimentModels
 from telerank.experiments.schema import read_experiment
 from telerank.trec import read_run
 from telerank.verbs.experiment import run_experiment
@@ -72,8 +73,18 @@ def test_systems_are_those_of_an_index_with_the_models_weights_and_vectors(folde
     assert outcome.systems["SPLADE"].about.startswith("impact(SPLADE) % 20: SPLADE is masked")
     made = {path.name: path.stat().st_mtime_ns for path in data.glob("weights-*")}
     assert len(made) == 1
-    run(folder, "given")
+    again = run(folder, "given")
     assert {path.name: path.stat().st_mtime_ns for path in data.glob("weights-*")} == made
+    assert again.systems["SPLADE"].about == outcome.systems["SPLADE"].about
+
+
+def test_what_was_cut_is_told_of_an_index_that_is_kept_too(folder, tmp_path):
+    index = tr.index({"short": "a press", "long": "press " * 300}, tmp_path / "index-standard")
+    for _ in range(2):
+        models = ExperimentModels(index)
+        models.index_weights(index, str(folder / "masked"))
+        (note,) = models.notes
+        assert note.startswith("1 document longer than ")
 
 
 def test_documents_are_expanded_by_a_given_model_and_by_one_that_is_trained(folder):
@@ -103,7 +114,8 @@ def test_documents_are_expanded_by_a_given_model_and_by_one_that_is_trained(fold
         path.name: path.stat().st_mtime_ns for path in (folder / "expanded" / "msmarco").glob("expanded-*")
     }
     assert len(made) == 6  # of each an index, the queries, and how they were made
-    run(folder, "expanded", systems=systems, models={"writer": "writer", "learned": learned})
+    repeated = run(folder, "expanded", systems=systems, models={"writer": "writer", "learned": learned})
+    assert repeated.systems["trained"].about == outcome.systems["trained"].about
     again = (folder / "expanded" / "msmarco").glob("expanded-*")
     assert {path.name: path.stat().st_mtime_ns for path in again} == made
 

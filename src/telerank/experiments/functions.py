@@ -16,6 +16,7 @@ The queries that choose are those of ``dev``, if the experiment has them; otherw
 from __future__ import annotations
 
 import hashlib
+import json
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,6 +31,7 @@ from annotated_types import Ge
 from telerank.columns.filters import Filter
 from telerank.corpus.derived.kept import DocSource
 from telerank.corpus.derived.predicted import EXPANSION, expand_fields, expanding
+from telerank.drafts import replace_file
 from telerank.errors import CollectionError, LongTexts, count_noun
 from telerank.evaluation.measures import find_cutoff
 from telerank.evaluation.tune import Folds, Objective, TuneResult, tune
@@ -52,6 +54,7 @@ from telerank.sparse.similarities.families import make_grid
 from telerank.sparse.weights.encoder import TermEncoder
 from telerank.sparse.writer import IndexWriter
 from telerank.stage import Stage, Where
+from telerank.stored import MANIFEST
 from telerank.types import Explanation, Progress, Query, Ranking, silent
 
 _BATCH = 256  # queries answered at a time
@@ -110,7 +113,8 @@ class ExperimentModels(Models):
         encoder, words = TermEncoder(self.locate(model)), index.sparse
         digest = hashlib.sha256(f"{encoder.fingerprint} {words.state}".encode()).hexdigest()[:12]
         folder = words.folder.with_name(f"weights-{plain_name(Path(model).name)}-{digest}")
-        if not (folder / "manifest.json").is_file():
+
+        def make() -> Iterator[str]:
             with (
                 catch_warnings(record=True) as caught,
                 IndexWriter(folder, words.analyzer, overwrite=True) as writer,
@@ -118,8 +122,9 @@ class ExperimentModels(Models):
                 writer.choose_weights(encoder)
                 writer.add(words.docs.values(), progress=self.progress)
             cut = (str(each.message) for each in caught if each.category is LongTexts)
-            self.notes.extend(note.replace(encoder.model, model) for note in cut)
-        return Index(folder)
+            return (note.replace(encoder.model, model) for note in cut)
+
+        return self._make_once(folder, make)
 
     def index_expanded(self, index: Index, model: str, queries: int) -> Index:
         """The documents of an index with queries that a model predicts, in a folder beside it."""
@@ -130,7 +135,8 @@ class ExperimentModels(Models):
         words, settings = index.sparse, {**predictor.settings, "model": ""}  # its fingerprint identifies it
         digest = hashlib.sha256(f"{settings} {words.state}".encode()).hexdigest()[:12]
         folder = words.folder.with_name(f"expanded-{plain_name(Path(model).name)}-{digest}")
-        if not (folder / "manifest.json").is_file():
+
+        def make() -> Iterator[str]:
             file = folder.with_suffix(".jsonl.gz")
             if not file.exists():
                 source = DocSource(words.folder.name, len(words.docs), lambda: iter(words.docs.values()))
@@ -142,6 +148,19 @@ class ExperimentModels(Models):
                 writer.choose_columns({**words.manifest.columns, EXPANSION: "list"})
                 writer.choose_fields(expand_fields(words.manifest.fields))
                 writer.add(expand_docs(iter(words.docs.values())), progress=self.progress)
+            record = json.loads(file.with_name(f"{file.name}.json").read_bytes())
+            if record["cut"]:
+                cut, most = count_noun(record["cut"], "document"), predictor.settings["max_length"]
+                yield f"{cut} longer than {most} pieces: {model} reads those before"
+
+        return self._make_once(folder, make)
+
+    def _make_once(self, folder: Path, make: Callable[[], Iterator[str]]) -> Index:
+        """The index in a folder, made if it is not there; what was cut goes to the notes each time."""
+        notes = folder.with_name(f"notes-{folder.name}.json")
+        if not (notes.is_file() and (folder / MANIFEST).is_file()):
+            replace_file(notes, json.dumps(list(make())).encode())
+        self.notes.extend(json.loads(notes.read_bytes()))
         return Index(folder)
 
 
