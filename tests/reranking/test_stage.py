@@ -149,7 +149,7 @@ def test_gates_are_not_shown_as_those_of_sentences_that_they_may_not_be_of(loade
 def test_models_over_word_vectors_show_what_they_have(kind, tmp_path):
     pair = ("q1 q2 d3", "d1 d2 d3. x1 unheard q2. d7 d8.")
     save_vectors(tmp_path, WORDS, torch.randn(len(WORDS) + 2, 8, generator=torch.Generator().manual_seed(0)))
-    scorer = Scorer(fresh_reranker(tmp_path, Shape(kind), seed=1))
+    scorer = Scorer(fresh_reranker(tmp_path, Shape(kind, max_query=16), seed=1))
     explanation = explain_score(scorer, *pair)
     assert explanation.value == pytest.approx(float(scorer.score([pair])[0]), abs=1e-7)
     shown = explanation.parts[0]

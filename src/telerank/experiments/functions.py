@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from warnings import catch_warnings
+from warnings import catch_warnings, simplefilter
 
 from annotated_types import Ge
 
@@ -119,6 +119,7 @@ class ExperimentModels(Models):
                 catch_warnings(record=True) as caught,
                 IndexWriter(folder, words.analyzer, overwrite=True) as writer,
             ):
+                simplefilter("always", LongTexts)
                 writer.choose_weights(encoder)
                 writer.add(words.docs.values(), progress=self.progress)
             cut = (str(each.message) for each in caught if each.category is LongTexts)
