@@ -12,6 +12,7 @@ import pytest
 
 import telerank as tr
 from commands import ok, refusal
+from telerank.cli.search import _completing
 
 LONG = "a/folder/" + "of_many_words/" * 8 + "the_regulations_of_the_canteen_2024.pdf#12"
 
@@ -36,6 +37,15 @@ def test_a_hit_has_six_lines_of_the_terminal_and_its_whole_name(tmp_path, monkey
             assert len(hit) > 1
         whole = [line for line in said if LONG in line]
         assert bool(whole) == (name == "long")
+
+
+def test_queries_that_are_typed_one_after_another_are_a_conversation(capsys):
+    shown = []
+    show = _completing(shown.append)
+    for line in ("Où est Paris ?", "Et sa population ?", "= Et sa population ?"):
+        show(line)
+    assert shown == ["Où est Paris ?", "Paris : sa population ?", "Et sa population ?"]
+    assert "topic: from 'Où est Paris ?'; = before a query takes it as typed" in capsys.readouterr().err
 
 
 def test_without_a_terminal_a_query_has_to_be_given(index):

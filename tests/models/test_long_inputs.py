@@ -9,8 +9,8 @@ from transformers import AutoModel
 
 import telerank as tr
 from long_texts import said
+from resumed_training import check_resumed
 from small_models import WORDS, save_vectors, small_encoder
-from small_ranking import ranking_training, small_ranking
 from small_rerankers import pairs as made_pairs
 from small_rerankers import small_reranker
 from telerank.cli.main import app
@@ -23,7 +23,6 @@ from telerank.models.rerankers.reranker import fresh_reranker, load_reranker, sa
 from telerank.reranking.scorer import Scorer
 from telerank.reranking.stage import explain_score
 from telerank.reranking.texts import make_pairs
-from telerank.training.reranker.train import train_reranker
 from telerank.verbs.train import lengthen
 
 SHAPES = ("bert", "roberta", "camembert", "xlm-roberta")
@@ -173,30 +172,9 @@ def test_qds_is_scored_saved_and_trained_as_every_re_ranker(starts, tmp_path):
     )
     assert reranker.refuses("openvino") == "directs its attention by the words of each pair"
     model = {"kind": "qds", "start": str(starts("bert", 16)), "max_query": 8, "max_length": 60}
-    check_training(tmp_path, model)
+    check_resumed(tmp_path, model)
     with pytest.raises(ModelError, match="a qds starts from a Longformer, got BertModel; make one of it"):
         fresh_reranker(starts("bert"), Shape("qds", max_query=8, max_length=60))
-
-
-def check_training(folder, model):
-    """A training that is stopped after two of four updates and resumed has the weights of one that is not."""
-    steps = {"optimisation": {"steps": 4, "batch": 4}, "checkpoint_every": 2, "model": model}
-    config = ranking_training(small_ranking(folder / "place"), **steps)
-
-    class StoppedError(Exception):
-        pass
-
-    def stop(record):
-        if record.step == 3:
-            raise StoppedError
-
-    with pytest.raises(StoppedError):
-        train_reranker(config.model_copy(update={"log_every": 1}), folder / "out", report=stop)
-    resumed = load_reranker(train_reranker(config, folder / "out", resume=True))
-    whole = load_reranker(train_reranker(config, folder / "whole"))
-    assert resumed.shape.kind == model["kind"]
-    weights, others = (own.model.state_dict() for own in (resumed, whole))
-    assert all(torch.equal(weight, others[name]) for name, weight in weights.items())
 
 
 @pytest.mark.parametrize("architecture", ["longformer", "modernbert"])
@@ -250,7 +228,7 @@ def test_tkl_reads_long_documents_and_names_the_regions_of_its_score(vectors, tm
     assert sum(part.value for part in shown) == pytest.approx(together[0], rel=1e-4)
     assert all("the best window and its neighbours" in str(part.what) for part in shown)
     model = {"kind": "tkl", "start": str(vectors), "max_query": 8, "max_length": 60, "head": TKL}
-    check_training(tmp_path, model)
+    check_resumed(tmp_path, model)
     with pytest.raises(ModelError, match="these are no settings of a tkl: 3 heads on vectors of 8"):
         fresh_reranker(vectors, Shape("tkl", max_query=8, max_length=60, head={"heads": 3}))
 

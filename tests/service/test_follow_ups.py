@@ -10,7 +10,7 @@ import pytest
 
 import telerank as tr
 from small_pages import Outline, page_client
-from small_service import make_index, serving, settings_of
+from small_service import make_index, save_models, serving, settings_of
 from telerank.types import Doc
 
 DOCS = [
@@ -37,6 +37,14 @@ def client(folder):
 def browser(folder):
     with page_client(settings_of(folder), "fr") as client:
         yield client
+
+
+def test_answers_take_the_history_too(folder, tmp_path):
+    reader = str(save_models(tmp_path)["reader"])
+    with serving(settings_of(folder, readers={"answers": reader})) as client:
+        body = {"query": NEXT, "history": [FIRST], "pipeline": "bm25 % 2 >> read(answers)"}
+        reply = client.post("/v1/answer", json=body).json()
+    assert (reply["query"], reply["follow_up"]["earlier"]) == (WHOLE, FIRST)
 
 
 def test_a_follow_up_is_completed_from_the_history_of_the_request(client, folder):

@@ -13,6 +13,7 @@ import torch
 from small_training import ON_CPU, losses
 from toy_trainings import counting_scored
 
+from resumed_training import check_resumed
 from small_models import WORDS, save_vectors
 from small_ranking import QUERIES
 from small_readers import small_reader
@@ -304,6 +305,14 @@ def test_models_on_word_vectors_are_trained(ranked, on_dev, tmp_path, kind):
     number = int(docno[1:])
     text = f"d{number} x{number % 5}. x{number % 7} d{number} x{number % 3}"
     assert EndToEnd(trained, 512, torch.no_grad).score([(f"q{query[1:]}", text)]) == pytest.approx([score])
+
+
+@pytest.mark.parametrize("kind", ["conv-knrm", "co-pacrr", "drmm"])
+def test_trainings_on_word_vectors_go_on_where_they_were_stopped(tmp_path, kind):
+    vectors = torch.randn(2 + len(WORDS), 6, generator=torch.Generator().manual_seed(1))
+    save_vectors(tmp_path / "vectors", WORDS, vectors)
+    model = {"kind": kind, "start": str(tmp_path / "vectors"), "head": {}}
+    check_resumed(tmp_path, model | ({"head": {"filters": 5}} if kind == "conv-knrm" else {}))
 
 
 def embeddings_of(model):
