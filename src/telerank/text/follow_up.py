@@ -204,10 +204,10 @@ def _refers(question: str, words: _LanguageRules) -> bool:
     """Whether a pronoun or a possessive refers to what an earlier question names."""
     lower = words.impersonal.sub(lambda match: " " * len(match[0]), question.lower())
     for pattern, needs_article in ((words.refers, True), (words.objects, False)):
-        found = pattern.finditer(lower)
+        pronouns = pattern.finditer(lower)
         if not question.isupper():  # "IT security"
-            found = (each for each in found if not _is_acronym(question[slice(*each.span())]))
-        if match := next(found, None):
+            pronouns = (each for each in pronouns if not _is_acronym(question[slice(*each.span())]))
+        if match := next(pronouns, None):
             before = question[: match.start()]
             has_noun = needs_article and _lower(before) & words.articles
             if not has_noun and not _names(before, words):
