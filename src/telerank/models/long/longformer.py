@@ -103,7 +103,7 @@ def _copy_head(folder: Path, draft: Path, shape: Shape) -> None:
 def _build(model: Any, tokenizer: Any, max_length: int, window: int, *, is_classifier: bool) -> Any:
     """The Longformer with the weights of a model."""
     config, base = model.config, model.base_model
-    own = tokenizer.pad_token_id  # that of texts; a configuration may say another, as E5's on the hub does
+    own = tokenizer.pad_token_id  # that of texts; a configuration may say another
     pad = int(own if own is not None else config.pad_token_id or 0)
     settings = {name: getattr(config, name) for name in _KEPT}
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "sep")}
