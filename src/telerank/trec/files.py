@@ -181,12 +181,17 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         raise FormatError(path, None, f"a whole {Path(name).suffix} file", str(error)) from error
 
 
+def unpack_limit(size: int) -> int:
+    """The most bytes that a compressed file of so many may unpack to."""
+    return max(_UNPACKED, _RATIO * size)
+
+
 class _Unpacked(io.RawIOBase):
     """The content of a compressed file up to its limit."""
 
     def __init__(self, path: str | Path, content: BinaryIO, file: BinaryIO) -> None:
         self._path, self._content, self._size = path, content, 0
-        self._limit = max(_UNPACKED, _RATIO * os.fstat(file.fileno()).st_size)
+        self._limit = unpack_limit(os.fstat(file.fileno()).st_size)
 
     def readable(self) -> bool:
         return True

@@ -49,13 +49,13 @@ from telerank.trec import (
     parse_object,
     raw_lines,
 )
+from telerank.trec.files import unpack_limit
 from telerank.types import TEXT_FIELDS, Doc
 
 EXPANSION = "expansion"
 """The column of documents that has their predicted queries."""
 QUERIES = "predicted_queries"
 _PYTERRIER = "querygen"
-_UNPACKED, _RATIO = 1 << 26, 200  # as of what a compressed file may unpack to
 # what zipfile raises of a file that is damaged, or packed in a way that it does not know, or encrypted
 _BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError)
 _SAMPLE = re.compile(r"(?:.*/)?[^/]*?sample(\d+)\.txt(\d+)-\d+")
@@ -248,8 +248,11 @@ def _open_samples(path: str | Path, stack: ExitStack) -> Iterator[tuple[str, ...
 def _open_member(archive: zipfile.ZipFile, name: str) -> Iterator[BinaryIO]:
     """A file of an archive. Raises FormatError if it is damaged, encrypted or unpacks to very much."""
     where, part = f"{archive.filename}: {name}", archive.getinfo(name)
-    if part.file_size > max(_UNPACKED, _RATIO * part.compress_size):  # no more is unpacked than it says
-        raise FormatError(where, None, f"a file that does not unpack to more than {_RATIO} times its size")
+    most = unpack_limit(part.compress_size)
+    if part.file_size > most:  # no more is unpacked than it says
+        raise FormatError(
+            where, None, f"a file that unpacks to at most {most:,} bytes", f"{part.file_size:,}"
+        )
     try:
         with archive.open(part) as file:
             yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", file)))

@@ -37,6 +37,7 @@ from telerank.sparse.weights.vectors import LARGEST, UnknownVectors, digest_file
 from telerank.sparse.weights.writing import Take
 from telerank.text import Analyzer
 from telerank.trec import check_exists, open_bytes
+from telerank.trec.files import unpack_limit
 from telerank.types import Progress
 
 ENDS = (".ciff", ".ciff.gz", ".ciff.xz")
@@ -46,7 +47,6 @@ _CHUNK = 1 << 20  # bytes of a message that are read at a time
 _LONGEST_FIELD = 1 << 16  # bytes of a term, a docno, a description
 _LARGEST_LIST = 1 << 36  # bytes of a postings list
 _SMALLEST_RECORD = 3  # bytes, with its length
-_UNPACKED, _RATIO = 1 << 26, 200  # as of what a compressed file may unpack to
 _LARGEST_POSTING, _MOST_SHIFT = 12, 28  # bytes of two fields, bits of a number before its last byte
 _REPORTED = 1000  # lists between two calls of progress
 _WHOLE, _OTHER_FIELD, _WRONG = range(3)
@@ -114,7 +114,7 @@ class CiffReader(AbstractContextManager["CiffReader"]):
             if not isinstance(count, int) or count >= 2**31:
                 raise self._refuse(f"{what}: whole numbers of lists and documents", count)
         size = Path(self._path).stat().st_size
-        most = size if Path(self._path).suffix == ".ciff" else max(_UNPACKED, _RATIO * size)
+        most = size if Path(self._path).suffix == ".ciff" else unpack_limit(size)
         if docs * _SMALLEST_RECORD > most:
             raise self._refuse(f"{what}: no more documents than the file has room for", docs)
         return CiffHeader(lists, docs)
