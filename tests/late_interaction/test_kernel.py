@@ -38,11 +38,15 @@ def test_scores_are_sums_of_the_largest_products(count, dimension):
     assert (score_tokens(query, codes, bounds, spans[order]) == scores[order]).all()
 
 
-def test_the_slow_path_has_the_same_scores(monkeypatch):
-    codes, bounds, spans = documents(np.array([7, 1, 30, 0]), 128)
-    query = np.random.default_rng(2).normal(size=(40, 128)).astype(np.float32)
+@pytest.mark.parametrize("feature", [tile.AVX2, "neither"])
+@pytest.mark.parametrize("dimension", [30, 128, 1024])
+def test_slower_paths_have_the_same_scores(monkeypatch, feature, dimension):
+    if feature == tile.AVX2 and not tile.is_available(tile.AVX2):
+        pytest.skip("this processor has no AVX2")
+    codes, bounds, spans = documents(np.array([7, 1, 30, 0]), dimension)
+    query = np.random.default_rng(2).normal(size=(40, dimension)).astype(np.float32)
     fast = score_tokens(query, codes, bounds, spans)
-    monkeypatch.setattr(tile, "is_available", lambda: False)
+    monkeypatch.setattr(tile, "is_available", lambda asked=tile.VNNI: asked == feature)
     assert np.allclose(score_tokens(query, codes, bounds, spans), fast, rtol=1e-13, atol=1e-13)
 
 

@@ -7,6 +7,9 @@ a row are copied to all lanes and multiplied with the same four dimensions of 16
 ``packed`` is (D/4, 64, 4) unsigned bytes: query bytes plus 128, by groups of four dimensions. The 128 adds
 128 times the sum of a row to each of its products, which the caller subtracts.
 
+Processors without it have ``vpmaddwd`` (AVX2) at half the rate: it adds the products of 16-bit numbers by
+twos. ``packed`` is then (D/2, 64, 2) int16, with nothing added; a tile reads it by its type.
+
 :func:`fetch` prefetches memory, on any processor.
 """
 
@@ -23,33 +26,47 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
+# The features of the two instructions.
+VNNI, AVX2 = "avx512vnni", "avx2"
 # Queries of a group.
 LANES = 64
 # Rows of a tile: 6 times 4 registers of sums, 4 of queries and one of the row, of 32.
 ROWS = 6
 _WIDE = 16  # sums of a register
+_NARROW = 8  # the same of AVX2, of whose 16 registers two rows of four take most
 # The same for 32 queries: 12 times 2 registers of sums.
 FEW_LANES, FEW_ROWS = 32, 12
 _FUSED = ("contract",)  # a product and a sum may be one instruction
 
 
-def is_available() -> bool:
-    """Whether the processor that numba compiles for has the instruction."""
+def is_available(feature: str = VNNI) -> bool:
+    """Whether the processor that numba compiles for has the instruction of a feature."""
     native = config.CPU_NAME in (None, "", "host") and not config.CPU_FEATURES
-    return native and _has_instruction()
+    return native and feature in _features()
 
 
 @cache
-def _has_instruction() -> bool:
-    return bool(dict(binding.get_host_cpu_features()).get("avx512vnni"))
+def _features() -> frozenset[str]:
+    return frozenset(name for name, has in dict(binding.get_host_cpu_features()).items() if has)
 
 
 def pack(queries: npt.NDArray[np.int8], lanes: int = LANES) -> npt.NDArray[np.uint8]:
     """Pack the bytes of at most ``lanes`` queries (Q, D), D a multiple of 4, as a tile reads them; flat."""
-    count, width = queries.shape
-    shifted = np.full((lanes, width), 128, np.uint8)
-    shifted[:count] = (queries.astype(np.int16) + 128).astype(np.uint8)
-    return np.ascontiguousarray(shifted.reshape(lanes, width // 4, 4).transpose(1, 0, 2)).reshape(-1)
+    shifted = np.full((lanes, queries.shape[1]), 128, np.uint8)
+    shifted[: len(queries)] = (queries.astype(np.int16) + 128).astype(np.uint8)
+    return _by_groups(shifted, 4)
+
+
+def pack_words(queries: npt.NDArray[np.int16], lanes: int = LANES) -> npt.NDArray[np.int16]:
+    """The same for 16-bit numbers, whose products with a row must fit into 32 bits, and AVX2."""
+    padded = np.zeros((lanes, queries.shape[1]), np.int16)
+    padded[: len(queries)] = queries
+    return _by_groups(padded, 2)
+
+
+def _by_groups(padded: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    lanes, width = padded.shape
+    return np.ascontiguousarray(padded.reshape(lanes, width // size, size).transpose(1, 0, 2)).reshape(-1)
 
 
 def _tile(rows: int, lanes: int) -> Any:
@@ -64,7 +81,15 @@ def _tile(rows: int, lanes: int) -> Any:
             data = [
                 context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 3, 4)
             ]
-            _generate(builder, (rows, lanes // _WIDE), data, arguments[1], arguments[2])
+            start, width = arguments[1:3]
+            if packed.dtype == types.uint8:
+                _generate(builder, (rows, lanes // _WIDE), data, start, width)
+                return context.get_dummy_value()
+            for row in range(0, rows, 2):
+                first = builder.add(start, builder.mul(width, ir.Constant(width.type, row)))
+                products = builder.gep(data[2], [ir.Constant(ir.IntType(64), row * lanes)])
+                sizes = min(2, rows - row), lanes // _NARROW
+                _generate_words(builder, sizes, [*data[:2], products], first, width)
             return context.get_dummy_value()
 
         return types.void(codes, start, width, packed, products), generate
@@ -103,6 +128,40 @@ def _generate(builder: Any, sizes: tuple[int, int], data: list[Any], start: Any,
             builder.store(builder.load(sums[r][v]), builder.bitcast(target, sum_type.as_pointer())).align = 4
 
 
+def _generate_words(builder: Any, sizes: tuple[int, int], data: list[Any], start: Any, width: Any) -> None:
+    """The same for AVX2: two bytes of a row at a time, and 16-bit numbers of 8 queries in a register."""
+    rows, vectors = sizes
+    long = ir.IntType(64)
+    sum_type, words = ir.VectorType(ir.IntType(32), _NARROW), ir.VectorType(ir.IntType(16), 2 * _NARROW)
+    codes, packed, products = data
+    kind = ir.FunctionType(sum_type, [words, words])
+    multiply = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
+    zero = ir.Constant(sum_type, [0] * _NARROW)
+    sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(vectors)] for _ in range(rows)]
+    for total in (total for row in sums for total in row):
+        builder.store(zero, total)
+    with cgutils.for_range_slice(builder, ir.Constant(long, 0), width, ir.Constant(long, 2)) as (offset, _):
+        first = builder.mul(offset, ir.Constant(long, vectors * _NARROW))
+        queries = [
+            _load(builder, packed, builder.add(first, ir.Constant(long, 2 * _NARROW * v)), words)
+            for v in range(vectors)
+        ]
+        for r in range(rows):
+            begin = builder.add(start, builder.mul(width, ir.Constant(long, r)))
+            two = _load(builder, codes, builder.add(begin, offset), ir.IntType(16))
+            copies = _broadcast(builder, two, words)
+            pair = builder.bitcast(copies, ir.VectorType(ir.IntType(8), 4 * _NARROW))
+            pair = builder.shuffle_vector(pair, pair, _numbers(range(2 * _NARROW)))
+            wide = builder.sext(pair, words)
+            for v in range(vectors):
+                product = builder.call(multiply, [queries[v], wide])
+                builder.store(builder.add(builder.load(sums[r][v]), product), sums[r][v])
+    for r in range(rows):
+        for v in range(vectors):
+            target = ir.Constant(long, (r * vectors + v) * _NARROW)
+            _store(builder, builder.load(sums[r][v]), products, target)
+
+
 def _load(builder: Any, begin: Any, offset: Any, kind: Any) -> Any:
     value = builder.load(builder.bitcast(builder.gep(begin, [offset]), kind.as_pointer()))
     value.align = 1
@@ -112,9 +171,7 @@ def _load(builder: Any, begin: Any, offset: Any, kind: Any) -> Any:
 def _broadcast(builder: Any, value: Any, kind: Any) -> Any:
     nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(
-        first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), _WIDE), [0] * _WIDE)
-    )
+    return builder.shuffle_vector(first, nothing, _numbers([0] * kind.count))
 
 
 @intrinsic
@@ -137,9 +194,9 @@ def fetch(_: Any, codes: Any, offset: Any) -> Any:
 def bound_rows(_: Any, products: Any, rows: Any, numbers: Any, values: Any, least: Any) -> Any:
     """The bounds of the products of rows with 32 queries, whose bytes are ``products`` (N, 32).
 
-    ``rows`` (N, 4) float32 has of each row its scale, 0, its length and the sum of its bytes, ``numbers`` the
-    scales and the rounding errors of 32 queries. ``values`` (N, 32) gets the largest possible products,
-    ``least`` (32,) the largest of the least possible ones.
+    ``rows`` (N, 4) float32 has of each row its scale, 0, its length and the sum of its bytes, ``numbers`` (65,)
+    the scales and the rounding errors of 32 queries, and what was added to each of their bytes. ``values``
+    (N, 32) gets the largest possible products, ``least`` (32,) the largest of the least possible ones.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -155,6 +212,7 @@ def bound_rows(_: Any, products: Any, rows: Any, numbers: Any, values: Any, leas
             [_load(builder, of_queries, ir.Constant(long, part + v * _WIDE), reals) for v in vectors]
             for part in (0, FEW_LANES)
         )
+        added = _load(builder, of_queries, ir.Constant(long, 2 * FEW_LANES), real)
         nothing = ir.Constant(reals, [float("-inf")] * _WIDE)
         lows = [cgutils.alloca_once_value(builder, nothing) for _ in vectors]
         count = builder.extract_value(arrays[1].shape, 0)
@@ -163,7 +221,7 @@ def bound_rows(_: Any, products: Any, rows: Any, numbers: Any, values: Any, leas
             scale, norm, total = (
                 _load(builder, of_rows, builder.add(own, ir.Constant(long, n)), real) for n in (0, 2, 3)
             )
-            shift = builder.mul(builder.fptosi(total, ir.IntType(32)), ir.Constant(ir.IntType(32), 128))
+            shift = builder.fptosi(builder.fmul(total, added), ir.IntType(32))
             shifts = _broadcast(builder, shift, whole)
             scale, norm = _broadcast(builder, scale, reals), _broadcast(builder, norm, reals)
             for v in vectors:
