@@ -30,13 +30,15 @@ def marco(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def starts(tmp_path_factory) -> Path:
-    """A folder of what models start from: the encoder ``tiny``."""
-    pytest.importorskip("torch")
+    """A folder of what models start from: the encoder ``tiny`` and the word vectors ``words``."""
+    torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from small_models import small_encoder
+    from small_models import WORDS, save_vectors, small_encoder
+    from telerank.models.pairs.words import SPECIAL
 
     folder = tmp_path_factory.mktemp("starts")
     small_encoder(folder / "tiny")
+    save_vectors(folder / "words", WORDS, torch.randn(len(WORDS) + SPECIAL, 8))
     return folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from click.testing import CliRunner
-from transformers import AutoModel
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 import telerank as tr
 from long_texts import said
@@ -171,6 +171,12 @@ def test_qds_is_scored_saved_and_trained_as_every_re_ranker(starts, tmp_path):
         together, abs=1e-6
     )
     assert reranker.refuses("openvino") == "directs its attention by the words of each pair"
+    scorer = Scorer(reranker)
+    whole = explain_score(scorer, *PAIRS[1])
+    assert whole.value == pytest.approx(together[1], abs=1e-5)
+    left = scorer.score([("q3", "d5 d6. d7 d8")])[0]  # without the first of three sentences
+    assert whole.parts[0].value == pytest.approx(together[1] - left, abs=1e-5)
+    assert len(whole.parts) == 3
     model = {"kind": "qds", "start": str(starts("bert", 16)), "max_query": 8, "max_length": 60}
     check_resumed(tmp_path, model)
     with pytest.raises(ModelError, match="a qds starts from a Longformer, got BertModel; make one of it"):
@@ -190,6 +196,17 @@ def test_ordinary_encoders_of_long_inputs_are_re_rankers_at_any_length_they_were
     changed = Scorer(reranker).score([("q1", said(649) + " x1")])
     assert abs(changed[0] - scores[0]) > 1e-7  # the end is read
     save_reranker(reranker, tmp_path / "saved")
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved").eval()
+    for pair, score in zip(make_pairs(reranker, texts), scores, strict=True):
+        ids = torch.tensor([pair.ids])
+        first = torch.zeros_like(ids)
+        first[:, 0] = 1
+        own = {"global_attention_mask": first} if architecture == "longformer" else {}
+        with torch.no_grad():
+            logits = theirs(input_ids=ids, attention_mask=torch.ones_like(ids), **own).logits[0]
+        assert score == pytest.approx(
+            float(logits[-1] - logits[0]) if len(logits) > 1 else float(logits[0]), abs=1e-5
+        )
     (tmp_path / "saved" / "reranker.json").unlink()  # as any folder of the hub
     assert load_reranker(tmp_path / "saved").shape.max_length == 512
     scored = tr.rerank(str(tmp_path / "saved"), {"a": said(650), "b": "d1"}, max_length=700, max_query=8)

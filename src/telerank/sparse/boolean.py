@@ -138,7 +138,7 @@ class BooleanRetriever(Retriever):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.join not in ("and", "or"):
-            raise ExpressionError(f"boolean: join must be and or or, got {self.join!r}")
+            raise ExpressionError(f"boolean: expected join=and or join=or, got join={self.join}")
 
     @property
     def docs(self) -> IndexDocs:
