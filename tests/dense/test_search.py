@@ -37,15 +37,17 @@ def test_the_best_are_those_of_float64(kept):
         check_best(kept, made(1, 100, seed=8), k)
 
 
-def test_the_same_is_found_in_any_batch_by_threads_and_without_the_instruction(kept, monkeypatch):
+def test_the_same_is_found_in_any_batch_by_threads_and_without_the_instructions(kept, monkeypatch):
     queries = made(9, 100, seed=2)
     together = search(kept, asked(queries), 100)
     check_hits([search(kept, asked(query[None]), 100)[0] for query in queries], together)
     check_hits([rank_exhaustively(kept, query, 100) for query in queries], together)
     for threads in (2, 5):
         check_hits(search(kept, asked(queries), 100, threads=threads), together)
-    monkeypatch.setattr(tile, "is_available", lambda: False)
-    check_hits(search(kept, asked(queries), 100), together)
+    has_words = tile.is_available(tile.AVX2)
+    for features in ([tile.AVX2] * has_words, []):
+        monkeypatch.setattr(tile, "is_available", lambda asked=tile.VNNI, has=features: asked in has)
+        check_hits(search(kept, asked(queries), 100), together)
 
 
 @pytest.mark.parametrize("queries", [1, 5])

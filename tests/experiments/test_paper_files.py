@@ -192,7 +192,11 @@ def test_the_models_that_come_with_telerank_learned_from_the_parts_that_small_co
         assert settings["articles"] == {"test": 0.2, "dev": 0.1, "seed": 3}
         assert {source["part"] for source in data["sets"]} == {"train"}
     else:
-        assert (data["made_of"]["split_by"], data["made_of"]["seed"], data["split"]) == ("article", 3, "train")
+        assert (data["made_of"]["split_by"], data["made_of"]["seed"], data["split"]) == (
+            "article",
+            3,
+            "train",
+        )
     assert not read_paper("piaf/answers-end-to-end", small=True).trained
     for analysis in read_paper("piaf/no-answers", small=True).analyses:
         assert analysis.readers == ("comes with telerank",)

@@ -85,29 +85,29 @@ def scan(shard: Array, begin: int, queries: Array, state: Array, k: int) -> Any:
 def scan_many(  # noqa: C901 — one loop
     shard: Array, begin: int, queries: Array, groups: Array, state: Array, k: int
 ) -> Any:
-    """As :func:`scan`, by tiles of 64 queries, on processors that have the instruction of :mod:`.tile`.
+    """As :func:`scan`, by tiles of 64 queries, on processors that have an instruction of :mod:`.tile`.
 
-    A byte for each dimension of a query selects the pairs that are computed again with 16 bits.
-    groups: packed bytes (G, 64 D), and (G, 3, 64) float32: scale, |q|, and the length of the rounding error.
+    Packed codes, of a byte for each dimension if the processor has the instruction for them, select the pairs
+    that are computed again with 16 bits. groups: packed codes (G, 64 D); (G, 3, 64) float32: scale, |q|, and
+    the length of the rounding error; and what was added to each code (1,).
     """
     codes, bounds, first = shard
     wide, numbers = queries
-    packed, lanes = groups
+    packed, lanes, added = groups[0], groups[1], groups[2][0]
     rows, spans, counts, thresholds = state
     width, flat = codes.shape[1], codes.reshape(-1)
     products, flags = np.empty(BLOCK * LANES, np.int32), np.zeros(LANES, np.uint8)
     words = flags.view(np.uint64)
     least = np.full((len(packed), LANES), np.float32(np.inf))  # lanes without a query stay infinite
     for start in range(begin, len(codes), BLOCK):
-        end = min(start + BLOCK, len(codes))
-        full = False
+        end, full = min(start + BLOCK, len(codes)), False
         for g in range(len(packed)):
             count = min(LANES, len(wide) - g * LANES)
             least[g, :count] = thresholds[g * LANES : g * LANES + count]
             _products(flat, start, end, width, packed[g], products)
             for r in range(start, end):
                 scale, error, norm = bounds[r, 0], bounds[r, 1], bounds[r, 2]
-                shift, begins = np.int32(128) * np.int32(bounds[r, 3]), (r - start) * LANES
+                shift, begins = np.int32(added * np.int32(bounds[r, 3])), (r - start) * LANES
                 for q in range(LANES):
                     value = np.float32(np.int32(products[begins + q] - shift)) * (scale * lanes[g, 0, q])
                     margin = lanes[g, 1, q] * error + lanes[g, 2, q] * norm + _TINY
@@ -117,7 +117,8 @@ def scan_many(  # noqa: C901 — one loop
                         for i in range(8 * w, 8 * w + 8):
                             if flags[i]:
                                 q = g * LANES + i
-                                value = np.float32(_product(codes, r, wide, q)) * (scale * numbers[q, 0])
+                                product = _product(codes, r, wide, q) if added else products[begins + i]
+                                value = np.float32(product) * (scale * numbers[q, 0])
                                 margin = numbers[q, 1] * error + numbers[q, 2] * norm + _TINY
                                 if value + margin >= least[g, i]:
                                     slot = counts[q, 0]

@@ -8,7 +8,7 @@ a row are copied to all lanes and multiplied with the same four dimensions of 16
 128 times the sum of a row to each of its products, which the caller subtracts.
 
 Processors without it have ``vpmaddwd`` (AVX2) at half the rate: it adds the products of 16-bit numbers by
-twos. ``packed`` is then (D/2, 64, 2) int16, with nothing added; a tile reads it by its type.
+twos. ``packed`` is then (2, D/2, 32, 2) int16, with nothing added; a tile knows it by its type.
 
 :func:`fetch` prefetches memory, on any processor.
 """
@@ -33,7 +33,7 @@ LANES = 64
 # Rows of a tile: 6 times 4 registers of sums, 4 of queries and one of the row, of 32.
 ROWS = 6
 _WIDE = 16  # sums of a register
-_NARROW = 8  # the same of AVX2, of whose 16 registers two rows of four take most
+_NARROW = 8  # the same of AVX2, of whose 16 registers two rows of 32 queries take most
 # The same for 32 queries: 12 times 2 registers of sums.
 FEW_LANES, FEW_ROWS = 32, 12
 _FUSED = ("contract",)  # a product and a sum may be one instruction
@@ -61,7 +61,8 @@ def pack_words(queries: npt.NDArray[np.int16], lanes: int = LANES) -> npt.NDArra
     """The same for 16-bit numbers, whose products with a row must fit into 32 bits, and AVX2."""
     padded = np.zeros((lanes, queries.shape[1]), np.int16)
     padded[: len(queries)] = queries
-    return _by_groups(padded, 2)
+    parts = [_by_groups(padded[lane : lane + FEW_LANES], 2) for lane in range(0, lanes, FEW_LANES)]
+    return np.concatenate(parts)
 
 
 def _by_groups(padded: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
@@ -85,11 +86,7 @@ def _tile(rows: int, lanes: int) -> Any:
             if packed.dtype == types.uint8:
                 _generate(builder, (rows, lanes // _WIDE), data, start, width)
                 return context.get_dummy_value()
-            for row in range(0, rows, 2):
-                first = builder.add(start, builder.mul(width, ir.Constant(width.type, row)))
-                products = builder.gep(data[2], [ir.Constant(ir.IntType(64), row * lanes)])
-                sizes = min(2, rows - row), lanes // _NARROW
-                _generate_words(builder, sizes, [*data[:2], products], first, width)
+            _generate_words(builder, (rows, lanes), data, start, width)
             return context.get_dummy_value()
 
         return types.void(codes, start, width, packed, products), generate
@@ -129,37 +126,52 @@ def _generate(builder: Any, sizes: tuple[int, int], data: list[Any], start: Any,
 
 
 def _generate_words(builder: Any, sizes: tuple[int, int], data: list[Any], start: Any, width: Any) -> None:
-    """The same for AVX2: two bytes of a row at a time, and 16-bit numbers of 8 queries in a register."""
-    rows, vectors = sizes
-    long = ir.IntType(64)
-    sum_type, words = ir.VectorType(ir.IntType(32), _NARROW), ir.VectorType(ir.IntType(16), 2 * _NARROW)
+    """The same for AVX2: 32 queries after others, two rows at a time, and of these two bytes at a time."""
+    rows, lanes = sizes
     codes, packed, products = data
+    long = ir.IntType(64)
+    part = builder.mul(width, ir.Constant(long, FEW_LANES))  # numbers of 32 queries
+    for row in range(0, rows, 2):
+        first = builder.add(start, builder.mul(width, ir.Constant(long, row)))
+        for lane in range(0, lanes, FEW_LANES):
+            targets = [
+                builder.gep(products, [ir.Constant(long, r * lanes + lane)])
+                for r in range(row, min(row + 2, rows))
+            ]
+            queries = builder.gep(packed, [builder.mul(part, ir.Constant(long, lane // FEW_LANES))])
+            _multiply_words(builder, (codes, queries), targets, first, width)
+
+
+def _multiply_words(builder: Any, data: tuple[Any, Any], targets: list[Any], start: Any, width: Any) -> None:
+    """The products of a row for each of the targets, one after the other from ``start``, with 32 queries."""
+    codes, packed = data
+    long, vectors = ir.IntType(64), FEW_LANES // _NARROW
+    sum_type, words = ir.VectorType(ir.IntType(32), _NARROW), ir.VectorType(ir.IntType(16), 2 * _NARROW)
     kind = ir.FunctionType(sum_type, [words, words])
     multiply = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
     zero = ir.Constant(sum_type, [0] * _NARROW)
-    sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(vectors)] for _ in range(rows)]
+    sums = [[cgutils.alloca_once(builder, sum_type) for _ in range(vectors)] for _ in targets]
     for total in (total for row in sums for total in row):
         builder.store(zero, total)
     with cgutils.for_range_slice(builder, ir.Constant(long, 0), width, ir.Constant(long, 2)) as (offset, _):
-        first = builder.mul(offset, ir.Constant(long, vectors * _NARROW))
+        first = builder.mul(offset, ir.Constant(long, FEW_LANES))
         queries = [
             _load(builder, packed, builder.add(first, ir.Constant(long, 2 * _NARROW * v)), words)
             for v in range(vectors)
         ]
-        for r in range(rows):
+        for r, row in enumerate(sums):
             begin = builder.add(start, builder.mul(width, ir.Constant(long, r)))
             two = _load(builder, codes, builder.add(begin, offset), ir.IntType(16))
-            copies = _broadcast(builder, two, words)
-            pair = builder.bitcast(copies, ir.VectorType(ir.IntType(8), 4 * _NARROW))
-            pair = builder.shuffle_vector(pair, pair, _numbers(range(2 * _NARROW)))
-            wide = builder.sext(pair, words)
-            for v in range(vectors):
-                product = builder.call(multiply, [queries[v], wide])
-                builder.store(builder.add(builder.load(sums[r][v]), product), sums[r][v])
-    for r in range(rows):
-        for v in range(vectors):
-            target = ir.Constant(long, (r * vectors + v) * _NARROW)
-            _store(builder, builder.load(sums[r][v]), products, target)
+            copies = builder.bitcast(
+                _broadcast(builder, two, words), ir.VectorType(ir.IntType(8), 4 * _NARROW)
+            )
+            pairs = builder.sext(builder.shuffle_vector(copies, copies, _numbers(range(2 * _NARROW))), words)
+            for query, total in zip(queries, row, strict=True):
+                product = builder.call(multiply, [query, pairs])
+                builder.store(builder.add(builder.load(total), product), total)
+    for target, row in zip(targets, sums, strict=True):
+        for v, total in enumerate(row):
+            _store(builder, builder.load(total), target, ir.Constant(long, v * _NARROW))
 
 
 def _load(builder: Any, begin: Any, offset: Any, kind: Any) -> Any:
@@ -194,9 +206,9 @@ def fetch(_: Any, codes: Any, offset: Any) -> Any:
 def bound_rows(_: Any, products: Any, rows: Any, numbers: Any, values: Any, least: Any) -> Any:
     """The bounds of the products of rows with 32 queries, whose bytes are ``products`` (N, 32).
 
-    ``rows`` (N, 4) float32 has of each row its scale, 0, its length and the sum of its bytes, ``numbers`` (65,)
-    the scales and the rounding errors of 32 queries, and what was added to each of their bytes. ``values``
-    (N, 32) gets the largest possible products, ``least`` (32,) the largest of the least possible ones.
+    ``rows`` (N, 4) float32 has of each row its scale, 0, its length and the sum of its bytes; ``numbers``
+    (65,) the scales and the rounding errors of 32 queries, and what was added to each of their codes.
+    ``values`` (N, 32) gets the largest possible products, ``least`` (32,) the largest of the least ones.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

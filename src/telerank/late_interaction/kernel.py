@@ -78,7 +78,7 @@ def _widen(query: Floats, width: int) -> npt.NDArray[np.float64]:
 
 
 def _pack(lanes: npt.NDArray[np.float64]) -> tuple[Array, Array]:
-    """Codes of query tokens as the tile reads them, and (65,) float32: t, the bound of |e|, and what was added.
+    """Codes of query tokens as the tile reads them; (65,) float32: t, the bound of |e|, and what was added.
 
     Codes are bytes, or, for processors with AVX2 alone, 16-bit numbers whose products fit into 32 bits.
     """
@@ -110,7 +110,7 @@ def _exact(codes: Array, row: int, lanes: Array, lane: int) -> Any:
 
 @compiled
 def score_exhaustively(query: Array, codes: Array, bounds: Array, spans: Array, scores: Array) -> None:
-    """Add the scores of documents from all products: the slow path, on processors without the instructions."""
+    """Add the scores of documents from all products: the slow path, of other processors."""
     for n in range(len(spans)):
         total = 0.0
         if spans[n, 1] > spans[n, 0]:
