@@ -68,8 +68,10 @@ class Impacts:
         self._begins, self._ends = file.offsets[:-1], file.ends
         self._postings = (self._begins, self._ends, rows, self.values)
         largest = np.zeros((len(pointers), file.blocks), np.int32)
-        parts = np.zeros((len(pointers), file.blocks * kernel.PARTS), np.uint8)
-        units = np.zeros(len(pointers), np.int32)
+        has_parts = np.diff(file.offsets)[slots >= 0] >= kernel.PARTS_FROM * file.blocks
+        parts = np.zeros((int(has_parts.sum()), file.blocks * kernel.PARTS), np.uint8)
+        units = np.zeros((len(pointers), 2), np.int32)
+        units[:, 1] = np.where(has_parts, np.cumsum(has_parts) - 1, -1)
         self._block_tables = (slots, pointers, largest, positions, parts, units)
 
     def prepare(self, terms: Iterable[tuple[int, int, int]]) -> None:

@@ -9,10 +9,11 @@ blocks of 256, and the largest contribution is known for each term and block. Th
 bounds give a threshold; then the other blocks whose bound reaches it are walked in order. A block's sums
 stay in the first-level cache. If a query has many terms, as those of learned vectors have, their largest
 contributions are seldom in one document: the bound of a block is then the highest of those of its parts, 16
-documents each, whose largest contributions are rounded up to a byte.
+documents each, whose largest contributions are rounded up to a byte. Only frequent terms have them.
 
-Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables; rank (N,)
-is the rank of each docno among all, which orders documents whose float32 scores are equal.
+Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables, R terms that
+have largest contributions of parts, too; rank (N,) is the rank of each docno among all, which orders
+documents whose float32 scores are equal.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ BLOCK_BITS = 8  # a position in a block is a byte; smaller blocks prune more, bu
 BLOCK = 1 << BLOCK_BITS
 PART_BITS = 4
 PARTS = BLOCK >> PART_BITS  # of a block
+PARTS_FROM = 1.0  # documents a block: of terms with fewer they are found anew for each query
 LARGEST_SUM = 2**31 - 2**24  # sums are int32, and so are bounds, of which each part is rounded up by a 255th
 MOST_TERMS = 64  # of a query that is pruned
 _MANY_TERMS = 8  # from which on bounds of parts save more time than they take
@@ -70,7 +72,8 @@ def prune(  # noqa: C901, PLR0912 — one loop; as functions its parts cost a th
     postings: first of each term and end of each, rows of terms without a table, one term after the other,
     values (P,);
     tables: slot of each term, or -1 minus the number of its first row in rows; pointers (F, B + 1), largest
-    (F, B), positions in blocks (P,), largest of parts (F, B PARTS) in units, units (F,);
+    (F, B), positions in blocks (P,), largest of parts (R, B PARTS) in units, units and rows of parts or -1
+    (F, 2);
     ranks: rank (N,), deleted (N,) or (0,), blocks without a document that is searched (B,) or (0,);
     work: sums (BLOCK,), flags (BLOCK,), bound (B,), first (MOST_TERMS, B), keys (at least 2 k), bounds of
     parts (B PARTS,).
@@ -206,8 +209,10 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
                 reached[count] = own[i]
                 count += 1
         if slot >= 0:
-            units[slot] = max(own.max(), 0) // 255 + 1
-            _block_table(start, (rows, own), units[slot], pointers[slot], largest[slot], parts[slot])
+            _block_table(start, (rows, own), pointers[slot], largest[slot])
+            if units[slot, 1] >= 0:
+                units[slot, 0] = max(own.max(), 0) // 255 + 1
+                _part_table((rows, own), units[slot, 0], parts[units[slot, 1]])
         else:
             kept[-1 - slot : size - 1 - slot] = rows
         for power in range(known.shape[1] - 1, -1, -1):
@@ -217,25 +222,31 @@ def settle(new: Array, postings: Array, tables: Array, deleted: Array, known: Ar
 
 
 @compiled
-def _block_table(
-    offset: int, postings: Array, unit: int, pointers: Array, largest: Array, parts: Array
-) -> None:
-    """Fill one term's row of the tables: each block's first posting, its largest value, those of parts."""
+def _block_table(offset: int, postings: Array, pointers: Array, largest: Array) -> None:
+    """Fill one term's row of the tables: each block's first posting, and its largest value."""
     rows, values = postings
-    block, part, most = -1, rows[0] >> PART_BITS, 0
+    block = -1
     for i in range(len(rows)):
         while block < rows[i] >> BLOCK_BITS:
             block += 1
             pointers[block] = offset + i
         largest[block] = max(largest[block], values[i])
+    while block < len(largest):
+        block += 1
+        pointers[block] = offset + len(rows)
+
+
+@compiled
+def _part_table(postings: Array, unit: int, parts: Array) -> None:
+    """Fill one term's row of the largest values of parts, in units, rounded up."""
+    rows, values = postings
+    part, most = rows[0] >> PART_BITS, 0
+    for i in range(len(rows)):
         if rows[i] >> PART_BITS != part:  # one division a part: they take longer than all else
             parts[part] = (most + unit - 1) // unit
             part, most = rows[i] >> PART_BITS, 0
         most = max(most, values[i])
     parts[part] = (most + unit - 1) // unit
-    while block < len(largest):
-        block += 1
-        pointers[block] = offset + len(rows)
 
 
 @compiled
@@ -245,35 +256,57 @@ def _bound(
     """Upper bounds of each block's documents; first postings of terms without tables, -1 for no posting."""
     terms, weights = query
     begins, ends, rows, values = postings
-    slots, _, largest, _, parts, units = tables
+    slots, pointers, largest, positions, parts, units = tables
     bound[:] = 0
     is_long = len(terms) >= _MANY_TERMS
     if is_long:
         part_bound[:] = 0
     for t in range(len(terms)):
         slot, weight = slots[terms[t]], np.int32(weights[t])
-        if slot >= 0 and is_long:
-            _add_times(part_bound, parts[slot], np.int32(units[slot] * weight))
-            continue
-        if slot >= 0:
-            row = largest[slot]
-            for block in range(len(bound)):
-                bound[block] += row[block] * weight
-            continue
-        first[t, :] = -1
-        last, most = -1, np.int32(0)
-        shift = -1 - np.int64(slot) - begins[terms[t]]
-        for i in range(begins[terms[t]], ends[terms[t]]):
-            block, value = rows[i + shift] >> BLOCK_BITS, values[i] * weight
-            if block != last:
-                first[t, block] = i
-                bound[block] += value
-                last, most = block, value
-            elif value > most:
-                bound[block] += value - most
-                most = value
+        if slot >= 0 and not is_long:
+            _add_times(bound, largest[slot], weight)
+        elif slot >= 0 and units[slot, 1] >= 0:
+            _add_times(part_bound, parts[units[slot, 1]], np.int32(units[slot, 0] * weight))
+        elif slot >= 0:
+            _add_largest(part_bound, pointers[slot], (positions, values), weight)
+        else:
+            _add_rows(bound, first[t], (rows, values, begins[terms[t]], ends[terms[t]], -1 - slot), weight)
     if is_long:
         _add_highest(bound, part_bound)
+
+
+@compiled
+def _add_rows(bound: Array, first: Array, postings: Array, weight: int) -> None:
+    """Add a term's largest value in each block, and put the first posting of each into ``first``."""
+    rows, values, begin, end, row = postings
+    first[:] = -1
+    last, most = -1, np.int32(0)
+    shift = np.int64(row) - begin
+    for i in range(begin, end):
+        block, value = rows[i + shift] >> BLOCK_BITS, values[i] * weight
+        if block != last:
+            first[block] = i
+            bound[block] += value
+            last, most = block, value
+        elif value > most:
+            bound[block] += value - most
+            most = value
+
+
+@compiled
+def _add_largest(part_bound: Array, pointers: Array, postings: Array, weight: int) -> None:
+    """Add a term's largest value in each part."""
+    positions, values = postings
+    for block in range(len(pointers) - 1):
+        last, most = -1, np.int32(0)
+        for i in range(pointers[block], pointers[block + 1]):
+            part, value = block * PARTS + (positions[i] >> PART_BITS), values[i] * weight
+            if part != last:
+                part_bound[part] += value
+                last, most = part, value
+            elif value > most:
+                part_bound[part] += value - most
+                most = value
 
 
 @compiled

@@ -102,4 +102,4 @@ def _no_tables(firsts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
     """The block tables of terms that have none, given the first row of each."""
     none = np.empty((0, 1), np.int32)
     no_bytes = np.empty(0, np.uint8)
-    return -1 - firsts, none, none, no_bytes, no_bytes.reshape(0, 1), np.empty(0, np.int32)
+    return -1 - firsts, none, none, no_bytes, no_bytes.reshape(0, 1), np.empty((0, 2), np.int32)
