@@ -37,7 +37,7 @@ def main(folder: Path, names: list[str]) -> int:
             for script, python in pythons.items():
                 variables = {**os.environ, "TELERANK_EXPECTED": given, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
                 variables.pop("PYTHONPATH", None)
-                ran = subprocess.run([python, script], env=variables, check=False, timeout=300)
+                ran = subprocess.run([python, script], env=variables, check=False, timeout=600)
                 print(f"{script.stem.removeprefix('use_')}: {'failed' if ran.returncode else 'passed'}")
                 failed += [script] * bool(ran.returncode)
     print(f"{len(pythons) - len(failed)} passed, {len(failed)} failed")

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 WORDS = [f"{kind}{number}" for kind in "qdx" for number in range(40)]
 ARCHITECTURES = ("bert", "camembert", "distilbert", "mpnet", "roberta", "xlm-roberta", "electra")
 
 
-def small_encoder(folder: Path, architecture: str = "bert", *, seed: int = 0, longest: int = 66) -> Path:
+def small_encoder(
+    folder: Path,
+    architecture: str = "bert",
+    *,
+    seed: int = 0,
+    longest: int = 66,
+    words: Sequence[str] = WORDS,
+) -> Path:
     """A folder as the hub has them: configuration, weights, tokenizer. ``longest`` rows has the table of positions."""
     from transformers import AutoModel
 
-    return _save(folder, architecture, AutoModel, seed=seed, longest=longest, spread=0.2)
+    tokenizer = small_tokenizer(architecture, words)
+    return _save(folder, architecture, AutoModel, tokenizer, seed=seed, longest=longest, spread=0.2)
 
 
-def small_masked(folder: Path, seed: int = 0, architecture: str = "bert") -> Path:
+def small_masked(
+    folder: Path, seed: int = 0, architecture: str = "bert", *, words: Sequence[str] = WORDS
+) -> Path:
     """A masked language model with its head, which SPLADE pools."""
     from transformers import AutoModelForMaskedLM
 
-    return _save(folder, architecture, AutoModelForMaskedLM, seed=seed, longest=66, spread=0.3)
+    tokenizer = small_tokenizer(architecture, words)
+    return _save(folder, architecture, AutoModelForMaskedLM, tokenizer, seed=seed, longest=66, spread=0.3)
 
 
 def small_weigher(folder: Path, kind: str = "deepct", *, encoder=None, seed: int = 2, **changes) -> Path:
@@ -39,13 +51,14 @@ def small_weigher(folder: Path, kind: str = "deepct", *, encoder=None, seed: int
     return folder
 
 
-def _save(folder: Path, architecture: str, kind, *, seed: int, longest: int, spread: float) -> Path:
+def _save(
+    folder: Path, architecture: str, kind, tokenizer, *, seed: int, longest: int, spread: float
+) -> Path:
     import torch
     from transformers import AutoConfig
 
     from telerank.models.loading import quiet
 
-    tokenizer = small_tokenizer(architecture)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     if architecture == "distilbert":
         shape = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64}
@@ -80,17 +93,17 @@ def _save(folder: Path, architecture: str, kind, *, seed: int, longest: int, spr
     return folder
 
 
-def small_tokenizer(architecture: str):
+def small_tokenizer(architecture: str, words: Sequence[str] = WORDS):
     """BERT's own class for BERT; for the others ``<s> … </s>`` with padding 1, as RoBERTa's have it."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertTokenizer, PreTrainedTokenizerFast
 
     if architecture in ("bert", "distilbert", "electra"):
         names = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-        vocabulary = {word: number for number, word in enumerate((*names, *WORDS))}
+        vocabulary = {word: number for number, word in enumerate((*names, *words))}
         return BertTokenizer(vocab=vocabulary, model_max_length=64)
     names = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-    vocabulary = {word: number for number, word in enumerate((*names, *WORDS))}
+    vocabulary = {word: number for number, word in enumerate((*names, *words))}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
     backend.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=False)

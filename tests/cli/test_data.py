@@ -94,6 +94,17 @@ def test_a_collection_is_converted_and_read_back(folder):
     assert counts == {"docs": 3, "queries": 2, "qrels": 3, "notes": []}
 
 
+@pytest.mark.filterwarnings("default::telerank.errors.MissingQueries")
+def test_predicted_queries_are_appended_to_the_texts_that_are_written(folder):
+    Path("q.jsonl").write_text('{"id": "d1", "predicted_queries": ["what is new", "news"]}\n')
+    said = ok("data convert tiny out --to jsonl --expansion q.jsonl").stderr
+    assert "q.jsonl: 2 documents have no line there" in said
+    before, after = ({doc.docno: doc for doc in open_collection(name).docs()} for name in ("tiny", "out"))
+    assert after["d1"].text == f"{before['d1'].text} what is new news"
+    assert after["d2"] == before["d2"]
+    assert "none.jsonl: no such file" in refusal("data convert tiny more --to jsonl --expansion none.jsonl")
+
+
 def test_what_a_format_cannot_hold_is_said_on_standard_error(folder):
     (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "two\\nlines"}\n')
     printed = ok("data convert tiny out --to msmarco --json")

@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import filelock
@@ -18,10 +20,14 @@ from dying_expansion import DOCS, Digests, expand, score
 
 import telerank as tr
 from accidents import Dying
+from small_models import small_masked
 from small_rerankers import small_reranker
 from small_seq2seq import small_t5
+from telerank.corpus.collection import Collection
 from telerank.corpus.derived.kept import KeptFile
 from telerank.corpus.derived.predicted import PredictedQueries
+from telerank.corpus.formats import open_collection
+from telerank.corpus.writing import convert
 from telerank.errors import (
     ArgumentError,
     CollectionError,
@@ -29,9 +35,10 @@ from telerank.errors import (
     IndexFault,
     MissingQueries,
     ModelError,
+    UnlikelySetting,
 )
 from telerank.models.rerankers.reranker import save_reranker
-from telerank.types import Doc
+from telerank.types import Doc, Qrel, Query
 
 TEXTS = {"a": "the press of Gutenberg", "b": "a press for olives", "c": "the Bible"}
 QUERIES = {
@@ -285,6 +292,61 @@ def test_an_expansion_is_a_field_that_an_explanation_names(tmp_path, name):
     plain = tr.index(TEXTS, tmp_path / "plain")
     with pytest.raises(IndexFault, match="its documents are not expanded"):
         plain.add({"d": "new"}, expansion=more)
+
+
+def test_a_collection_has_predicted_queries_in_its_texts(tmp_path):
+    docs = [Doc("a", "the press", "Presses"), Doc("b", ""), Doc("c", "the Bible", columns={"year": 1455})]
+    asked = {"dev": lambda: iter([Query("q", "printing")])}
+    data = Collection("made", "memory", lambda: iter(docs), asked, {"dev": lambda: iter([Qrel("q", "a", 1)])})
+    expanded = data.expanded(write(tmp_path / "q.jsonl.gz"))
+    texts = {"a": "the press printing history who printed books", "b": "olive oil press"}
+    assert {doc.docno: doc.text for doc in expanded.docs()} == texts | {
+        "c": "the Bible printing of the bible"
+    }
+    assert [replace(doc, text="") for doc in expanded.docs()] == [replace(doc, text="") for doc in docs]
+    for to in ("jsonl", "msmarco"):  # the latter reads the documents twice
+        convert(expanded, tmp_path / to, to)
+        read = open_collection(tmp_path / to)
+        assert [doc.text for doc in read.docs()] == [doc.text for doc in expanded.docs()]
+        assert ([*read.split_queries()], read.judged()) == ([Query("q", "printing")], {"q": {"a": 1}})
+    assert [doc.text for doc in data.docs()] == [doc.text for doc in docs]
+    some = data.expanded(write(tmp_path / "some.jsonl", {"c": ["bible"], "x": ["y"]}))
+    next(some.docs())  # of documents that are not read nothing is counted
+    with pytest.warns(MissingQueries) as said:
+        convert(some, tmp_path / "some", "msmarco")
+    counted = ["2 documents have no line there", "1 line is of no document"]
+    assert [str(each.message).partition(": ")[2] for each in said] == counted
+
+
+def test_an_expanded_folder_is_indexed_with_its_queries(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "press.txt").write_text("Gutenberg")
+    data = open_collection(folder).expanded(write(tmp_path / "q.jsonl", {"press.txt": ["printing"]}))
+    assert tr.index(data, tmp_path / "idx").bm25().search("printing").docnos == ("press.txt",)
+
+
+def test_what_is_no_file_of_queries_expands_no_collection(tmp_path):
+    with pytest.raises(CollectionError, match=r"none\.jsonl"):
+        tr.piaf().expanded(tmp_path / "none.jsonl")
+    (tmp_path / "q.jsonl").write_text("{")
+    with pytest.raises(FormatError, match=":1: expected a JSON object"):
+        next(tr.piaf().expanded(tmp_path / "q.jsonl").docs())
+
+
+def test_weights_of_a_model_are_those_of_the_texts_which_an_index_with_the_field_says(tmp_path):
+    model, file = str(small_masked(tmp_path / "masked")), write(tmp_path / "q.jsonl")
+    data = Collection("made", "memory", lambda: (Doc(docno, text) for docno, text in TEXTS.items()))
+    said = r"masked does not read the field expansion, the predicted queries \(telerank data convert"
+    with pytest.warns(UnlikelySetting, match=said):
+        field = tr.index(data, tmp_path / "field", expansion=file, weights_model=model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        appended = tr.index(data.expanded(file), tmp_path / "appended", weights_model=model)
+        plain = tr.index(data, tmp_path / "plain", weights_model=model)
+        tr.index(data, tmp_path / "counts", expansion=file)
+    scores = [dict(index.impact().search("printing of books")) for index in (plain, field, appended)]
+    assert scores[0] == scores[1] != scores[2]
 
 
 def test_documents_that_an_update_finds_with_their_text_keep_their_queries(tmp_path):

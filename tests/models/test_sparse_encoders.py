@@ -75,6 +75,36 @@ def test_vectors_are_those_of_sentence_transformers(folders, kind, queries):
     assert set(named) == {piece for piece, _ in pieces}
 
 
+@pytest.mark.parametrize("kind", ["max", "towers", "largest"])
+def test_scores_are_cosines_if_the_folder_says_so(folders, kind, tmp_path):
+    folder = tmp_path / "cosine"
+    with quiet():
+        theirs = library.SparseEncoder(str(folders[kind]), device="cpu", similarity_fn_name="cosine")
+        theirs.save(str(folder))
+        theirs = library.SparseEncoder(str(folder), device="cpu")
+    dense = {"convert_to_sparse_tensor": False}
+    query, docs = theirs.encode_query("q1 d1 d2", **dense), theirs.encode_document(TEXTS, **dense)
+    assert theirs.similarity_fn_name == "cosine"
+    expected = dict(zip("abcde", theirs.similarity(query, docs)[0].tolist(), strict=True))
+    own, plain = (load_sparse_encoder(each, "cpu") for each in (folder, folders[kind]))
+    assert own.fingerprint != plain.fingerprint
+    lengths = [np.linalg.norm(vector.weights) for vector in own.encode(TEXTS, queries=False)]
+    assert lengths == pytest.approx([1] * len(TEXTS), abs=1e-6)
+    with pytest.warns(LongTexts):
+        index = tr.index(dict(zip("abcde", TEXTS, strict=True)), tmp_path / "idx", weights_model=str(folder))
+    found = dict(index.impact().search("q1 d1 d2"))
+    assert found == pytest.approx({d: score for d, score in expected.items() if score > 0}, abs=2e-3)
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "manhattan"])
+def test_a_similarity_that_is_no_sum_over_terms_is_refused(folders, similarity, tmp_path):
+    folder = shutil.copytree(folders["max"], tmp_path / "other")
+    file = folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"similarity_fn_name": similarity}))
+    with pytest.raises(ModelError, match=f"its similarity is {similarity}: expected dot or cosine"):
+        load_sparse_encoder(folder, "cpu")
+
+
 @pytest.mark.parametrize(
     "architecture", ["distilbert", "roberta", "xlm-roberta", "camembert", "mpnet", "modernbert"]
 )

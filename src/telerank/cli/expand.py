@@ -25,7 +25,7 @@ def expand(
     """Predict queries for documents (doc2query), with which `--expansion` expands an index.
 
     OUT has a line `{"id": …, "predicted_queries": […]}` for each document. An interrupted run goes on where
-    it was, to the same bytes.
+    it was, to the same bytes. `data convert --expansion OUT` writes the texts with the queries appended.
 
     Example: `telerank expand scifact queries.jsonl --model my-expander --queries 5`
 

@@ -6,9 +6,10 @@ What a collection contains: its counts, and documents and queries by id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from telerank.corpus.reading import Record, Stream
 from telerank.errors import CollectionError
 from telerank.expressions import call_text, quote
 from telerank.stage import Stage
-from telerank.trec import load_qrels
+from telerank.trec import check_exists, load_qrels
 from telerank.types import Answer, Doc, Explanation, Phrase, Progress, Qrel, Qrels, Query, Ranking, silent
 
 
@@ -128,6 +129,26 @@ class Collection:
             if number % step == 0:
                 progress(label, number, self.size)
             yield doc
+
+    def expanded(self, path: str | Path) -> Collection:
+        """The collection with queries that were predicted for its documents appended to their texts.
+
+        ``path`` is a file of :func:`telerank.expand`. It is read whenever the documents are; then a warning
+        (:class:`~telerank.errors.MissingQueries`) counts the documents without a line.
+
+        >>> tr.index(data.expanded("queries.jsonl"), "idx", weights_model="my-unicoil")
+
+        Raises
+        ------
+        CollectionError
+            If there is no such file or, when the documents are read, if one has a column ``expansion``.
+        FormatError
+            When the documents are read, if a line of the file is wrong.
+        """
+        from telerank.corpus.derived.predicted import appending
+
+        check_exists(path)
+        return replace(self, docs=lambda: appending(self.docs(), path), files=None)
 
     def relevant(self, splits: Iterable[str]) -> dict[str, list[str]]:
         """The relevant documents of each query of these splits, each once."""

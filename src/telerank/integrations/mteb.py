@@ -6,7 +6,8 @@
 >>> print(mteb.evaluate(model, mteb.get_tasks(["SciFact"])))
 
 A task's corpus is indexed in a folder of its own, searched, and the index is removed with the model. mteb
-measures with trec_eval, which breaks ties of scores by docno: so does telerank.
+measures with trec_eval, which breaks ties of scores by docno: so does telerank. :func:`collection_task` makes
+tasks of collections that mteb does not have.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import telerank as tr
-from telerank.corpus.collection import CandidatePool, rank_in_order
+from telerank.corpus.collection import CandidatePool, Collection, rank_in_order
+from telerank.corpus.derived.kept import add_to_digest
 from telerank.errors import CollectionError, MissingExtra
 from telerank.fusion import within
 from telerank.retrieval.index import Index
@@ -29,10 +32,17 @@ from telerank.stage import Stage
 from telerank.types import Doc, Query
 
 if TYPE_CHECKING:
+    from mteb.abstasks import AbsTaskRetrieval
     from mteb.models import ModelMeta
 
 # mteb's languages that an analyzer of telerank is made for; others get the standard one
 ANALYZERS = {"eng": "english", "fra": "french"}
+_SPLIT = "test"  # the name of a task's only split
+_TASK = {"type": "Retrieval", "category": "t2t", "modalities": ["text"], "main_score": "ndcg_at_10"}
+_UNKNOWN_OF_TASK = (
+    "reference date domains task_subtypes license annotations_creators dialect sample_creation "
+    "bibtex_citation"
+)
 
 
 class SearchModel:
@@ -40,8 +50,9 @@ class SearchModel:
 
     ``pipeline`` is a text (``bm25 % 100 >> rerank(minilm-reranker)``), or a function from an
     :class:`~telerank.Index` to a stage. ``encoders`` make the vectors that it needs, of texts or of tokens,
-    and ``weights_model`` the weights of terms for ``impact``. ``analyzer`` is by default that of the task's
-    language. ``name`` and ``revision`` name mteb's files of results.
+    and ``weights_model`` the weights of terms for ``impact``. ``analyzer`` is by default that of the language
+    of the task, or of its subset. ``name`` and ``revision`` name mteb's files of results, where a model with
+    ``encoders`` is ``dense``, another ``sparse``.
     """
 
     def __init__(
@@ -61,15 +72,23 @@ class SearchModel:
         self._indexes = 0
         self._stage: Stage | None = None
         described = pipeline if isinstance(pipeline, str) else pipeline.__name__
-        own_name = re.sub(r"[^\w.=-]+", "-", described).strip("-")  # mteb makes a folder of it
-        self.mteb_model_meta = describe_model(name or f"telerank/{own_name}", revision)
+        kind = "dense" if encoders else "sparse"
+        self.mteb_model_meta = describe_model(name or f"telerank/{_file_name(described)}", revision, kind)
 
-    def index(self, corpus: Iterable[Mapping[str, Any]], *, task_metadata: Any, **_: Any) -> None:
-        """Index the documents of a task, and encode them if the pipeline needs vectors."""
+    def index(
+        self,
+        corpus: Iterable[Mapping[str, Any]],
+        *,
+        task_metadata: Any,
+        hf_subset: str = "default",
+        **_: Any,
+    ) -> None:
+        """Index the documents of a task's subset, and encode them if the pipeline needs vectors."""
         self._indexes += 1
         folder = self._folder / str(self._indexes)
         docs = (Doc(row["id"], row["text"] or "", row.get("title") or "") for row in corpus)
-        analyzer = self._analyzer or choose_analyzer(task_metadata.languages)
+        languages = task_metadata.hf_subsets_to_langscripts.get(hf_subset, task_metadata.languages)
+        analyzer = self._analyzer or choose_analyzer(languages)
         weigher = self._weights_model
         opened = tr.index(docs, folder, analyzer=analyzer, weights_model=weigher, progress=False)
         for encoder in self._encoders:
@@ -101,13 +120,80 @@ class SearchModel:
         return {ranking.query.qid: dict(ranking) for ranking in rankings}
 
 
+def collection_task(
+    collection: Collection, language: str, *, split: str | None = None, name: str | None = None
+) -> AbsTaskRetrieval:
+    """A retrieval task of the judged queries of a split (the only one if there is no other), named ``name``.
+
+    ``language`` is that of the texts as mteb writes it (``fra-Latn``). The revision of the task's data, which
+    stands in its results, is a checksum of documents, queries and grades.
+
+    >>> task = collection_task(tr.piaf(), "fra-Latn", name="PIAF")
+    >>> mteb.evaluate(SearchModel("bm25"), task, cache=mteb.ResultCache("results"))
+
+    Raises
+    ------
+    CollectionError
+        If there is no such split, or it has no queries or qrels.
+    MissingExtra
+        If mteb is not installed.
+    """
+    try:
+        from datasets import Dataset
+        from mteb.abstasks import AbsTaskRetrieval
+        from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+        from mteb.abstasks.task_metadata import TaskMetadata
+    except ImportError as error:
+        raise MissingExtra("mteb", "mteb") from error
+    part = collection.resolve_split(split)
+    judged = collection.judged(part)
+    queries = [query for query in collection.split_queries(part) if query.qid in judged]
+    described = {
+        "name": name or _file_name(collection.name),
+        "description": f"{collection.name}, split {part}",
+        "dataset": {
+            "path": f"telerank/{_file_name(collection.name)}",
+            "revision": _checksum(collection, part),
+        },
+        "eval_splits": [_SPLIT],
+        "eval_langs": [language],
+        **_TASK,
+    }
+
+    class CollectionTask(AbsTaskRetrieval):  # type: ignore[misc]
+        metadata = TaskMetadata(**described, **dict.fromkeys(_UNKNOWN_OF_TASK.split()))
+
+        def load_data(self, *_: object, **__: object) -> None:
+            docs = ({"id": doc.docno, "title": doc.title, "text": doc.text} for doc in collection.docs())
+            topics = [{"id": query.qid, "text": query.text} for query in queries]
+            corpus, topics = Dataset.from_list([*docs]), Dataset.from_list(topics)
+            data = RetrievalSplitData(corpus=corpus, queries=topics, relevant_docs=judged, top_ranked=None)
+            self.dataset, self.data_loaded = {"default": {_SPLIT: data}}, True
+
+    return CollectionTask()
+
+
+def _checksum(collection: Collection, split: str) -> str:
+    digest = sha256()
+    for doc in collection.docs():
+        add_to_digest(digest, doc)
+    for record in (*collection.split_queries(split), *collection.split_qrels(split)):
+        digest.update(repr(record).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _file_name(text: str) -> str:
+    """The text as mteb names files and folders."""
+    return re.sub(r"[^\w.=-]+", "-", text).strip("-")
+
+
 def choose_analyzer(languages: Sequence[str]) -> str:
     """The analyzer of texts in the languages (``fra``, ``fra-Latn``) of a task."""
     codes = {language.partition("-")[0] for language in languages}
     return ANALYZERS.get(codes.pop(), "standard") if len(codes) == 1 else "standard"
 
 
-def describe_model(name: str, revision: str) -> ModelMeta:
+def describe_model(name: str, revision: str, kind: str) -> ModelMeta:
     """What mteb writes into its results of a model. Raises MissingExtra if it is not installed."""
     try:
         from mteb.models import ModelMeta
@@ -117,6 +203,5 @@ def describe_model(name: str, revision: str) -> ModelMeta:
         "n_parameters memory_usage_mb max_tokens embed_dim license open_weights public_training_code "
         "public_training_data similarity_fn_name use_instructions training_datasets release_date languages"
     )
-    return ModelMeta(
-        loader=None, name=name, revision=revision, framework=[], **dict.fromkeys(unknown.split())
-    )
+    known = {"loader": None, "framework": [], "model_type": [kind]}
+    return ModelMeta(name=name, revision=revision, **known, **dict.fromkeys(unknown.split()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +16,7 @@ from telerank.corpus.collection import Collection
 from telerank.corpus.derived.predicted import EXPANSION, expand_fields, expanding
 from telerank.corpus.formats import open_collection
 from telerank.corpus.reading import locate_data
-from telerank.errors import ArgumentError, IndexFault, MissingExtra
+from telerank.errors import ArgumentError, IndexFault, MissingExtra, UnlikelySetting
 from telerank.parameters import CopySetting, Help
 from telerank.retrieval.backup import restore_index
 from telerank.retrieval.folder_update import replacing_record
@@ -80,7 +81,9 @@ def index(
     ``expansion`` is a file of queries that :func:`telerank.expand` has predicted for the documents. They are
     one more field of the documents, ``expansion``, beside ``fields`` (without any, title and text), which
     ``bm25f(title=1, text=1, expansion=1, lengths=combined)`` searches with the others; models that read texts
-    do not read it. A warning (:class:`~telerank.errors.MissingQueries`) counts the documents without a line.
+    do not read it, ``weights_model`` among them, which a warning (:class:`~telerank.errors.UnlikelySetting`)
+    says: ``collection.expanded(file)`` has the queries in its texts. Another
+    (:class:`~telerank.errors.MissingQueries`) counts the documents without a line.
 
     Of a folder of files the index keeps what :meth:`telerank.Index.update` needs. Warnings
     (:class:`~telerank.errors.UnreadFiles`) name the files that were not read.
@@ -131,7 +134,15 @@ def index(
             if source is not None:
                 writer.choose_weights(source)
             writer.add(expand_docs(stream), progress=shown)
+    if weights_model is not None and EXPANSION in fields:
+        _say_not_weighed(weights_model, folder)
     return Index(folder)
+
+
+def _say_not_weighed(model: str, folder: str | Path) -> None:
+    how = "telerank data convert --expansion appends them to the texts"
+    note = f"{folder}: {model} does not read the field {EXPANSION}, the predicted queries ({how})"
+    warnings.warn(note, UnlikelySetting, stacklevel=3)
 
 
 def _require_settings(
@@ -267,9 +278,10 @@ def expand(
 ) -> WrittenQueries:
     """Predict queries for the documents of a collection or an index: lines of JSON by docno.
 
-    ``tr.index(…, expansion=output)`` expands the documents by them. With ``predicted`` the queries come from
-    a file that others published. An interrupted call goes on where it was, to the same bytes. Beside
-    ``output`` its ``.json`` says how it was made.
+    ``tr.index(…, expansion=output)`` indexes them as a field of the documents, and the texts of
+    ``collection.expanded(output)`` end with them. With ``predicted`` the queries come from a file that others
+    published. An interrupted call goes on where it was, to the same bytes. Beside ``output`` its ``.json``
+    says how it was made.
 
     >>> tr.expand(tr.piaf(), "queries.jsonl.gz", model="my-expander", queries=20, filter="my-reranker")
 

@@ -170,11 +170,20 @@ def convert(
     index: Annotated[
         Path | None, Help("Index whose documents are written, for judgments and topics, which have none.")
     ] = None,
+    expansion: Annotated[
+        str | None,
+        Help(
+            "Queries that `telerank expand` has predicted: they are appended to the texts of the documents."
+        ),
+    ] = None,
     as_json: PrintJson = False,
 ) -> None:
     """Write a collection in another format, with all its splits.
 
     Example: `telerank data convert vaswani vaswani-beir --to beir`
+
+    With predicted queries in its texts, which every model then reads:
+    `telerank data convert scifact expanded --to jsonl --expansion queries.jsonl`
 
     What users of a service judged, as a collection to train on:
     `telerank data convert judged.jsonl judged --to jsonl --index idx`
@@ -182,7 +191,8 @@ def convert(
     from telerank.verbs.data import with_documents
 
     opened = data.open()
-    _write_converted(opened if index is None else with_documents(opened, index), out, to, as_json=as_json)
+    whole = opened if index is None else with_documents(opened, index)
+    _write_converted(whole if expansion is None else whole.expanded(expansion), out, to, as_json=as_json)
 
 
 def _write_converted(collection: Collection, out: Path, to: str, *, as_json: bool) -> None:

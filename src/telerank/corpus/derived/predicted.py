@@ -22,7 +22,7 @@ import zipfile
 import zlib
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -158,6 +158,15 @@ def expand_fields(fields: Sequence[str]) -> tuple[str, ...]:
     """The fields of an index whose documents are expanded: without any, title and text."""
     named = tuple(fields) or TEXT_FIELDS
     return named if EXPANSION in named else (*named, EXPANSION)
+
+
+def appending(docs: Iterable[Doc], path: str | Path) -> Iterator[Doc]:
+    """The documents with the queries of a file behind their texts; warns and raises as :func:`expanding`."""
+    with expanding(path) as expand_docs:
+        for doc in expand_docs(iter(docs)):
+            columns = dict(doc.columns)
+            queries = columns.pop(EXPANSION, ())
+            yield replace(doc, text=" ".join(filter(None, (doc.text, *queries))), columns=columns)
 
 
 def _expand_docs(docs: Iterator[Doc], predicted: PredictedQueries, counts: dict[str, int]) -> Iterator[Doc]:

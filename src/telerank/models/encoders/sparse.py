@@ -65,6 +65,7 @@ from telerank.sentence_folders import MODEL, ModelFile, ModuleEntry, read_module
 _ROUTER = "router_config.json"
 _TOKENS = 1024  # of a batch: a logit for each piece of the vocabulary takes 4 bytes
 _TOKENS_OF_GPU = 16_384
+_DISTANCES = ("euclidean", "manhattan")
 _TRANSFORMERS = ("MLMTransformer", "Transformer")
 
 
@@ -216,13 +217,15 @@ class SparseVector(NamedTuple):
 class SparseEncoding:
     """A model of sparse vectors on its device; ``queries`` and ``documents`` may be the same.
 
-    Of each vector the ``most`` largest weights are kept; None: all.
+    Of each vector the ``most`` largest weights are kept; None: all. With ``normalise`` it has the length 1
+    then, so that products are cosines.
     """
 
     queries: SparseSide
     documents: SparseSide
     device: torch.device
     most: int | None = None
+    normalise: bool = False
     room: Room = field(default_factory=Room)
     has_words: ClassVar = False
 
@@ -231,7 +234,8 @@ class SparseEncoding:
         """64 hexadecimal digits that depend on weights, vocabulary and settings."""
         models = [self.queries.model, self.documents.model]
         parts = models[1:] if models[0] is models[1] else models
-        kept = [] if self.most is None else [{"max_active_dims": self.most}]
+        kept: list[dict[str, Any]] = [] if self.most is None else [{"max_active_dims": self.most}]
+        kept += [{"normalise": True}] if self.normalise else []
         return hash_parts(*parts, self.queries.record, self.documents.record, *kept)
 
     @cached_property
@@ -281,6 +285,8 @@ class SparseEncoding:
                 if self.most is not None:
                     largest = np.sort(np.argsort(-values, kind="stable")[: self.most])
                     pieces, values = pieces[largest], values[largest]
+                if self.normalise and len(values):
+                    values = values / np.linalg.norm(values)
                 results[row] = SparseVector(pieces, values, cut[row])
             return torch.empty(0)
 
@@ -313,8 +319,12 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
         queries, documents = read_sides(folder)
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)
-        most = read_part(folder / MODEL, ModelFile).max_active_dims
-        encoding = SparseEncoding(queries, documents, chosen, most)
+        said = read_part(folder / MODEL, ModelFile)
+        if said.similarity_fn_name in _DISTANCES:
+            kind = f"its similarity is {said.similarity_fn_name}"
+            raise ModelError(f"{folder / MODEL}: {kind}: expected dot or cosine, which sum over terms")
+        normalise = said.similarity_fn_name == "cosine"
+        encoding = SparseEncoding(queries, documents, chosen, said.max_active_dims, normalise)
         with reading(f"{folder}: the model cannot be used"):
             widths = {
                 side.model(**{k: v.to(chosen) for k, v in side.tokenizer(["a"]).items()}).shape[1]
