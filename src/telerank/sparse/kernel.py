@@ -30,7 +30,7 @@ BLOCK_BITS = 8  # a position in a block is a byte; smaller blocks prune more, bu
 BLOCK = 1 << BLOCK_BITS
 PART_BITS = 4
 PARTS = BLOCK >> PART_BITS  # of a block
-PARTS_FROM = 1.0  # documents a block: of terms with fewer they are found anew for each query
+PARTS_FROM = 4.0  # documents a block: of terms with fewer, tables would take more than postings
 LARGEST_SUM = 2**31 - 2**24  # sums are int32, and so are bounds, of which each part is rounded up by a 255th
 MOST_TERMS = 64  # of a query that is pruned
 _MANY_TERMS = 8  # from which on bounds of parts save more time than they take
@@ -263,40 +263,33 @@ def _bound(
         part_bound[:] = 0
     for t in range(len(terms)):
         slot, weight = slots[terms[t]], np.int32(weights[t])
-        if slot >= 0 and not is_long:
-            _add_times(bound, largest[slot], weight)
-        elif slot >= 0 and units[slot, 1] >= 0:
-            _add_times(part_bound, parts[units[slot, 1]], np.int32(units[slot, 0] * weight))
-        elif slot >= 0:
-            _add_largest(part_bound, pointers[slot], (positions, values), weight)
-        else:
-            _add_rows(bound, first[t], (rows, values, begins[terms[t]], ends[terms[t]], -1 - slot), weight)
+        if slot >= 0:
+            if not is_long:
+                _add_times(bound, largest[slot], weight)
+            elif units[slot, 1] >= 0:
+                _add_times(part_bound, parts[units[slot, 1]], np.int32(units[slot, 0] * weight))
+            else:
+                _add_largest(part_bound, pointers[slot], positions, values, weight)
+            continue
+        first[t, :] = -1
+        last, most = -1, np.int32(0)
+        shift = -1 - np.int64(slot) - begins[terms[t]]
+        for i in range(begins[terms[t]], ends[terms[t]]):
+            block, value = rows[i + shift] >> BLOCK_BITS, values[i] * weight
+            if block != last:
+                first[t, block] = i
+                bound[block] += value
+                last, most = block, value
+            elif value > most:
+                bound[block] += value - most
+                most = value
     if is_long:
         _add_highest(bound, part_bound)
 
 
 @compiled
-def _add_rows(bound: Array, first: Array, postings: Array, weight: int) -> None:
-    """Add a term's largest value in each block, and put the first posting of each into ``first``."""
-    rows, values, begin, end, row = postings
-    first[:] = -1
-    last, most = -1, np.int32(0)
-    shift = np.int64(row) - begin
-    for i in range(begin, end):
-        block, value = rows[i + shift] >> BLOCK_BITS, values[i] * weight
-        if block != last:
-            first[block] = i
-            bound[block] += value
-            last, most = block, value
-        elif value > most:
-            bound[block] += value - most
-            most = value
-
-
-@compiled
-def _add_largest(part_bound: Array, pointers: Array, postings: Array, weight: int) -> None:
+def _add_largest(part_bound: Array, pointers: Array, positions: Array, values: Array, weight: int) -> None:
     """Add a term's largest value in each part."""
-    positions, values = postings
     for block in range(len(pointers) - 1):
         last, most = -1, np.int32(0)
         for i in range(pointers[block], pointers[block + 1]):
