@@ -44,9 +44,8 @@ def test_the_same_is_found_in_any_batch_by_threads_and_without_the_instructions(
     check_hits([rank_exhaustively(kept, query, 100) for query in queries], together)
     for threads in (2, 5):
         check_hits(search(kept, asked(queries), 100, threads=threads), together)
-    has_words = tile.is_available(tile.AVX2)
-    for features in ([tile.AVX2] * has_words, []):
-        monkeypatch.setattr(tile, "is_available", lambda asked=tile.VNNI, has=features: asked in has)
+    for features in {tile.has(tile.AVX2) * (tile.AVX2,), ()}:
+        monkeypatch.setattr(tile, "has", lambda feature, has=features: feature in has)
         check_hits(search(kept, asked(queries), 100), together)
 
 

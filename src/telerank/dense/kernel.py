@@ -89,11 +89,11 @@ def scan_many(  # noqa: C901 — one loop
 
     Packed codes, of a byte for each dimension if the processor has the instruction for them, select the pairs
     that are computed again with 16 bits. groups: packed codes (G, 64 D); (G, 3, 64) float32: scale, |q|, and
-    the length of the rounding error; and what was added to each code (1,).
+    the length of the rounding error; and what was added to the codes (G,).
     """
     codes, bounds, first = shard
     wide, numbers = queries
-    packed, lanes, added = groups[0], groups[1], groups[2][0]
+    packed, lanes, shifts = groups
     rows, spans, counts, thresholds = state
     width, flat = codes.shape[1], codes.reshape(-1)
     products, flags = np.empty(BLOCK * LANES, np.int32), np.zeros(LANES, np.uint8)
@@ -107,7 +107,7 @@ def scan_many(  # noqa: C901 — one loop
             _products(flat, start, end, width, packed[g], products)
             for r in range(start, end):
                 scale, error, norm = bounds[r, 0], bounds[r, 1], bounds[r, 2]
-                shift, begins = np.int32(added * np.int32(bounds[r, 3])), (r - start) * LANES
+                shift, begins = np.int32(shifts[g] * np.int32(bounds[r, 3])), (r - start) * LANES
                 for q in range(LANES):
                     value = np.float32(np.int32(products[begins + q] - shift)) * (scale * lanes[g, 0, q])
                     margin = lanes[g, 1, q] * error + lanes[g, 2, q] * norm + _TINY
@@ -117,7 +117,7 @@ def scan_many(  # noqa: C901 — one loop
                         for i in range(8 * w, 8 * w + 8):
                             if flags[i]:
                                 q = g * LANES + i
-                                product = _product(codes, r, wide, q) if added else products[begins + i]
+                                product = _product(codes, r, wide, q) if shifts[g] else products[begins + i]
                                 value = np.float32(product) * (scale * numbers[q, 0])
                                 margin = numbers[q, 1] * error + numbers[q, 2] * norm + _TINY
                                 if value + margin >= least[g, i]:

@@ -72,30 +72,20 @@ def _code(queries: Floats, vectors: Vectors) -> tuple[_Arrays, _Arrays | None]:
     width = pad_width(queries.shape[1])
     queries = queries if vectors.dtype == "int8" else rotate(queries)
     norms = np.sqrt(np.einsum("qd,qd->q", queries, queries, dtype=np.float64))
-    codes, scales, rests = _round(queries, width, norms, min(32767, (2**31 - 1) // (127 * width)))
+    codes, scales, rests = _round(queries, width, norms, tile.largest_word(width))
     lengths = (norms * (1 + _SLACK)).astype(np.float32)
     wide = (codes.astype(np.int16), np.stack([scales, lengths, rests], axis=1))
-    bytewise = tile.is_available()
-    if len(queries) < _MANY or width > 1 << 16 or not (bytewise or tile.is_available(tile.AVX2)):
+    if len(queries) < _MANY or width > 1 << 16 or not tile.is_available():
         return wide, None
 
-    # in groups of 64: packed codes, and scale, length and rounding error of each lane
-    if bytewise:
-        codes, scales, rests = _round(queries, width, norms, 127)
+    # in groups of 64: packed codes; scale, length and rounding error of each lane; what was added to codes
+    codes, scales, rests = _round(queries, width, norms, tile.largest_code(width))
     starts = range(0, len(queries), tile.LANES)
-    groups = [codes[start : start + tile.LANES] for start in starts]
-    if bytewise:
-        packed: list[npt.NDArray[Any]] = [tile.pack(own.astype(np.int8)) for own in groups]
-    else:
-        packed = [tile.pack_words(own.astype(np.int16)) for own in groups]
+    packed, added = zip(*(tile.pack(codes[start : start + tile.LANES]) for start in starts), strict=True)
     lanes = np.zeros((3, len(starts) * tile.LANES), np.float32)
     lanes[:, : len(queries)] = scales, lengths, rests
     by_group = lanes.reshape(3, len(starts), tile.LANES).transpose(1, 0, 2)
-    return wide, (
-        np.stack(packed),
-        np.ascontiguousarray(by_group),
-        np.full(1, 128 if bytewise else 0, np.int32),
-    )
+    return wide, (np.stack(packed), np.ascontiguousarray(by_group), np.array(added, np.int32))
 
 
 def _round(

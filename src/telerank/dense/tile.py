@@ -7,8 +7,9 @@ a row are copied to all lanes and multiplied with the same four dimensions of 16
 ``packed`` is (D/4, 64, 4) unsigned bytes: query bytes plus 128, by groups of four dimensions. The 128 adds
 128 times the sum of a row to each of its products, which the caller subtracts.
 
-Processors without it have ``vpmaddwd`` (AVX2) at half the rate: it adds the products of 16-bit numbers by
-twos. ``packed`` is then (2, D/2, 32, 2) int16, with nothing added; a tile knows it by its type.
+Other processors have ``vpmaddwd`` (AVX2) at half the rate: it adds the products of 16-bit numbers by twos.
+``packed`` is then (2, D/2, 32, 2) int16, with nothing added; a tile knows it by its type.
+:func:`pack` chooses.
 
 :func:`fetch` prefetches memory, on any processor.
 """
@@ -28,6 +29,7 @@ from numba.extending import intrinsic
 
 # The features of the two instructions.
 VNNI, AVX2 = "avx512vnni", "avx2"
+_SHIFT = 128  # added to a query's byte, which the first instruction takes without a sign
 # Queries of a group.
 LANES = 64
 # Rows of a tile: 6 times 4 registers of sums, 4 of queries and one of the row, of 32.
@@ -39,8 +41,13 @@ FEW_LANES, FEW_ROWS = 32, 12
 _FUSED = ("contract",)  # a product and a sum may be one instruction
 
 
-def is_available(feature: str = VNNI) -> bool:
-    """Whether the processor that numba compiles for has the instruction of a feature."""
+def is_available() -> bool:
+    """Whether the processor that numba compiles for has one of the instructions."""
+    return has(VNNI) or has(AVX2)
+
+
+def has(feature: str) -> bool:
+    """Whether the processor that numba compiles for has a feature."""
     native = config.CPU_NAME in (None, "", "host") and not config.CPU_FEATURES
     return native and feature in _features()
 
@@ -50,19 +57,28 @@ def _features() -> frozenset[str]:
     return frozenset(name for name, has in dict(binding.get_host_cpu_features()).items() if has)
 
 
-def pack(queries: npt.NDArray[np.int8], lanes: int = LANES) -> npt.NDArray[np.uint8]:
-    """Pack the bytes of at most ``lanes`` queries (Q, D), D a multiple of 4, as a tile reads them; flat."""
-    shifted = np.full((lanes, queries.shape[1]), 128, np.uint8)
-    shifted[: len(queries)] = (queries.astype(np.int16) + 128).astype(np.uint8)
-    return _by_groups(shifted, 4)
+def largest_word(width: int) -> int:
+    """The largest number of 16 bits whose products with ``width`` bytes add up to one of 32 bits."""
+    return min(32767, (2**31 - 1) // (127 * width))
 
 
-def pack_words(queries: npt.NDArray[np.int16], lanes: int = LANES) -> npt.NDArray[np.int16]:
-    """The same for 16-bit numbers, whose products with a row must fit into 32 bits, and AVX2."""
-    padded = np.zeros((lanes, queries.shape[1]), np.int16)
-    padded[: len(queries)] = queries
-    parts = [_by_groups(padded[lane : lane + FEW_LANES], 2) for lane in range(0, lanes, FEW_LANES)]
-    return np.concatenate(parts)
+def largest_code(width: int) -> int:
+    """The largest number that :func:`pack` takes."""
+    return 127 if has(VNNI) else largest_word(width)
+
+
+def pack(codes: npt.NDArray[np.float64], lanes: int = LANES) -> tuple[npt.NDArray[Any], int]:
+    """Pack at most ``lanes`` queries for a tile, and say what was added to each code.
+
+    codes: whole numbers (Q, D), D a multiple of 4, of at most :func:`largest_code` in size.
+    """
+    padded = np.zeros((lanes, codes.shape[1]))
+    padded[: len(codes)] = codes
+    if has(VNNI):
+        return _by_groups((padded + _SHIFT).astype(np.uint8), 4), _SHIFT
+    words = padded.astype(np.int16)
+    parts = [_by_groups(words[lane : lane + FEW_LANES], 2) for lane in range(0, lanes, FEW_LANES)]
+    return np.concatenate(parts), 0
 
 
 def _by_groups(padded: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:

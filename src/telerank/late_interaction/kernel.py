@@ -50,7 +50,7 @@ def score_tokens(query: Floats, codes: Array, bounds: Array, spans: npt.NDArray[
     wide = _widen(query, codes.shape[1])
     if not len(query) or not len(spans):
         return scores
-    if not (tile.is_available() or tile.is_available(tile.AVX2)):
+    if not tile.is_available():
         score_exhaustively(wide, codes, bounds, spans, scores)
         return scores
     starts = range(0, len(query), LANES)
@@ -78,12 +78,8 @@ def _widen(query: Floats, width: int) -> npt.NDArray[np.float64]:
 
 
 def _pack(lanes: npt.NDArray[np.float64]) -> tuple[Array, Array]:
-    """Codes of query tokens as the tile reads them; (65,) float32: t, the bound of |e|, and what was added.
-
-    Codes are bytes, or, for processors with AVX2 alone, 16-bit numbers whose products fit into 32 bits.
-    """
-    bytewise = tile.is_available()
-    most = 127 if bytewise else min(32767, (2**31 - 1) // (127 * lanes.shape[1]))
+    """Codes of query tokens as the tile reads them; (65,) float32: t, the bound of |e|, what was added."""
+    most = tile.largest_code(lanes.shape[1])
     scales = (np.abs(lanes).max(axis=1) / most).astype(np.float32)
     codes = np.zeros(lanes.shape)
     some = scales > 0
@@ -94,10 +90,8 @@ def _pack(lanes: npt.NDArray[np.float64]) -> tuple[Array, Array]:
     numbers[: len(lanes)] = scales
     rests = np.sqrt(np.einsum("qd,qd->q", missed, missed)) * (1 + 1e-6) + _SLACK * norms
     numbers[LANES : LANES + len(lanes)] = rests
-    if not bytewise:
-        return tile.pack_words(codes.astype(np.int16), LANES), numbers
-    numbers[-1] = 128
-    return tile.pack(codes.astype(np.int8), LANES), numbers
+    packed, numbers[-1] = tile.pack(codes, LANES)
+    return packed, numbers
 
 
 @_reordered
@@ -127,7 +121,7 @@ def _score_lanes(state: Array, query: Array, spans: Array, scores: Array) -> Non
     """Add what at most 32 query tokens give to the scores of documents.
 
     state: codes, bounds; products (room,) int32 and values (room,) float32, for 32 lanes of each token of a
-    document; query: its tokens (Q, D) float64, packed bytes, and numbers (65,), of :func:`_pack`.
+    document; query: its tokens (Q, D) float64, packed codes, and numbers (65,), of :func:`_pack`.
     """
     codes, bounds, products, values = state
     lanes, packed, numbers = query

@@ -9,7 +9,8 @@ blocks of 256, and the largest contribution is known for each term and block. Th
 bounds give a threshold; then the other blocks whose bound reaches it are walked in order. A block's sums
 stay in the first-level cache. If a query has many terms, as those of learned vectors have, their largest
 contributions are seldom in one document: the bound of a block is then the highest of those of its parts, 16
-documents each, whose largest contributions are rounded up to a byte. Only frequent terms have them.
+documents each, whose largest contributions are rounded up to a byte. Of frequent terms these are kept in
+tables; of others they are found for each query.
 
 Legend: T terms of the query, N documents, P postings, B blocks, F terms that have block tables, R terms that
 have largest contributions of parts, too; rank (N,) is the rank of each docno among all, which orders
