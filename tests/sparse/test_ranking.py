@@ -117,14 +117,16 @@ def test_queries_may_hold_more_terms_than_are_pruned(folder):
 
 @pytest.mark.parametrize("model", [BM25(), DFR(normalization=NoNormalization())])
 def test_bounds_of_parts_leave_out_no_document_of_queries_of_many_terms(model, folder):
-    """A document in four hundred has many of the terms; some terms are too rare for a table."""
+    """A document in four hundred has many of the terms, and one many of the rarer ones, which have no parts
+    in tables; some terms are too rare for a table at all."""
     random = Random(7)
     words = [f"w{number}" for number in range(80)]
     chances = [0.3 / (1 + number % 40) for number in range(80)]
     texts = []
     for row in range(5000):
         more = 8 if row % 400 == 11 else 1
-        held = [word for word, chance in zip(words, chances, strict=True) if random.random() < more * chance]
+        own = [0.6 * (chance < 0.016) for chance in chances] if row % 400 == 211 else chances
+        held = [word for word, chance in zip(words, own, strict=True) if random.random() < more * chance]
         texts.append(" ".join(word for word in held for _ in range(random.randint(1, 5))))
     index = build(folder / f"parts-{model.name}", texts)
     [impacts] = index.impacts(model)
