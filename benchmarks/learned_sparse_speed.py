@@ -201,17 +201,22 @@ def main() -> None:
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[2])
+    add_options(parser)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--core", type=int, default=0)
+    parser.add_argument("--scratch", type=Path, help="where to put indexes, instead of the system's place")
+    return parser.parse_args()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say which vectors and queries there are."""
     default = Path(os.environ.get("TELERANK_DATA", ".")) / "msdocs" / "passages.tsv.xz"
     parser.add_argument("--passages", type=Path, default=default, help="number, source, text; xz-packed")
     parser.add_argument("--vectors", type=Path, required=True, help="where the vectors are kept")
     parser.add_argument("--model", default="bert-tiny-splade")
     parser.add_argument("--documents", type=int, default=300_000)
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--core", type=int, default=0)
-    parser.add_argument("--scratch", type=Path, help="where to put indexes, instead of the system's place")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/results/speed.md")
-    return parser.parse_args()
 
 
 def read_documents(options: argparse.Namespace, encoding: SparseEncoding) -> csr_matrix:
