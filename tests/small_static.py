@@ -54,7 +54,11 @@ def small_model2vec(folder: Path, kind: str = "plain", **config) -> Path:
 
 
 def small_sentence_model(
-    folder: Path, *, normalise: bool = True, prompts: dict[str, str] | None = None
+    folder: Path,
+    *,
+    normalise: bool = True,
+    prompts: dict[str, str] | None = None,
+    similarity: str = "cosine",
 ) -> Path:
     """As ``SentenceTransformer(modules=[StaticEmbedding(…), Normalize()]).save(folder)`` writes it."""
     from sentence_transformers import SentenceTransformer
@@ -63,7 +67,6 @@ def small_sentence_model(
 
     table = small_tables()["embeddings"]
     modules = [StaticEmbedding(small_pieces(), table), *([Normalize()] if normalise else [])]
-    SentenceTransformer(modules=modules, device="cpu", prompts=prompts).save(
-        str(folder), create_model_card=False
-    )
+    model = SentenceTransformer(modules=modules, device="cpu", prompts=prompts, similarity_fn_name=similarity)
+    model.save(str(folder), create_model_card=False)
     return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +48,21 @@ class ModelFile(BaseModel, extra="allow"):
         names = ("document", "passage", "corpus")
         document = next((text for name in names if (text := prompts.get(name))), default)
         return prompts.get("query") or default, document
+
+    def divides(self, modules: Collection[str], folder: Path) -> bool:
+        """Whether vectors are divided by their lengths: by a module of these, or since cosines compare them.
+
+        Sentence-transformers then leaves the vectors as they are, and compares them by their cosine.
+
+        Raises
+        ------
+        ModelError
+            If they are compared by a distance.
+        """
+        if self.similarity_fn_name not in (None, "cosine", "dot"):
+            other = f"got {self.similarity_fn_name!r:.40}"
+            raise ModelError(f"{folder / MODEL}: expected similarity_fn_name cosine or dot, {other}")
+        return "Normalize" in modules or self.similarity_fn_name == "cosine"
 
 
 def read_modules(folder: Path) -> list[ModuleEntry]:

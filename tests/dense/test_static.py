@@ -72,16 +72,22 @@ def test_texts_are_cut_where_model2vec_cuts_them(tmp_path):
 
 
 @pytest.mark.parametrize("normalise", [True, False])
-def test_vectors_are_those_of_sentence_transformers(tmp_path, normalise):
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_vectors_are_those_that_sentence_transformers_compares(tmp_path, normalise, similarity):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     prompts = {"query": "word7 ", "document": "word8 "}
-    folder = small_sentence_model(tmp_path / "model", normalise=normalise, prompts=prompts)
+    folder = small_sentence_model(
+        tmp_path / "model", normalise=normalise, prompts=prompts, similarity=similarity
+    )
     encoder = open_encoder(str(folder))
     other = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     queries = encoder.encode_queries(TEXTS).vectors
-    assert np.abs(queries - other.encode_query(TEXTS)).max() < 1e-6
     documents = encoder.encode_tokens(encoder.tokenize(TEXTS)[0])
-    assert np.abs(documents - other.encode_document(TEXTS)).max() < 1e-6
+    theirs = other.encode_query(TEXTS), other.encode_document(TEXTS)
+    assert np.abs(queries @ documents.T - other.similarity(*theirs).numpy()).max() < 1e-6
+    if normalise or similarity == "dot":
+        assert np.abs(queries - theirs[0]).max() < 1e-6
+        assert np.abs(documents - theirs[1]).max() < 1e-6
 
 
 def test_a_folder_of_model2vec_has_the_same_vectors_in_sentence_transformers(tmp_path):

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertModel
 
+import telerank as tr
 from small_models import ARCHITECTURES, fingerprint_of
 from telerank.errors import MissingExtra, ModelError
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, Tokenizers, first, mean
@@ -171,8 +172,8 @@ def test_two_towers_open_in_sentence_transformers(encoders, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls"])
-@pytest.mark.parametrize("normalise", [True, False])
-def test_folders_of_sentence_transformers_open(mode, normalise, folder, tmp_path):
+@pytest.mark.parametrize(("normalise", "similarity"), [(True, "cosine"), (False, "dot")])
+def test_folders_of_sentence_transformers_open(mode, normalise, similarity, folder, tmp_path):
     pytest.importorskip("sentence_transformers")
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
@@ -180,11 +181,41 @@ def test_folders_of_sentence_transformers_open(mode, normalise, folder, tmp_path
     modules = [Transformer(str(folder), max_seq_length=12, query_length=6), Pooling(32, mode)]
     modules += [Normalize()] if normalise else []
     prompts = {"query": "x5 ", "document": "x6 "}
-    SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save(str(tmp_path / "theirs"))
+    theirs = SentenceTransformer(
+        modules=modules, prompts=prompts, similarity_fn_name=similarity, device="cpu"
+    )
+    theirs.save(str(tmp_path / "theirs"))
     model, tokenizers = load_bi_encoder(tmp_path / "theirs")
     assert model.settings.query == Side(6, prompt="x5 ")
     assert model.settings.document == Side(12, prompt="x6 ")
     check_elsewhere(model, tokenizers, tmp_path / "theirs")
+
+
+def test_vectors_are_compared_as_the_folder_says(encoders, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    texts, scores = {"a": "x1 x2 x3", "b": "x2 x9", "c": "x4"}, {}
+    index = tr.index(texts, tmp_path / "index")
+    for similarity in ("cosine", "dot", "euclidean"):
+        modules = [Transformer(encoders(), max_seq_length=12), Pooling(32, "mean")]
+        theirs = SentenceTransformer(modules=modules, similarity_fn_name=similarity, device="cpu")
+        theirs.save(saved := str(tmp_path / similarity))
+        if similarity == "euclidean":
+            with pytest.raises(
+                ModelError, match=r"euclidean.*expected similarity_fn_name cosine or dot, got 'eu"
+            ):
+                load_bi_encoder(saved)
+            break
+        tr.encode(index, model=saved)
+        found = index.dense(similarity).search("x2 x7")
+        scores[similarity] = theirs.similarity(
+            theirs.encode_query("x2 x7"), theirs.encode_document([*texts.values()])
+        )
+        expected = dict(zip(texts, scores[similarity][0].tolist(), strict=True))
+        assert found.scores == pytest.approx([expected[docno] for docno in found.docnos], rel=1e-3)
+    assert not torch.allclose(scores["cosine"], scores["dot"], rtol=0.1)
 
 
 def test_minilm_is_the_packaged_model(monkeypatch):

@@ -313,8 +313,9 @@ def load_static(folder: Path) -> StaticModel:
     if kinds not in ([], [MODULE], [MODULE, "Normalize"]):
         raise ModelError(f"{folder}: expected {MODULE} and perhaps Normalize, got {', '.join(kinds)}")
     part = folder / modules[0].path if modules else folder
-    query, document = read_part(folder / MODEL, ModelFile).sides
-    settings = StaticSettings("Normalize" in kinds, query=query, document=document)
+    said = read_part(folder / MODEL, ModelFile)
+    query, document = said.sides
+    settings = StaticSettings(said.divides(kinds, folder), query=query, document=document)
     if (config := _read_config(folder)).model_type == "model2vec":
         settings = replace(settings, normalise=config.normalize, max_length=config.max_length, unknown=False)
     table, rows, weights = _read_tables(part / WEIGHTS)

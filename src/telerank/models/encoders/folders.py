@@ -247,10 +247,11 @@ def _read_sentence_transformers(folder: Path) -> BiEncoderSettings:
             f"{folder / _SIDE}: do_lower_case is not supported; let the tokenizer lower its case"
         )
     length = side.max_seq_length or longest_text(folder)
-    query, document = read_part(folder / MODEL, ModelFile).sides
+    said = read_part(folder / MODEL, ModelFile)
+    query, document = said.sides
     return BiEncoderSettings(
         _pooling_name(folder / modules[1].path / "config.json"),
-        normalise="Normalize" in kinds,
+        normalise=said.divides(kinds, folder),
         query=Side(side.query_length or length, prompt=query),
         document=Side(side.document_length or length, prompt=document),
     )
