@@ -46,6 +46,7 @@ _DEV_DOCUMENTS = 10_000
 _SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _SAMPLED = 256  # queries that the scale is fitted on
 _LISTED = 50  # negatives in a query's list
+_CHUNK = 16  # texts of 256 tokens: a few GB from e5-small, where a batch takes 17
 _QUERIES, _DEPTH = 64, 1000  # searched at a time; documents of each
 
 
@@ -77,6 +78,7 @@ def plan_fine_tuning(source: str, start: str, output: Path, options: FineTuning)
             "accumulation": 1,
             "learning_rate": options.learning_rate,
             "warm_up": 0.1,
+            "chunk": options.chunk or (_CHUNK if choose_device("auto").type == "cpu" else None),
         },
         "dev": {
             **_choose_dev(collection, split, options),
