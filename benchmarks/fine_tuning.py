@@ -1,12 +1,14 @@
 """An encoder made better by ``telerank train fine-tune``, beside sentence-transformers at the same updates.
 
-``python -m benchmarks.fine_tuning [--only piaf] [--epochs 0.2] [--queries 300] [--write]``
+``python -m benchmarks.fine_tuning [--only piaf] [--epochs 0.2] [--queries 300] [--documents 4000] [--write]``
 
 Of each collection (in TELERANK_DATA) the start, telerank's model and that of sentence-transformers rank all
 documents for the test queries. telerank learns by its defaults, for a part of an epoch; its dev queries may
 end it earlier, or keep the start. Sentence-transformers has its model and its MultipleNegativesRankingLoss
 (scale 20) with telerank's learning rate, schedule and batch, the same queries and, ``with its negatives``,
-the same hard negatives; its last weights are measured. PIAF's questions are parted by article.
+the same hard negatives; its last weights are measured. With ``--documents`` a part of a collection is
+searched, and as many of its queries are learned from as ``--learn`` says. PIAF's questions are parted by
+article.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ import math
 import random
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from results_page import write
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from transformers import get_linear_schedule_with_warmup
 
 import telerank as tr
@@ -41,6 +44,7 @@ from telerank.training.trained import CONFIG, LOG
 from telerank.trec import read_run
 
 MEASURES = ["RR@10", "nDCG@10"]
+Judged: TypeAlias = dict[str, list[tuple[str, str, int]]]  # queries, documents and grades by split
 PARTS = ArticleParts(test=0.2, dev=0.1, seed=3)
 
 
@@ -51,14 +55,15 @@ class Row:
     collection: str
     start: str
     test: str
+    dev: str | None = None
     analyzer: str = "english"
     prompts: tuple[str, str] = ("", "")
 
 
 ROWS = (
     Row("msmarco-slice", "minilm", "dev.small"),
-    Row("insuranceqa-v2", "minilm", "test"),
-    Row("piaf", "e5-small", "test", "french", ("query: ", "passage: ")),
+    Row("insuranceqa-v2", "minilm", "test", "valid"),
+    Row("piaf", "e5-small", "test", "dev", "french", ("query: ", "passage: ")),
 )
 
 
@@ -68,13 +73,15 @@ def main() -> None:
     parser.add_argument("--only", choices=[row.collection for row in ROWS])
     parser.add_argument("--epochs", type=float, default=0.2, help="passes over the queries to learn from")
     parser.add_argument("--queries", type=int, default=300, help="most test queries")
+    parser.add_argument("--documents", type=int, help="search in so many of a collection; default: all")
+    parser.add_argument("--learn", type=int, default=1500, help="queries to learn from, with --documents")
     parser.add_argument("--write", action="store_true", help="put the table into docs/results/repbert.md")
     options = parser.parse_args()
     lines = []
     for row in ROWS:
         if options.only in (None, row.collection):
             with tempfile.TemporaryDirectory() as folder:
-                lines += compare(row, Path(folder), options.epochs, options.queries)
+                lines += compare(row, Path(folder), options)
     tests = ["p, against the start", "p, against telerank"]
     heads = ["collection", "system", "updates", *MEASURES, *tests, "minutes"]
     text = render_markdown(Table.of(heads, lines))
@@ -83,16 +90,21 @@ def main() -> None:
         write("repbert", "benchmarks/fine_tuning", text)
 
 
-def compare(row: Row, folder: Path, epochs: float, most: int) -> Iterator[list[str]]:
+def compare(row: Row, folder: Path, options: argparse.Namespace) -> Iterator[list[str]]:
     """The rows of a collection."""
-    source = write_parts(folder / "parts") if row.collection == "piaf" else row.collection
+    source: str | Path = row.collection
+    if row.collection == "piaf":
+        source = write_parts(folder / "parts")
+    elif options.documents is not None:
+        source = write_sample(row, folder / "sample", options.learn, options.queries, options.documents)
+    most = options.queries
     data = tr.collection(source)
     judged = data.judged(row.test)
     kept = set(shuffle(judged, str, seed=0)[:most])
     queries = [query for query in data.split_queries(row.test) if query.qid in kept]
     qrels = {qid: grades for qid, grades in judged.items() if qid in kept}
     begun = time.perf_counter()
-    tuned = tr.fine_tune(source, row.start, folder / "ours", epochs=epochs)
+    tuned = tr.fine_tune(source, row.start, folder / "ours", epochs=options.epochs)
     systems = {f"{row.start}, as it is": (row.start, 0, 0.0)}
     systems["telerank train fine-tune"] = (str(tuned.model), tuned.step, time.perf_counter() - begun)
     updates = max(record.step for record in read_log(folder / "ours" / LOG))
@@ -127,17 +139,47 @@ def write_parts(folder: Path) -> Path:
     """PIAF as a collection whose questions are parted by article, in BEIR's files."""
     data = tr.collection("piaf")
     names = {doc.docno: article_name(doc, data.name) for doc in data.docs()}
-    (folder / "qrels").mkdir(parents=True)
-    docs = ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in data.docs())
-    queries = ({"_id": query.qid, "text": query.text} for query in data.split_queries("all"))
-    for name, records in (("corpus", docs), ("queries", queries)):
-        lines = "".join(json.dumps(record) + "\n" for record in records)
-        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    lines = {part: ["query-id\tcorpus-id\tscore"] for part in ("train", "dev", "test")}
+    lines: Judged = {part: [] for part in ("train", "dev", "test")}
     for qrel in data.split_qrels("all"):
-        lines[PARTS.part_of(names[qrel.docno])].append(f"{qrel.qid}\t{qrel.docno}\t{qrel.grade}")
-    for part, rows in lines.items():
-        (folder / "qrels" / f"{part}.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        lines[PARTS.part_of(names[qrel.docno])].append((qrel.qid, qrel.docno, qrel.grade))
+    return write_folder(folder, data.docs(), data.split_queries("all"), lines)
+
+
+def write_sample(row: Row, folder: Path, learn: int, most: int, documents: int) -> Path:
+    """So many documents of a collection: the relevant ones of the queries kept, and others by chance.
+
+    ``learn`` of the queries to learn from are kept, a tenth as many of dev if there is one, and ``most`` that
+    measure.
+    """
+    data = tr.collection(row.collection)
+    splits = {"train": "train", row.test: row.test} | ({} if row.dev is None else {"dev": row.dev})
+    sizes = {"train": learn, "dev": learn // 10, row.test: most}
+    lines: Judged = {}
+    queries: list[tr.Query] = []
+    for name, split in splits.items():
+        kept = set(shuffle(data.judged(split), str, seed=0)[: sizes[name]])
+        queries += [query for query in data.split_queries(split) if query.qid in kept]
+        lines[name] = [
+            (line.qid, line.docno, line.grade) for line in data.split_qrels(split) if line.qid in kept
+        ]
+    needed = {docno for part in lines.values() for _, docno, _ in part}
+    others = shuffle((doc.docno for doc in data.docs() if doc.docno not in needed), str, seed=0)
+    needed.update(others[: max(documents - len(needed), 0)])
+    return write_folder(folder, (doc for doc in data.docs() if doc.docno in needed), queries, lines)
+
+
+def write_folder(folder: Path, docs: Iterable[tr.Doc], queries: Iterable[tr.Query], judged: Judged) -> Path:
+    """A collection in BEIR's files."""
+    (folder / "qrels").mkdir(parents=True)
+    records = ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in docs)
+    asked = ({"_id": query.qid, "text": query.text} for query in queries)
+    for name, lines in (("corpus", records), ("queries", asked)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    for part, rows in judged.items():
+        text = "".join(f"{qid}\t{docno}\t{grade}\n" for qid, docno, grade in rows)
+        head = "query-id\tcorpus-id\tscore\n"
+        (folder / "qrels" / f"{part}.tsv").write_text(head + text, encoding="utf-8")
     return folder
 
 

@@ -46,6 +46,7 @@ _DEV_DOCUMENTS = 10_000
 _SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _SAMPLED = 256  # queries that the scale is fitted on
 _LISTED = 50  # negatives in a query's list
+_APART = 25  # updates at least between two measurements of dev, which may take longer than they do
 _CHUNK = 16  # texts of 256 tokens: a few GB from e5-small, where a batch takes 17
 _QUERIES, _DEPTH = 64, 1000  # searched at a time; documents of each
 
@@ -64,6 +65,8 @@ def plan_fine_tuning(source: str, start: str, output: Path, options: FineTuning)
     train = "train" if "train" in collection.splits else None
     split = collection.resolve_split(options.split or train)
     negatives = {"run": str(output / NEGATIVES), "depth": _LISTED, "resample": True}
+    updates = max(len(collection.judged(split)) / options.batch, 1)  # of an epoch, nearly
+    every = max(0.1, _APART / updates)
     record = {
         "data": {
             "collection": source,
@@ -83,8 +86,8 @@ def plan_fine_tuning(source: str, start: str, output: Path, options: FineTuning)
         "dev": {
             **_choose_dev(collection, split, options),
             "documents": _DEV_DOCUMENTS,
-            "every": "0.1 epochs",
-            "patience": "0.5 epochs",
+            "every": f"{every:.4g} epochs",
+            "patience": f"{5 * every:.4g} epochs",
             "at_start": True,
         },
         "precision": options.precision,
