@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -143,8 +144,11 @@ def test_what_can_only_be_a_path_is_a_missing_file(monkeypatch, tmp_path, instal
         assert str(refused.value) == f"{path}: no such file or folder"
 
 
-def test_a_failed_download_is_one_line():
+def test_a_failed_download_is_one_line(caplog):
+    logger = logging.getLogger("ir_datasets")  # the package's own
+
     def no_docs():
+        logger.warning("Download failed")
         errors = [("first mirror", OSError("no route")), ("second", ConnectionError("refused\nby the host"))]
         raise RuntimeError("All download sources failed", errors)
 
@@ -160,6 +164,9 @@ def test_a_failed_download_is_one_line():
     assert str(refused.value) == f"{what}: 'refused by the host'"
     with pytest.raises(CollectionError, match=f"{what}: 'timed out'"):
         list(collection.split_queries())
+    assert not caplog.records
+    logger.warning("said elsewhere")
+    assert len(caplog.records) == 1
 
 
 def test_the_package_itself_is_read(tmp_path):

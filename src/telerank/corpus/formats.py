@@ -12,6 +12,7 @@ Wrangling with ir_datasets, SIGIR 2021).
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -57,6 +58,7 @@ IR_DATASETS = "ir_datasets"
 _DATASET_ID = re.compile(r"[a-z0-9][\w.-]*(?:/[\w.-]+)*")
 _FILE_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$|/\.\.?/")  # some ids end in a version: argsme/1.0
 _FIELDS = frozenset(("doc_id", "text", "body", "title", "url"))
+_UNKNOWN_HOST = re.compile(r"Failed to resolve '[^']*'")
 _REASON = 200  # characters of an error of the package
 
 
@@ -111,7 +113,12 @@ def open_id(name: str, package: ModuleType | None = None) -> Collection:
 
 
 def _read_dataset(read: Callable[[Any], Iterator[Record]], name: str, dataset: Any) -> Iterator[Record]:
-    """The records of a dataset; CollectionError if its files cannot be downloaded or read."""
+    """The records of a dataset; CollectionError if its files cannot be downloaded or read.
+
+    The package's bars are shown, but not what it logs: the error says it.
+    """
+    logger = logging.getLogger(IR_DATASETS)
+    logger.addFilter(_log_nothing)
     try:
         yield from read(dataset)
     except (OSError, RuntimeError) as error:
@@ -120,9 +127,16 @@ def _read_dataset(read: Callable[[Any], Iterator[Record]], name: str, dataset: A
                 pass
             case _:
                 cause = error
-        reason = shorten(" ".join(str(cause).split()), _REASON)
+        unknown = _UNKNOWN_HOST.search(str(cause))
+        reason = unknown[0] if unknown else shorten(" ".join(str(cause).split()), _REASON)
         what = f"ir_datasets cannot download or read its files: {type(cause).__name__}: {reason}"
         raise CollectionError(f"{name}: {what}") from error
+    finally:
+        logger.removeFilter(_log_nothing)
+
+
+def _log_nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 def _dataset_docs(dataset: Any) -> Iterator[Doc]:
