@@ -16,7 +16,7 @@ NAMES = {
     "serach idx -q x": "No such command 'serach'; did you mean 'search'?",
     "index biuld set idx": "No such command 'biuld'; did you mean 'build'?",
     "data sho set": "did you mean 'show'?",
-    "train monobert": "No such command 'monobert'; known: fine-tune, bi-encoder, splade, late-interaction, term-weights, reranker, reader, mlm, expander, lengthen, pack",
+    "train monobert": "No such command 'monobert'; known: fine-tune, bi-encoder, splade, late-interaction, term-weights, reranker, reader, mlm, expander, lengthen, trim, pack",
     "train reranker piaf/gird": "did you mean 'piaf/grid'?",
     "train reranker wrong.yaml": "not 'data.colection'; did you mean 'collection'?",
     "inspect diffuson set m": "did you mean 'diffusion'?",

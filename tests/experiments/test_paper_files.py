@@ -52,6 +52,17 @@ def test_small_copies_are_run_on_the_first_data_that_is_here(name):
     assert name not in REPBERT or small.seeds == (0, 1, 2)
 
 
+@pytest.mark.parametrize("name", sorted({*packaged_names()} - {"demo", "sparse-quality"}))
+def test_small_copies_say_how_long_they_take(name):
+    small = read_paper(name, small=True)
+    minutes = small.minutes
+    assert minutes is not None
+    assert not isinstance(minutes, dict) or minutes.keys() <= {
+        *small.data,
+        *(spec.pool for spec in small.data.values()),
+    }
+
+
 @SMALL
 @pytest.mark.parametrize(
     "name", ["learned-sparse/english", "learned-sparse/french", "ranker-causes", "repbert-segments"]

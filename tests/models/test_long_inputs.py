@@ -210,6 +210,12 @@ def test_ordinary_encoders_of_long_inputs_are_re_rankers_at_any_length_they_were
         assert score == pytest.approx(
             float(logits[-1] - logits[0]) if len(logits) > 1 else float(logits[0]), abs=1e-5
         )
+    shown = explain_score(Scorer(reranker), *texts[1])
+    assert shown.value == pytest.approx(scores[1], abs=1e-5)
+    (first, end), *_ = split_sentences(texts[1][1], "en")
+    left = Scorer(reranker).score([("q2", texts[1][1][:first] + texts[1][1][end:])])[0]
+    assert shown.parts[-1].parts[0].value == pytest.approx(scores[1] - left, abs=1e-5)
+    check_resumed(tmp_path, {"kind": "monobert", "start": str(start), "max_query": 8, "max_length": 60})
     (tmp_path / "saved" / "reranker.json").unlink()  # as any folder of the hub
     assert load_reranker(tmp_path / "saved").shape.max_length == 512
     scored = tr.rerank(str(tmp_path / "saved"), {"a": said(650), "b": "d1"}, max_length=700, max_query=8)

@@ -316,6 +316,13 @@ def test_trainings_on_word_vectors_go_on_where_they_were_stopped(tmp_path, kind)
     check_resumed(tmp_path, model | ({"head": {"filters": 5}} if kind == "conv-knrm" else {}))
 
 
+def test_a_training_from_random_weights_goes_on_where_it_was_stopped(ranked, tmp_path):
+    model = KINDS["monobert"] | {"fresh": True}
+    check_resumed(tmp_path, model)
+    drawn, known = (start_reranker(ranked(model=own).model, 0) for own in (model, KINDS["monobert"]))
+    assert not torch.equal(embeddings_of(drawn.parts.transformer), embeddings_of(known.parts.transformer))
+
+
 def embeddings_of(model):
     return model.get_input_embeddings().weight
 

@@ -260,8 +260,8 @@ SHORT_HELPS = {
     "interval.",
     "tune": "Tune pipelines and analyzers, by cross-validation or on one split for another.",
     "tune-fusion": "Tune the weights of `fuse --method linear` over a grid, by cross-validation.",
-    "train": "Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen` or `pack` "
-    "one.",
+    "train": "Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen`, `trim` "
+    "or `pack` one.",
     "inspect": "See why re-rankers score as they do: outputs of tokens, embeddings of pairs, gates over "
     "sentences.",
     "depth": "Re-rank the first n documents of each run by a re-ranker's scores, and measure at each "

@@ -10,6 +10,7 @@ from telerank.cli import console
 from telerank.cli.commands import derive, group
 from telerank.cli.console import write_tables
 from telerank.cli.options import parse_numbers
+from telerank.computing import Count
 from telerank.parameters import FieldsOf, Flags, Help
 
 if TYPE_CHECKING:
@@ -269,6 +270,31 @@ def lengthen(
 
 
 @derive
+def trim(
+    model: Annotated[str, Flags("MODEL"), Help("An encoder: its name or folder.")],
+    output: Annotated[str, Flags("OUT"), Help("The folder to write.")],
+    collection: Annotated[
+        str, Flags("COLLECTION"), Help("The collection whose texts say which pieces are kept.")
+    ],
+    *,
+    pieces: Annotated[
+        Count | None, Help("Keep the most frequent pieces alone. Default: all that occur.")
+    ] = None,
+    overwrite: Annotated[bool, Help("Replace what is in OUT.")] = False,
+) -> None:
+    """Leave out the pieces of an encoder that the texts of a collection do not have.
+
+    Texts of the collection keep their vectors, in a smaller model: of `e5-small`, whose pieces are those of a
+    hundred languages, four fifths of the weights are pieces.
+
+    Example: `telerank train trim e5-small e5-french xquad-en`
+    """
+    from telerank.verbs.train import trim as trim_model
+
+    console.err().print(str(trim_model(model, output, collection, pieces=pieces, overwrite=overwrite)))
+
+
+@derive
 def fine_tune(
     collection: Annotated[str, Flags("COLLECTION"), Help("A collection with judged queries.")],
     *,
@@ -364,10 +390,11 @@ def _clock(seconds: float) -> str:
     mlm,
     expander,
     lengthen,
+    trim,
     pack,
 )
 def train() -> None:
-    """Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen` or `pack` one.
+    """Train models of several kinds (`splade`, `reranker`, …); `fine-tune`, `lengthen`, `trim` or `pack` one.
 
     Example: `telerank train bi-encoder repbert.yaml --output trained`
     """

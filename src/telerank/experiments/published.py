@@ -10,6 +10,7 @@ from telerank.show.tables import Cell, Table, show_change, show_value
 MS = "ms/query"
 PAPER = "paper"
 _PAD = " " * 7  # the width of a change, for cells without one
+_ROUNDED = "Changes are computed from the printed values; the paper's own are of values before rounding."
 
 
 def show_printed(value: float | None, _column: str = "") -> str:
@@ -89,9 +90,10 @@ def depth_tables(
     notes += ["± is the standard deviation over the seeds of the trainings."] if spreads else []
     tables = [_join_columns(columns, caption, notes)]
     if published.keys() - measured.keys():
-        rows = [depth for depth in rows if any(depth in row for row in published.values())]
+        rows = sorted({depth for row in published.values() for depth in row}, key=int)
         columns = [("depth", rows), *_format_curves(published, rows, changes=changes).items()]
-        tables.append(_join_columns(columns, "All that the paper prints"))
+        rounded = [_ROUNDED] if changes else []
+        tables.append(_join_columns(columns, "All that the paper prints", rounded))
     return tuple(tables)
 
 
@@ -126,9 +128,7 @@ def published_matrix(published: Published, measure: str) -> Table:
         ("", *(f"+ {name}" for name in columns)),
         rows,
         caption=f"{measure}, {PAPER}",
-        notes=[
-            "Changes are computed from the printed values; the paper's own are of values before rounding."
-        ],
+        notes=[_ROUNDED],
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from telerank.computing import Count
 from telerank.corpus.formats import open_collection
 from telerank.parameters import FieldsOf
 from telerank.show.progress import show_progress
@@ -15,6 +17,7 @@ from telerank.types import Progress, ProgressSetting, silent
 
 if TYPE_CHECKING:
     from telerank.models.packing import PackedModel
+    from telerank.models.trimming import TrimmedModel
     from telerank.training.bi_encoder.fine_tune import FineTuned
     from telerank.training.log import Report as LogReport
     from telerank.training.reranker.config import MadeSet
@@ -173,6 +176,43 @@ def lengthen(
     from telerank.models.long.longformer import lengthen_model
 
     return lengthen_model(model, output, max_length=max_length, window=window, overwrite=overwrite)
+
+
+def trim(
+    model: str,
+    output: str | Path,
+    collection: str | Path,
+    *,
+    pieces: Count | None = None,
+    overwrite: bool = False,
+    progress: ProgressSetting = None,
+) -> TrimmedModel:
+    """Leave out the pieces of an encoder that the texts of a collection do not have.
+
+    ``e5-small`` has 250,037 pieces of a hundred languages, four fifths of its weights; a collection has some
+    ten thousand. Texts of the collection keep their tokens and vectors, in a smaller model: a head for masks
+    (`train mlm`, `train splade`) is as much smaller, too. Other texts are written with shorter pieces where
+    theirs are left out. ``pieces`` keeps the most frequent ones alone, and what words are written with else.
+
+    >>> trim("e5-small", "e5-french", "piaf").kept
+
+    Raises
+    ------
+    CollectionError
+        If there is no such collection.
+    ModelError
+        If there is no such encoder, its tokenizer has merges (BPE), or the output is not empty.
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    from telerank.models.trimming import trim_model
+
+    source = open_collection(str(collection))
+    queries = {query for split in source.queries for query in source.split_queries(split)}
+    with show_progress(progress, source.size) as shown:
+        docs = source.read_docs("counting pieces", shown, 1000)
+        texts = chain((doc.full_text for doc in docs), sorted(query.text for query in queries))
+        return trim_model(model, Path(output), texts, pieces=pieces, overwrite=overwrite)
 
 
 def fine_tune(
