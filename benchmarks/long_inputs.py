@@ -3,7 +3,8 @@
 
 A small encoder of random weights (4 layers of 128 dimensions; time does not depend on weights) scores one
 pair of each length: as BERT with full attention whose table of positions is as long, in torch's fused
-attention and in plain products; as a Longformer of windows of 256; and as QDS-Transformer, whose query and
+attention and in plain products; as ModernBERT, of whose layers every third has full attention and the others
+see 256 tokens; as a Longformer of windows of 256; and as QDS-Transformer, whose query and
 beginnings of sentences attend to all. TKL reads as many words on vectors of 50 dimensions. All are measured
 in turns, as time of the processor, which other programs do not lengthen as much; memory is what the peak of a
 process of its own grows by.
@@ -31,7 +32,7 @@ from statistics import median
 import numpy as np
 import torch
 from results_page import write
-from transformers import BertConfig, BertModel, BertTokenizer
+from transformers import BertConfig, BertModel, BertTokenizer, ModernBertConfig, ModernBertModel
 
 from telerank.models.pairs.pair import PairBatch, batch_of
 from telerank.models.pairs.words import VECTORS, VOCABULARY
@@ -44,7 +45,14 @@ from telerank.verbs.train import lengthen
 WORDS = [f"w{number}" for number in range(100)]
 SENTENCE, QUERY = 20, 8  # words
 SHAPE = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
-ROWS = ("full attention, plain", "full attention, fused", "Longformer", "QDS-Transformer", "TKL")
+ROWS = (
+    "full attention, plain",
+    "full attention, fused",
+    "ModernBERT",
+    "Longformer",
+    "QDS-Transformer",
+    "TKL",
+)
 
 
 def make_starts(folder: Path, longest: int) -> None:
@@ -55,6 +63,14 @@ def make_starts(folder: Path, longest: int) -> None:
     config = BertConfig(vocab_size=len(names), max_position_embeddings=longest, **SHAPE)
     BertModel(config).save_pretrained(folder / "encoder")
     tokenizer.save_pretrained(folder / "encoder")
+    special = {
+        f"{name}_token_id": n for name, n in (("pad", 0), ("cls", 2), ("bos", 2), ("sep", 3), ("eos", 3))
+    }
+    modern = ModernBertConfig(
+        vocab_size=len(names), max_position_embeddings=longest, local_attention=256, **special, **SHAPE
+    )
+    ModernBertModel(modern).save_pretrained(folder / "modern")
+    tokenizer.save_pretrained(folder / "modern")
     lengthen(folder / "encoder", folder / "long", max_length=longest, window=256)
     (folder / "words").mkdir()
     np.save(folder / "words" / VECTORS, np.random.default_rng(0).normal(size=(len(WORDS), 50)))
@@ -64,7 +80,7 @@ def make_starts(folder: Path, longest: int) -> None:
 def open_row(row: str, folder: Path, longest: int) -> Reranker:
     """The re-ranker of a row."""
     kind, start = {"QDS-Transformer": ("qds", "long"), "TKL": ("tkl", "words")}.get(row, ("bert", "encoder"))
-    start = "long" if row == "Longformer" else start
+    start = {"Longformer": "long", "ModernBERT": "modern"}.get(row, start)
     reranker = fresh_reranker(folder / start, Shape(kind, max_query=QUERY, max_length=longest))
     if row.startswith("full"):
         plain = "eager" if row.endswith("plain") else "sdpa"
@@ -152,7 +168,7 @@ def measure(lengths: list[int], rounds: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lengths", default="256,512,1024,2048,4096")
+    parser.add_argument("--lengths", default="256,512,1024,2048,4096,8192")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/results/speed.md")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)

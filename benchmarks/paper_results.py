@@ -13,13 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from results_page import RESULTS, write
 
-from telerank.experiments.packaged import list_experiments
+from telerank.experiments.packaged import FOLDER, list_experiments
+from telerank.experiments.schema import read_experiment
+from telerank.show.tables import Table, render_markdown
 from telerank.verbs.experiment import expected_time
 
 _LEFT_OUT = re.compile(
@@ -39,11 +41,18 @@ _OUTLOOKS = {"ranker-causes": "piaf", "repbert-segments": "repbert"}
 def main() -> None:
     """Print or write the results of a paper."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where the results of experiments are")
+    parser.add_argument("folder", type=Path, help="where the results of experiments are; any with --printed")
     parser.add_argument("paper", help="repbert, monobert, bert-dmn, piaf or best")
+    parser.add_argument(
+        "--printed", action="store_true", help="what the paper prints of data that are not here"
+    )
     parser.add_argument("--write", action="store_true", help="put them into docs/results/PAPER.md")
     options = parser.parse_args()
     names = [entry.name for entry in list_experiments([]) if _paper(entry.name) == options.paper]
+    if options.printed:
+        text = list_printed(sorted(names, key=_place))
+        write(options.paper, "printed", text) if options.write else print(text)
+        return
     said: set[str] = set()
     for name in sorted(names, key=_place):
         text = "\n\n".join(describe_results(name, folder, said) for folder in _find(options.folder, name))
@@ -53,6 +62,26 @@ def main() -> None:
             write(_page(name), name, text)
         else:
             print(f"## {name}\n\n{text}\n")
+
+
+def list_printed(names: Sequence[str]) -> str:
+    """What a paper's tables print of data that have no values here: those behind an experiment's first."""
+    tables = []
+    for name in names:
+        if "/table" not in name:  # their values are those of tables
+            continue
+        published = read_experiment(FOLDER / f"{name}.yaml").published
+        for data, rows in [*published.items()][1:]:
+            measures = dict.fromkeys(measure for row in rows.values() for measure in row)
+            lines = [
+                [row, *(_show_printed(values.get(each)) for each in measures)] for row, values in rows.items()
+            ]
+            tables.append(Table.of(("", *measures), lines, caption=f"{name}, {data}"))
+    return "\n\n".join(map(render_markdown, tables))
+
+
+def _show_printed(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}" if value < 1 else f"{value:,.10g}"
 
 
 def _paper(name: str) -> str:
