@@ -13,6 +13,8 @@ from small_training import small_place
 import telerank as tr
 from commands import ok, typed
 from small_set import write_beir
+from small_static import small_sentence_model
+from telerank.errors import ModelError
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
 from telerank.training.bi_encoder.fine_tune import find_negatives, fit_scale
 from telerank.trec import read_run
@@ -49,6 +51,18 @@ def test_an_encoder_that_no_update_makes_better_is_kept(place, tmp_path):
     model, _ = load_bi_encoder(place / "encoder")
     kept, _ = load_bi_encoder(tuned.model)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), kept.parameters(), strict=True))
+
+
+def test_a_static_encoder_is_refused(place, tmp_path):
+    static = small_sentence_model(tmp_path / "static")
+    settings = {"data": {"collection": str(place / "collection")}, "model": {"start": str(static)}}
+    refusals = (
+        lambda: tr.fine_tune(place / "collection", str(static), tmp_path / "out"),
+        lambda: tr.train("bi-encoder", settings, tmp_path / "trained"),
+    )
+    for train in refusals:
+        with pytest.raises(ModelError, match="is a static encoder, which is searched as it is"):
+            train()
 
 
 def test_negatives_are_below_the_relevant_document_and_none_is_relevant():

@@ -76,6 +76,10 @@ def test_scores_of_a_batch_are_those_of_an_index(place, tmp_path, kind):
         found = dict(index.impact().search(query))
         for docno, score in enumerate(own.tolist()):
             assert found.get(str(docno), 0.0) == pytest.approx(score, rel=2e-3, abs=2e-3)  # of 11 bits
+        for best, score in [*found.items()][:1]:
+            shown = index.impact().explain(query, best)
+            assert shown.value == score
+            assert sum(part.value for part in shown.parts) == pytest.approx(score, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -28,7 +28,7 @@ from telerank.models.losses import in_batch_softmax
 from telerank.show.report import Report
 from telerank.show.tables import Table
 from telerank.training.bi_encoder.config import BiEncoderTraining, FineTuning
-from telerank.training.bi_encoder.train import DenseLearner, start_model
+from telerank.training.bi_encoder.train import DenseLearner, check_start, start_model
 from telerank.training.encoders.dev import BestScores, choose_queries, encode_side
 from telerank.training.log import read_log
 from telerank.training.parallel import ALONE
@@ -61,6 +61,7 @@ def plan_fine_tuning(source: str, start: str, output: Path, options: FineTuning)
     ModelError
         If there is no such encoder.
     """
+    check_start(start)
     collection = open_collection(source)
     train = "train" if "train" in collection.splits else None
     split = collection.resolve_split(options.split or train)

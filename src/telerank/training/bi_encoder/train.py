@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from telerank.dense.static import find_static
 from telerank.errors import ModelError, UnlikelySetting
 from telerank.models.encoders.bi_encoder import BiEncoder, BiEncoderSettings, Side, Tokenizers
 from telerank.models.encoders.folders import (
@@ -47,6 +48,7 @@ class DenseLearner(TrainableEncoder):
 def open_bi_encoder(config: BiEncoderTraining, begun: Path | None, context: EncoderContext) -> Learner:
     """The encoder before its first update, or in the folder of a checkpoint."""
     start = config.model
+    check_start(start.start, start.document_start)
     is_chosen = start.fresh or "similarity" in start.model_fields_set
     if context.hardware.processes.leads and begun is None and not is_chosen and is_for_cosines(start.start):
         warnings.warn(
@@ -73,6 +75,13 @@ def build_objective(settings: BiEncoderLoss, learner: DenseLearner) -> nn.Module
         return multi_label_margin(products, batch.relevant, settings.margin)
 
     return build_losses(settings, learner.score, {"margin": margin})
+
+
+def check_start(*names: str | None) -> None:
+    """Raise ModelError if one is a static encoder."""
+    for name in filter(None, names):
+        if find_static(name) is not None:
+            raise ModelError(f"{name} is a static encoder, which is searched as it is: start from another")
 
 
 def start_model(start: BiEncoderStart, seed: int) -> tuple[BiEncoder, Tokenizers]:
