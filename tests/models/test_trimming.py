@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from small_models import ARCHITECTURES, small_encoder, small_masked, small_tokenizer
+from small_models import ARCHITECTURES, WORDS, small_encoder, small_masked, small_tokenizer
 from telerank.dense.encoder import open_encoder
 from telerank.errors import ModelError
-from telerank.models.encoders.folders import load_bi_encoder
+from telerank.models.encoders.bi_encoder import BiEncoder, Side, Tokenizers
+from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
 from telerank.models.loading import quiet, read_tokenizer
 from telerank.models.trimming import count_pieces, trim_model
 from telerank.verbs.train import trim
@@ -37,6 +40,25 @@ def test_texts_keep_their_vectors(tmp_path, architecture):
     assert np.array_equal(unknown, before.encode_queries(["zebra x2"]).vectors)
     with pytest.raises(ModelError, match="trimmed is not empty: overwrite it"):
         trim_model(str(whole), tmp_path / "trimmed", TEXTS)
+
+
+def test_the_pieces_of_prompts_are_kept(tmp_path):
+    model, tokenizers = load_bi_encoder(small_encoder(tmp_path / "encoder"))
+    settings = replace(model.settings, query=Side(20, prompt="x30 "), document=Side(20, prompt="x31 "))
+    prompted = BiEncoder(model.query_encoder, settings=settings).eval()
+    tokenizers = Tokenizers.of(tokenizers.queries.tokenizer, settings)
+    save_bi_encoder(prompted, tokenizers, tmp_path / "whole")
+    trimmed = trim_model(str(tmp_path / "whole"), tmp_path / "trimmed", TEXTS, pieces=1)
+    assert {"x30", "x31"} < set(read_tokenizer(trimmed.model).get_vocab())
+    before, after = (open_encoder(str(folder)) for folder in (tmp_path / "whole", trimmed.model))
+    assert np.array_equal(before.encode_queries(["x1"]).vectors, after.encode_queries(["x1"]).vectors)
+
+
+def test_a_table_without_all_pieces_is_refused(tmp_path):
+    whole = small_masked(tmp_path / "whole")
+    small_tokenizer("bert", [*WORDS, "more"]).save_pretrained(whole)
+    with pytest.raises(ModelError, match="whole: piece 125, of a table of 125"):
+        trim_model(str(whole), tmp_path / "trimmed", ["x1 more"])
 
 
 def test_a_head_for_masks_has_fewer_pieces_too(tmp_path):
@@ -113,5 +135,5 @@ def test_a_collection_says_which_pieces_are_kept(tmp_path):
 
 def test_pieces_are_counted_whatever_the_length(tmp_path):
     tokenizer = small_tokenizer("bert")
-    counts = count_pieces(tokenizer, ["x1 " * 200], len(tokenizer))
+    counts = count_pieces(tokenizer, ["x1 " * 200])
     assert counts[tokenizer.get_vocab()["x1"]] == 200

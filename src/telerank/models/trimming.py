@@ -68,21 +68,25 @@ def trim_model(
         raise ModelError(f"{output} is not empty: overwrite it (overwrite=True), or name another folder")
     folder = locate(name)
     config = read_config(folder, None)
+    is_masked = architecture_of(config).endswith(_HEADS)
     with naming(folder):
         tokenizer = read_tokenizer(folder)
-        counts = count_pieces(tokenizer, texts, config.vocab_size)
-        kept = choose_pieces(tokenizer, counts, pieces)
+        model, _ = (None, None) if is_masked else load_bi_encoder(name)
+        if model is not None and not model.shared:
+            raise ModelError("its sides have two vocabularies: expected an encoder of both")
+        prompts = () if model is None else (model.settings.query.prompt, model.settings.document.prompt)
+        counts = count_pieces(tokenizer, texts)
+        kept = choose_pieces(tokenizer, counts, pieces, prompts)
+        if kept[-1] >= config.vocab_size:
+            raise ModelError(f"piece {kept[-1]}, of a table of {config.vocab_size}")
         trimmed = trim_tokenizer(tokenizer, kept)
         output.parent.mkdir(parents=True, exist_ok=True)
         with draft_folder(output) as draft:
-            if architecture_of(config).endswith(_HEADS):
+            if model is None:
                 save_weights(_trim_weights(read_weights(AutoModelForMaskedLM, folder, config), kept), draft)
                 with quiet():
                     trimmed.save_pretrained(draft)
             else:
-                model, _ = load_bi_encoder(name)
-                if not model.shared:
-                    raise ModelError("its sides have two vocabularies: expected an encoder of both")
                 encoder = _trim_weights(model.query_encoder, kept)
                 tokenizers = Tokenizers.of(trimmed, model.settings)
                 save_bi_encoder(BiEncoder(encoder, settings=model.settings), tokenizers, draft)
@@ -90,9 +94,10 @@ def trim_model(
     return TrimmedModel(output, len(kept), len(tokenizer), covered)
 
 
-def count_pieces(tokenizer: Any, texts: Iterable[str], size: int) -> Ids:
+def count_pieces(tokenizer: Any, texts: Iterable[str]) -> Ids:
     """How often texts have each piece, (V,). Raises ModelError if there is no text."""
-    counts = np.zeros(max(size, len(tokenizer)), np.int64)
+    numbers = tokenizer.get_vocab()
+    counts = np.zeros(max(numbers.values()) + 1, np.int64)
     left, plain = iter(texts), deepcopy(tokenizer).backend_tokenizer
     plain.no_truncation()
     while part := list(islice(left, _AT_ONCE)):
@@ -103,19 +108,21 @@ def count_pieces(tokenizer: Any, texts: Iterable[str], size: int) -> Ids:
     return counts
 
 
-def choose_pieces(tokenizer: Any, counts: Ids, most: int | None) -> Ids:
+def choose_pieces(tokenizer: Any, counts: Ids, most: int | None, prompts: Iterable[str] = ()) -> Ids:
     """The ids of the pieces to keep, ascending, (K,): the ``most`` frequent ones, and what words need.
 
-    Special pieces are kept, and every piece of one character that occurs, in another piece or alone: a word
-    whose piece is left out is written with shorter ones.
+    Special pieces are kept, those of the prompts, and every piece of one character that occurs, in another
+    piece or alone: a word whose piece is left out is written with shorter ones.
     """
     occurring = np.flatnonzero(counts)
     frequent = occurring[np.argsort(-counts[occurring], kind="stable")][:most]
     numbers = tokenizer.get_vocab()
-    written = {piece: number for piece, number in numbers.items() if number < len(counts) and counts[number]}
+    written = (piece for piece, number in numbers.items() if counts[number])
     characters = {character for piece in written for character in piece.removeprefix("##")}
     single = [numbers[each] for one in characters for each in (one, f"##{one}") if each in numbers]
     special = {*tokenizer.added_tokens_decoder, *tokenizer.all_special_ids}
+    for prompt in prompts:
+        special.update(tokenizer(prompt)["input_ids"])  # with the special pieces around a text
     return np.union1d(frequent, np.array(sorted({*single, *special}), np.int64))
 
 
