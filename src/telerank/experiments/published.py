@@ -90,7 +90,8 @@ def depth_tables(
     notes += ["± is the standard deviation over the seeds of the trainings."] if spreads else []
     tables = [_join_columns(columns, caption, notes)]
     if published.keys() - measured.keys():
-        rows = sorted({depth for row in published.values() for depth in row}, key=int)
+        printed = {depth for row in published.values() for depth in row}
+        rows = sorted(filter(str.isdecimal, printed), key=int)  # others are of other analyses
         columns = [("depth", rows), *_format_curves(published, rows, changes=changes).items()]
         rounded = [_ROUNDED] if changes else []
         tables.append(_join_columns(columns, "All that the paper prints", rounded))
