@@ -60,8 +60,8 @@ class ModelFile(BaseModel, extra="allow"):
             If they are compared by a distance.
         """
         if self.similarity_fn_name not in (None, "cosine", "dot"):
-            other = f"got {self.similarity_fn_name!r:.40}"
-            raise ModelError(f"{folder / MODEL}: expected similarity_fn_name cosine or dot, {other}")
+            kind = f"its similarity is {self.similarity_fn_name:.40}"
+            raise ModelError(f"{folder / MODEL}: {kind}: expected dot or cosine")
         return "Normalize" in modules or self.similarity_fn_name == "cosine"
 
 

@@ -65,7 +65,6 @@ from telerank.sentence_folders import MODEL, ModelFile, ModuleEntry, read_module
 _ROUTER = "router_config.json"
 _TOKENS = 1024  # of a batch: a logit for each piece of the vocabulary takes 4 bytes
 _TOKENS_OF_GPU = 16_384
-_DISTANCES = ("euclidean", "manhattan")
 _TRANSFORMERS = ("MLMTransformer", "Transformer")
 
 
@@ -320,10 +319,7 @@ def load_sparse_encoder(name: str | Path, device: str = "auto") -> SparseEncodin
         for side in (queries, documents):
             side.model.eval().requires_grad_(requires_grad=False).to(chosen)
         said = read_part(folder / MODEL, ModelFile)
-        if said.similarity_fn_name in _DISTANCES:
-            kind = f"its similarity is {said.similarity_fn_name}"
-            raise ModelError(f"{folder / MODEL}: {kind}: expected dot or cosine, which sum over terms")
-        normalise = said.similarity_fn_name == "cosine"
+        normalise = said.divides((), folder)
         encoding = SparseEncoding(queries, documents, chosen, said.max_active_dims, normalise)
         with reading(f"{folder}: the model cannot be used"):
             widths = {

@@ -113,7 +113,7 @@ class FineTuning(Section):
     """Documents beside each relevant one that the encoder ranks high and that are not relevant."""
     chunk: PositiveInt | None = None
     """Texts of a batch whose gradients are computed at a time: memory grows with them. Default: 16 on a
-    processor, at a third more time; on a GPU all."""
+    processor, where each text is encoded twice; on a GPU all."""
     learning_rate: float = Field(default=2e-5, gt=0)
     """The highest learning rate."""
     query_length: PositiveInt = 64

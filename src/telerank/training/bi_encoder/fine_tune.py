@@ -47,7 +47,7 @@ _SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _SAMPLED = 256  # queries that the scale is fitted on
 _LISTED = 50  # negatives in a query's list
 _APART = 25  # updates at least between two measurements of dev, which may take longer than they do
-_CHUNK = 16  # texts of 256 tokens: a few GB from e5-small, where a batch takes 17
+_CHUNK = 16  # texts: what a whole batch keeps for its gradients may not fit the memory
 _QUERIES, _DEPTH = 64, 1000  # searched at a time; documents of each
 
 
