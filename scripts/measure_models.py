@@ -39,7 +39,13 @@ SETS = (("piaf", "test"), ("fquad", None), ("squad2-dev-half", "test"))
 BEGIN, END = "<!-- measures -->\n", "<!-- end of measures -->"
 AP = "AP@15"
 DEEP = 20  # documents that are re-ranked
-MOST = 150  # questions of each set that a re-ranker is measured on: it reads each with DEEP documents
+RANKED = (
+    ("piaf", "dev", 200),
+    *((collection, part, 400) for collection, part in SETS),
+    ("scifact", None, 200),
+    ("msmarco-slice", None, 200),
+)
+"""Each set, its part and the most questions that a re-ranker is measured on; the first has its weight."""
 WEIGHTS = [step / 10 for step in range(11)]
 
 
@@ -88,17 +94,18 @@ def read_part(reader: SpanReader, questions: QuestionSet, part: Sequence[TextQue
     return read_sets(reader, [replace(questions, questions=tuple(part))])
 
 
-def measure_reranker(name: str, most: int, keep: Path) -> str:
+def measure_reranker(name: str, fewer: int | None, keep: Path) -> str:
     """The table of a re-ranker; the weight is chosen on PIAF's dev."""
+    names = ("set", "system", "questions", AP)
     rows: list[tuple[str, ...]] = []
     weight: float | None = None
-    for collection, part in (("piaf", "dev"), *SETS, ("scifact", None), ("msmarco-slice", None)):
+    for collection, part, most in RANKED:
         try:
             data = tr.collection(collection)
         except CollectionError as error:
             print(f"{collection}: {error}")
             continue
-        queries, qrels = held_out(data, part, most)
+        queries, qrels = held_out(data, part, fewer or most)
         french = collection in ("piaf", "fquad")
         index = tr.index(data, keep / collection, analyzer="french" if french else "english")
         tr.encode(index, model="e5-small")
@@ -107,11 +114,12 @@ def measure_reranker(name: str, most: int, keep: Path) -> str:
             weight = max(WEIGHTS, key=lambda own: found[f"fused {own}"].mean[AP])
             continue
         rows += ranking_rows(collection, found, f"fused {weight}")
+        print(table(names, rows), flush=True)
     note = (
         "\n\n† differs from the hybrid: p < 0.05 in a paired t-test, with Holm's correction. "
         f"Fused: {weight} of the re-ranker's score."
     )
-    return table(("set", "system", "questions", AP), rows) + note
+    return table(names, rows) + note
 
 
 def held_out(data: tr.collection, part: str | None, most: int | None) -> tuple[list[Query], Qrels]:
@@ -206,7 +214,7 @@ def main() -> None:
             if name == READER:
                 text = measure_reader(model, options.questions)
             else:
-                text = measure_reranker(model, options.questions or MOST, options.keep or Path(folder))
+                text = measure_reranker(model, options.questions, options.keep or Path(folder))
             print(f"{name}\n\n{text}\n")
             if not folders and options.questions is None:
                 write_card(SHIPPED[name].folder / "README.md", text)
