@@ -95,8 +95,8 @@ def compare(row: Row, folder: Path, options: argparse.Namespace) -> Iterator[lis
     source: str | Path = row.collection
     if row.collection == "piaf":
         source = write_parts(folder / "parts")
-    elif options.documents is not None:
-        source = write_sample(row, folder / "sample", options.learn, options.queries, options.documents)
+    if options.documents is not None:
+        source = write_sample(source, row, folder / "sample", options)
     most = options.queries
     data = tr.collection(source)
     judged = data.judged(row.test)
@@ -145,15 +145,15 @@ def write_parts(folder: Path) -> Path:
     return write_folder(folder, data.docs(), data.split_queries("all"), lines)
 
 
-def write_sample(row: Row, folder: Path, learn: int, most: int, documents: int) -> Path:
+def write_sample(source: str | Path, row: Row, folder: Path, options: argparse.Namespace) -> Path:
     """So many documents of a collection: the relevant ones of the queries kept, and others by chance.
 
-    ``learn`` of the queries to learn from are kept, a tenth as many of dev if there is one, and ``most`` that
-    measure.
+    ``--learn`` of the queries to learn from are kept, a tenth as many of dev if there is one, and
+    ``--queries`` that measure.
     """
-    data = tr.collection(row.collection)
+    data = tr.collection(source)
     splits = {"train": "train", row.test: row.test} | ({} if row.dev is None else {"dev": row.dev})
-    sizes = {"train": learn, "dev": learn // 10, row.test: most}
+    sizes = {"train": options.learn, "dev": options.learn // 10, row.test: options.queries}
     lines: Judged = {}
     queries: list[tr.Query] = []
     for name, split in splits.items():
@@ -164,7 +164,7 @@ def write_sample(row: Row, folder: Path, learn: int, most: int, documents: int) 
         ]
     needed = {docno for part in lines.values() for _, docno, _ in part}
     others = shuffle((doc.docno for doc in data.docs() if doc.docno not in needed), str, seed=0)
-    needed.update(others[: max(documents - len(needed), 0)])
+    needed.update(others[: max(options.documents - len(needed), 0)])
     return write_folder(folder, (doc for doc in data.docs() if doc.docno in needed), queries, lines)
 
 

@@ -40,10 +40,10 @@ BEGIN, END = "<!-- measures -->\n", "<!-- end of measures -->"
 AP = "AP@15"
 DEEP = 20  # documents that are re-ranked
 RANKED = (
-    ("piaf", "dev", 200),
-    *((collection, part, 400) for collection, part in SETS),
-    ("scifact", None, 200),
-    ("msmarco-slice", None, 200),
+    ("piaf", "dev", 150),
+    *((collection, part, 300) for collection, part in SETS),
+    ("scifact", None, 150),
+    ("msmarco-slice", None, 150),
 )
 """Each set, its part and the most questions that a re-ranker is measured on; the first has its weight."""
 WEIGHTS = [step / 10 for step in range(11)]
