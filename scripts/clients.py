@@ -1,11 +1,12 @@
 """Run the clients of tests/clients, each in an environment of its own, against a service on this machine.
 
-An environment is made once, under the first argument (default: build/clients). The other arguments are names
-of clients (``litellm``); default: all.
+``python scripts/clients.py [litellm …] [--folder build/clients]`` runs those named, by default all. An
+environment is made once, in the folder.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -94,5 +95,8 @@ def service(folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    raise SystemExit(main(Path(given[0] if given else ROOT / "build" / "clients"), given[1:]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "clients")
+    given = parser.parse_args()
+    raise SystemExit(main(given.folder, given.names))

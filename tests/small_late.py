@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-from small_models import small_encoder
+from small_models import WORDS, small_encoder
 
 DIMENSION = 16
 
 
-def small_late(folder: Path, seed: int = 0, **settings) -> Path:
+def small_late(folder: Path, seed: int = 0, words: Sequence[str] = WORDS, **settings) -> Path:
     """A saved model of our own."""
     from telerank.models.encoders.late_folders import save_late, start_late
     from telerank.models.encoders.late_interaction import LateSettings
 
-    encoder = small_encoder(folder.with_name(f"{folder.name}-encoder"), seed=seed)
+    encoder = small_encoder(folder.with_name(f"{folder.name}-encoder"), seed=seed, words=words)
     chosen = LateSettings(**{"query_length": 12, "document_length": 20, "expand_to": 12, **settings})
     save_late(*start_late(encoder, seed, chosen, DIMENSION), folder)
     return folder

@@ -21,6 +21,7 @@ from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+from small_late import small_late  # noqa: E402 — of tests, which are no package
 from small_models import small_encoder, small_masked  # noqa: E402 — of tests, which are no package
 
 DATA = os.environ.get("TELERANK_DATA", "../shared/data")
@@ -71,27 +72,30 @@ def check_words(data: Collection, language: str) -> None:
 
 
 def check_models(data: Collection, language: str) -> None:
-    """Vectors, weights of terms and a re-ranker, of small models that know the collection's words."""
+    """Vectors, weights of terms, vectors of tokens and a re-ranker, of small models that know the collection's words."""
     folder = Path(TEMPORARY) / f"{data.name}-models"
     counts = Counter(word for doc in data.docs() for word in doc.full_text.lower().split() if word.isalpha())
     words = [word for word, _ in counts.most_common(3000)]
     encoder = str(small_encoder(folder / "encoder", words=words))
     masked = str(small_masked(folder / "masked", words=words))
+    late = str(small_late(folder / "late", words=words))
     shape = Shape("monobert", max_query=24, max_length=64)
     save_reranker(fresh_reranker(small_encoder(folder / "start", words=words), shape), folder / "reranker")
     index = tr.index(
         data, folder / "index", analyzer=ANALYZERS[language], weights_model=masked, progress=False
     )
-    tr.encode(index, model=encoder, progress=False)
+    for model in (encoder, late):
+        tr.encode(index, model=model, progress=False)
     rerank = f"bm25 % 20 >> rerank('{folder / 'reranker'}')"
     for pipeline, settings in (
         ("dense", {"encoders": [encoder]}),
         ("impact", {"weights_model": masked}),
+        ("bm25 % 20 >> maxsim", {"encoders": [late]}),
         (rerank, {}),
     ):
         name = pipeline.partition("(")[0]
-        model = SearchModel(pipeline, name=f"telerank/{name.split()[0]}", **settings)
-        check(data, language, model, tr.pipeline(pipeline, index), name)
+        searched = SearchModel(pipeline, name=f"telerank/{name.split()[-1]}", **settings)
+        check(data, language, searched, tr.pipeline(pipeline, index), name)
 
 
 def check_given_lists(data: Collection, language: str) -> None:

@@ -16,6 +16,8 @@ from small_set import write_beir
 from small_static import small_sentence_model
 from telerank.errors import ModelError
 from telerank.models.encoders.folders import load_bi_encoder, save_bi_encoder
+from telerank.models.rerankers.kinds import Shape
+from telerank.models.rerankers.reranker import fresh_reranker, save_reranker
 from telerank.training.bi_encoder.fine_tune import find_negatives, fit_scale
 from telerank.trec import read_run
 from telerank.types import Query
@@ -63,6 +65,17 @@ def test_a_static_encoder_is_refused(place, tmp_path):
     for train in refusals:
         with pytest.raises(ModelError, match="is a static encoder, which is searched as it is"):
             train()
+
+
+def test_a_model_that_makes_no_vectors_is_refused(place, tmp_path):
+    reranker = tmp_path / "reranker"
+    save_reranker(fresh_reranker(place / "encoder", Shape("monobert", max_query=8, max_length=24)), reranker)
+    for refused in (
+        lambda: tr.fine_tune(place / "collection", str(reranker), tmp_path / "out"),
+        lambda: tr.encode(place / "collection", tmp_path / "vectors", model=str(reranker)),
+    ):
+        with pytest.raises(ModelError, match="re-ranks or classifies, and makes no vectors"):
+            refused()
 
 
 def test_negatives_are_below_the_relevant_document_and_none_is_relevant():

@@ -187,10 +187,12 @@ class TorchEncoder:
         """The model as it is stored, on the processor."""
         try:
             import_module("torch")
-            from telerank.models.encoders.folders import load_bi_encoder
+            from telerank.models.encoders.folders import check_makes_vectors, load_bi_encoder
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name or "torch", "neural") from error
-        return load_bi_encoder(folder if (folder := Path(self.model)).is_dir() else self.model)
+        name = folder if (folder := Path(self.model)).is_dir() else self.model
+        check_makes_vectors(name)
+        return load_bi_encoder(name)
 
     @cached_property
     def _computed(self) -> ComputedEncoder:

@@ -36,10 +36,12 @@ from telerank.models.encoders.bi_encoder import (
     token_types,
 )
 from telerank.models.loading import (
+    architecture_of,
     check_encodes,
     draw_encoder,
     locate,
     naming,
+    read_config,
     read_encoder,
     read_tokenizer,
     save_weights,
@@ -55,6 +57,10 @@ E5_NAMES = ("e5-small", "multilingual-e5-small")
 SETTINGS = "bi_encoder.json"
 DOCUMENT = "document"
 _SIDE = "sentence_bert_config.json"
+_OTHER_HEADS = {
+    "ForSequenceClassification": "re-ranks or classifies",
+    "ForQuestionAnswering": "marks answers",
+}
 _WEIGHTS = "*.safetensors"
 
 
@@ -130,6 +136,18 @@ def load_bi_encoder(
         document_tokenizer = tokenizer if shared else read_tokenizer(folder / DOCUMENT)
         _check_sides(folder, model, tokenizer, document_tokenizer)
         return model, Tokenizers.of(tokenizer, model.settings, document_tokenizer)
+
+
+def check_makes_vectors(name: str | Path) -> None:
+    """Raise ModelError if a model re-ranks or marks answers: its texts have vectors, which say little."""
+    folder = locate(name)
+    if (folder / MODULES).exists() or (folder / SETTINGS).exists():
+        return
+    with naming(folder):
+        architecture = architecture_of(read_config(folder, None))
+    for ending, does in _OTHER_HEADS.items():
+        if architecture.endswith(ending):
+            raise ModelError(f"{name} {does}, and makes no vectors: expected an encoder")
 
 
 def fresh_bi_encoder(

@@ -23,7 +23,7 @@ from torch import Tensor
 from telerank.corpus.collection import Collection
 from telerank.corpus.formats import open_collection
 from telerank.errors import CollectionError, count_noun
-from telerank.models.encoders.folders import is_for_cosines, read_settings
+from telerank.models.encoders.folders import check_makes_vectors, is_for_cosines, read_settings
 from telerank.models.losses import in_batch_softmax
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -59,9 +59,10 @@ def plan_fine_tuning(source: str, start: str, output: Path, options: FineTuning)
     CollectionError
         If the collection has no split to learn from, or too few judged queries.
     ModelError
-        If there is no such encoder.
+        If there is no such encoder, or it is of another kind: a static one, a re-ranker, a reader.
     """
     check_start(start)
+    check_makes_vectors(start)
     collection = open_collection(source)
     train = "train" if "train" in collection.splits else None
     split = collection.resolve_split(options.split or train)
