@@ -192,7 +192,7 @@ def test_a_change_killed_at_any_file_event_leaves_old_or_new_and_the_next_one_sw
     assert met == sorted(met, key=lambda state: state == after)  # never back again
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.process)])
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.process)])
 @pytest.mark.parametrize("change", ENCODINGS)
 def test_an_encoding_killed_at_any_file_event_goes_on_to_the_same_bytes(dying, tmp_path, change, kills):
     read = ENCODINGS[change]
