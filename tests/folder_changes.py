@@ -15,6 +15,8 @@ from small_training import small_place, training
 
 import telerank as tr
 from accidents import Change, serve
+from small_late import small_late
+from small_models import small_masked, small_weigher
 from small_stored import WIDTH, TableEncoder
 from small_vectors import Letters, docs
 from telerank.corpus.collection import Collection
@@ -28,8 +30,10 @@ from telerank.experiments.comparison import JudgedQueries
 from telerank.experiments.data import ExperimentData
 from telerank.experiments.report import ExperimentOutcome, write_report
 from telerank.experiments.schema import DataSpec, Experiment
+from telerank.late_interaction import store
 from telerank.pipelines.run_files import LazyRun
 from telerank.show.tables import Table
+from telerank.sparse.weights import vector_writing
 from telerank.training.bi_encoder.config import BiEncoderTraining
 from telerank.training.bi_encoder.train import train_bi_encoder
 from telerank.training.checkpoint import CheckpointState, sweep_output, write_checkpoint, write_model
@@ -171,14 +175,40 @@ def train(folder: Path, version: str) -> None:
         train_bi_encoder(config, folder / "out", resume=True)
 
 
+def tokens(folder: Path, version: str) -> None:
+    if version == OLD:
+        small_late(folder / "late")
+        index(_TEXTS, folder / "tokens-idx", workers=1)
+    else:
+        tr.open(folder / "tokens-idx").encode_tokens(str(folder / "late"), progress=False)
+
+
+def sparse_file(folder: Path, version: str) -> None:
+    if version == OLD:
+        small_masked(folder / "masked")
+        index(_TEXTS, folder / "file-idx", workers=1)
+    else:
+        tr.encode(tr.open(folder / "file-idx"), folder / "vectors.jsonl.gz", model=str(folder / "masked"))
+
+
+def weights(folder: Path, version: str) -> None:
+    if version == OLD:
+        small_weigher(folder / "unicoil", "unicoil", seed=0, queries="model")
+    else:
+        index(_TEXTS, folder / "weights-idx", weights_model=str(folder / "unicoil"), workers=1)
+
+
+_TEXTS = {f"n{number}": f"d{number} q{number % 5} x{number % 3} d{number + 1}" for number in range(12)}
 _STORED = (encode, approximate, docstore, features, model, checkpoints, ranking_set, conversion, run, results)
 _BACKUPS = (backup, backup_tar, restore)
-CHANGES = {change.__name__: change for change in (*_STORED, *_BACKUPS, update_files, train)}
+_LEARNED = (tokens, sparse_file, weights)
+CHANGES = {change.__name__: change for change in (*_STORED, *_BACKUPS, *_LEARNED, update_files, train)}
 
 
 def main() -> None:
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
+    store.PART, vector_writing._WINDOW = 5, 4
     with tempfile.TemporaryDirectory() as warm:
         for version in (OLD, NEW):
             for change in CHANGES.values():

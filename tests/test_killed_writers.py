@@ -22,7 +22,10 @@ from telerank.corpus.docstore import Docstore
 from telerank.corpus.formats import open_collection
 from telerank.dense.retriever import DenseRetriever
 from telerank.dense.vectors import Vectors
+from telerank.late_interaction.store import TokenVectors
 from telerank.retrieval.folder_update import read_record
+from telerank.retrieval.index_tokens import list_tokens
+from telerank.retrieval.index_vectors import documents_of
 from telerank.training.checkpoint import list_checkpoints, read_state
 from telerank.training.features.store import FeatureStore
 
@@ -96,6 +99,37 @@ def read_index(folder: Path) -> object:
     return {doc.docno: doc.text for doc in tr.open(folder).docs.values()}
 
 
+def read_tokens(folder: Path) -> dict[str, object]:
+    """The vectors of each document that has some."""
+    index = tr.open(folder / "tokens-idx")
+    if not list_tokens(index.folder):
+        return {}
+    vectors = TokenVectors(index.folder / "tokens" / "late", documents_of(index.sparse))
+    vectors.verify()
+    stored = {}
+    for docno in index.docs:
+        part, row = vectors.locations[0][index.docs.locate(docno)[1]].tolist()
+        if part >= 0:
+            begin, end = vectors.parts[part].spans[row]
+            stored[docno] = vectors.parts[part].codes[begin:end].tobytes()
+    return stored
+
+
+def read_sparse_file(folder: Path) -> dict[str, object]:
+    file = folder / "vectors.jsonl.gz"
+    return {"vectors": file.read_bytes()} if file.exists() else {}
+
+
+def read_weights(folder: Path) -> dict[str, object]:
+    if not (folder / "weights-idx" / "manifest.json").exists():
+        return {}
+    index = tr.open(folder / "weights-idx")
+    index.verify(progress=False)
+    [entry] = index.sparse.manifest.segments
+    return {name: file.crc32 for name, file in entry.files.items()}
+
+
+ENCODINGS = {"tokens": read_tokens, "sparse_file": read_sparse_file, "weights": read_weights}
 READERS = {
     "encode": read_vectors,
     "approximate": read_approximate,
@@ -156,6 +190,32 @@ def test_a_change_killed_at_any_file_event_leaves_old_or_new_and_the_next_one_sw
             assert names(folder) == names(changed)
         shutil.rmtree(folder)
     assert met == sorted(met, key=lambda state: state == after)  # never back again
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.process)])
+@pytest.mark.parametrize("change", ENCODINGS)
+def test_an_encoding_killed_at_any_file_event_goes_on_to_the_same_bytes(dying, tmp_path, change, kills):
+    read = ENCODINGS[change]
+    (tmp_path / "old").mkdir()
+    CHANGES[change](tmp_path / "old", OLD)
+    whole = copied(tmp_path, "whole")
+    assert not read(whole)
+    steps = int(re.fullmatch(r"done after (\d+)", dying.change(change, whole).said)[1])
+    expected, sizes = read(whole), set()
+    assert expected
+    for step in sorted({1 + (kill + 1) * (steps - 1) // kills for kill in range(kills)}):
+        folder = copied(tmp_path, f"s{step}")
+        assert dying.change(change, folder, at=step).status == -signal.SIGKILL
+        done = read(folder)
+        assert done.items() <= expected.items()
+        sizes.add(len(done))
+        said = dying.change(change, folder).said
+        assert said.startswith("done") or (done == expected and "is there already" in said)
+        assert read(folder) == expected
+        if change != "weights" and said.startswith("done"):  # a segment has a name of its own
+            assert names(folder) == names(whole)
+        shutil.rmtree(folder)
+    assert len(sizes) > (change == "tokens")  # some documents are whole when others are not yet
 
 
 @pytest.mark.process

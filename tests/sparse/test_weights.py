@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import signal
 import subprocess
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 
 import telerank as tr
+from telerank.corpus.docstore import DocstoreWriter
 from telerank.errors import (
     ArgumentError,
     CollectionError,
@@ -23,13 +26,15 @@ from telerank.errors import (
 )
 from telerank.sparse.index import SparseIndex
 from telerank.sparse.similarities.families import make_grid, parse_similarity
+from telerank.sparse.weights import writing
+from telerank.sparse.weights.entry import WeightsEntry
 from telerank.sparse.weights.retriever import CountedTerms, ImpactRetriever, QuerySteps, StoredWeights
 from telerank.sparse.weights.vectors import FileWeights, read_vectors
 from telerank.sparse.weights.writing import choose_bits
 from telerank.sparse.writer import IndexWriter
 from telerank.testing import check_stage
 from telerank.text import Analyzer
-from telerank.types import Doc, Query
+from telerank.types import Doc, Query, silent
 
 TERMS = [f"t{number}" for number in range(40)]
 
@@ -46,7 +51,7 @@ def draw(count: int, seed: int, first: int = 0, *, whole: bool = False) -> dict[
 
 
 def write(path, vectors):
-    opened = gzip.open if path.suffix == ".gz" else open
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     with opened(path, "wt", encoding="utf-8") as file:
         for docno, vector in vectors.items():
             file.write(json.dumps({"id": docno, "contents": "x", "vector": vector}) + "\n")
@@ -156,6 +161,65 @@ def test_an_explanation_sums_to_the_score(tmp_path, queries):
         for docno, score in list(stage.search(Query(qid, "")))[:5]:
             explained = stage.explain(Query(qid, ""), docno)
             assert explained.value == score == sum(part.value for part in explained.parts)
+
+
+def write_parts(folder, vectors):
+    """Some lines in each of three files, whose names come in another order; a fourth is no file of vectors."""
+    folder.mkdir()
+    (folder / "notes.txt").write_text("not read")
+    for name, part in (("b.jsonl.gz", 0), ("a.json.xz", 1), ("c.jsonl", 2)):
+        write(folder / name, dict(list(vectors.items())[part::3]))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["w.json", "w.jsonl.gz", "w.jsonl.xz", "folder"])
+def test_vectors_are_read_from_packed_files_and_from_folders(tmp_path, name):
+    vectors = draw(12, 13)
+
+    def rank(path):
+        index = tr.index(docs(vectors), tmp_path / f"idx {path.name}", analyzer="none", weights=path)
+        weighed = [dict(index.impact(queries=path).search(Query(docno, ""))) for docno in vectors]
+        [entry] = index.sparse.manifest.segments
+        return weighed, {name: file for name, file in entry.files.items() if name.startswith("weights.")}
+
+    packed = (write_parts if name == "folder" else write)(tmp_path / name, vectors)
+    expected = rank(write(tmp_path / "plain.jsonl", vectors))
+    assert rank(packed) == expected
+    assert len(expected[1]) > 4
+    assert all(docno in found for docno, found in zip(vectors, expected[0], strict=True))
+
+
+class StreamedWeights:
+    """Vectors that come as they are made, of documents in their order."""
+
+    entry = WeightsEntry("made", "0" * 64)
+
+    def weigh(self, docs, _analyzer, take, _progress):
+        for row in range(len(docs)):
+            take(row, vector_of(row))
+
+
+def vector_of(row):
+    return {f"t{(row * 7 + each) % 300}": 1 + (row + each) % 50 / 16 for each in range(40)}
+
+
+@pytest.mark.parametrize("source", ["file", "stream"])
+def test_memory_does_not_grow_with_the_weights(tmp_path, source, monkeypatch):
+    """Of four times as many documents the postings take some megabytes, and nothing holds them all."""
+    monkeypatch.setattr(writing, "_PIECE", 4000)
+    peaks = []
+    for count in (100, 600, 2400):
+        folder, file = tmp_path / str(count), tmp_path / f"{count}.jsonl"
+        with DocstoreWriter(folder) as store:
+            for row in range(count):
+                store.add(Doc(f"d{row}", "x"))
+        write(file, {f"d{row}": vector_of(row) for row in range(count)})
+        weights = FileWeights(str(file)) if source == "file" else StreamedWeights()
+        tracemalloc.start()
+        writing.write_weights(folder, WeightsEntry(), weights, Analyzer.parse("none"), silent)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < peaks[1] + 200_000, peaks  # 12 bytes for each document, and its docno
 
 
 BAD = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -9,6 +11,7 @@ from small_term_weights import scored_training, weights_place
 from small_training import ON_CPU, losses
 
 import telerank as tr
+from telerank.corpus.writing import convert
 from telerank.errors import FormatError
 from telerank.training.encoders.train import EncoderJob
 from telerank.training.term_weights.learners import QueryTerms, pad_queries, score_terms, term_key
@@ -122,6 +125,37 @@ def test_a_training_learns_and_is_resumed_to_the_same_weights(place, tmp_path, k
     assert losses(tmp_path / "whole", "dev")[16] > 0.8
     index = tr.index(place / "collection", tmp_path / "idx", analyzer="standard", weights_model=str(model))
     assert index.impact().search("d30").docnos[0] in ("d30", "d29")
+
+
+@pytest.fixture(scope="module")
+def expanded(place):
+    """The collection with a predicted query in each text, which has the word that its queries have and it lacks."""
+    lines = (json.dumps({"id": f"d{i}", "predicted_queries": [f"q{i}"]}) for i in range(40))
+    (place / "queries.jsonl").write_text("\n".join(lines))
+    data = tr.collection(place / "collection").expanded(place / "queries.jsonl")
+    convert(data, place / "expanded", "beir")
+    return place / "expanded"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_an_expanded_collection_weighs_what_the_expansion_brought(place, expanded, tmp_path, kind):
+    changes = {
+        "data": {"collection": str(expanded)},
+        "optimisation": {"steps": 12, "batch": 8, "warm_up": 2, "learning_rate": 0.005},
+    }
+    model = train_term_weights(scored_training(place, kind, **changes), tmp_path / "out")
+    assert losses(tmp_path / "out")[12] < losses(tmp_path / "out")[1]
+    settings = {"analyzer": "standard", "weights_model": str(model)}
+    plain = tr.index(place / "collection", tmp_path / "plain", **settings)
+    index = tr.index(expanded, tmp_path / "idx", **settings)
+    assert not plain.impact().search("q30")
+    assert index.impact().search("q30").docnos == ("d30",)
+    shown = index.impact().explain("d30 q30", "d30")
+    weights = {part.what.facts["term"]: part.value for part in shown.parts if "'" in str(part.what)}
+    assert weights.keys() == {"d30", "q30"}
+    assert min(weights.values()) > 0
+    before = plain.impact().explain("d30 q30", "d30")
+    assert "'q30': not in the document (df 0)" in str(before)
 
 
 def test_settings_of_the_other_kind_are_refused(place, tmp_path):

@@ -32,7 +32,7 @@ from telerank.sparse.index import (
     check_contents,
     has_index,
 )
-from telerank.stored import MANIFEST, Manifest, StoredFile, becoming_writer
+from telerank.stored import MANIFEST, Manifest, StoredFile, becoming_writer, verify_files
 from telerank.types import Progress, silent
 
 INDEX = "index"
@@ -116,6 +116,23 @@ def read_state(folder: Path) -> IndexState:
             for path, stat in stats.items()
         },
     )
+
+
+def verify_index(folder: Path, progress: Progress = silent) -> int:
+    """Compare every lasting file with its checksum; the number of files.
+
+    If a writer replaces files meanwhile, the new ones are read. Raises IndexDamaged naming a damaged file.
+    """
+    state = read_state(folder)
+    while True:
+        try:
+            verify_files(folder, state.lasting, "verifying", progress)
+        except (OSError, IndexDamaged):
+            before, state = state, read_state(folder)
+            if state == before:
+                raise
+        else:
+            return len(state.lasting)
 
 
 def _list_files(folder: Path, seen: set[Path]) -> Iterator[Path]:

@@ -218,7 +218,7 @@ class Index(IndexReader):
         Raises
         ------
         IndexFault
-            If the index has no weights of terms.
+            If the index has no weights of terms. Searches raise it if the model that made them has changed.
         ArgumentError
             If the weights of queries are given in two ways.
         FormatError

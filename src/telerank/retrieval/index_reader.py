@@ -403,16 +403,17 @@ class IndexReader(FolderReader):
         return count_facets(self.sparse, stage, as_query(query), names, values=values, depth=depth)
 
     def verify(self, *, progress: ProgressSetting = None) -> int:
-        """Compare every file with its checksum; the number of files.
+        """Compare every file with its checksum, those of vectors, too; the number of files.
 
         Raises
         ------
         IndexDamaged
             If a file is missing or damaged; the message names it.
         """
+        from telerank.retrieval.backup import verify_index
+
         with show_progress(progress) as shown:
-            self.sparse.verify(shown)
-        return sum(len(segment.files) for segment in self.sparse.manifest.segments)
+            return verify_index(self.folder, shown)
 
     def info(self) -> dict[str, int | float | str | dict[str, str]]:
         """Analyzer, counts and sizes, by name; the vectors and the saved pipelines."""

@@ -33,7 +33,7 @@ class WeightsEntry:
         return f"of {self.model or 'files'}, {steps}"
 
     def check(self, other: WeightsEntry, where: object) -> None:
-        """Raise IndexFault if those of new documents come from another model, or not from files as these."""
+        """Raise IndexFault if others are of another model, or not of files as these."""
         if self.fingerprint != other.fingerprint:
             before, given = (
                 f"those of {entry.model} ({entry.fingerprint[:12]})" if entry.model else "in files"

@@ -112,7 +112,10 @@ class QueryVectors:
 
 @dataclass(frozen=True)
 class ModelWeights:
-    """The vectors that a model makes of queries; ``name`` is that in the text of the stage, or ""."""
+    """The vectors that a model makes of queries; ``name`` is that in the text of the stage, or "".
+
+    Without a name it is the model of the index's weights, which then has to be the one that made them.
+    """
 
     encoder: TermEncoder
     name: str = ""
@@ -122,6 +125,9 @@ class ModelWeights:
         return call_text("impact", quote(self.name)) if self.name else "impact"
 
     def weigh(self, index: SparseIndex, queries: Sequence[Query]) -> Sequence[Mapping[str, float]]:
+        entry = require_weights(index)
+        if not self.name or self.encoder.model == entry.model:
+            entry.check(self.encoder.entry, index.folder)
         return self.encoder.weigh_queries([query.text for query in queries], index.analyzer)
 
 
