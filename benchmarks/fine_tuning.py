@@ -1,6 +1,6 @@
 """An encoder made better by ``telerank train fine-tune``, beside sentence-transformers at the same updates.
 
-``python -m benchmarks.fine_tuning [--only piaf] [--epochs 0.2] [--queries 300] [--documents 4000] [--write]``
+``python -m benchmarks.fine_tuning [--only piaf] [--epochs 0.2] [--documents 4000] [--keep FOLDER] [--write]``
 
 Of each collection (in TELERANK_DATA) the start, telerank's model and that of sentence-transformers rank all
 documents for the test queries. telerank learns by its defaults, for a part of an epoch; its dev queries may
@@ -75,13 +75,14 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300, help="most test queries")
     parser.add_argument("--documents", type=int, help="search in so many of a collection; default: all")
     parser.add_argument("--learn", type=int, default=1500, help="queries to learn from, with --documents")
+    parser.add_argument("--keep", type=Path, help="where models and vectors stay; they are not made again")
     parser.add_argument("--write", action="store_true", help="put the table into docs/results/repbert.md")
     options = parser.parse_args()
     lines = []
-    for row in ROWS:
-        if options.only in (None, row.collection):
-            with tempfile.TemporaryDirectory() as folder:
-                lines += compare(row, Path(folder), options)
+    with tempfile.TemporaryDirectory() as scratch:
+        for row in ROWS:
+            if options.only in (None, row.collection):
+                lines += compare(row, (options.keep or Path(scratch)) / row.collection, options)
     tests = ["p, against the start", "p, against telerank"]
     heads = ["collection", "system", "updates", *MEASURES, *tests, "minutes"]
     text = render_markdown(Table.of(heads, lines))
@@ -97,28 +98,43 @@ def compare(row: Row, folder: Path, options: argparse.Namespace) -> Iterator[lis
         source = write_parts(folder / "parts")
     if options.documents is not None:
         source = write_sample(source, row, folder / "sample", options)
-    most = options.queries
     data = tr.collection(source)
     judged = data.judged(row.test)
-    kept = set(shuffle(judged, str, seed=0)[:most])
+    kept = set(shuffle(judged, str, seed=0)[: options.queries])
     queries = [query for query in data.split_queries(row.test) if query.qid in kept]
     qrels = {qid: grades for qid, grades in judged.items() if qid in kept}
-    begun = time.perf_counter()
-    tuned = tr.fine_tune(source, row.start, folder / "ours", epochs=options.epochs)
-    systems = {f"{row.start}, as it is": (row.start, 0, 0.0)}
-    systems["telerank train fine-tune"] = (str(tuned.model), tuned.step, time.perf_counter() - begun)
-    updates = max(record.step for record in read_log(folder / "ours" / LOG))
-    for name, with_negatives in (("in-batch negatives", False), ("the same hard negatives", True)):
-        begun = time.perf_counter()
-        target = folder / name.replace(" ", "-")
-        train_theirs(row, data, folder / "ours", updates, with_negatives).save(str(target))
-        systems[f"sentence-transformers, {name}"] = (str(target), updates, time.perf_counter() - begun)
+    systems = train(row, data, str(source), folder, options.epochs)
     index = tr.index(data, folder / "index", analyzer=row.analyzer)
     values = {}
-    for name, (model, _, _) in systems.items():
-        vectors = tr.encode(index, folder / f"vectors of {name}", model=model)
-        values[name] = measure((vectors.retriever() % 100).run(queries), qrels, MEASURES)
+    for number, (name, (model, _, _)) in enumerate(systems.items()):
+        index.encode(model, name=f"vectors-{number}")
+        values[name] = measure((index.dense(f"vectors-{number}") % 100).run(queries), qrels, MEASURES)
     yield from list_rows(row, systems, values)
+
+
+def train(
+    row: Row, data: tr.Collection, source: str, folder: Path, epochs: float
+) -> dict[str, tuple[str, int, float]]:
+    """The models: their folders, updates and seconds; those that are in the folder are not trained again."""
+    ours, record = folder / "ours", folder / "systems.json"
+    systems = json.loads(record.read_text()) if record.is_file() else {}
+
+    def keep(name: str, model: str, updates: int, begun: float) -> None:
+        systems[name] = (model, updates, time.perf_counter() - begun)
+        record.write_text(json.dumps(systems))
+
+    systems[f"{row.start}, as it is"] = (row.start, 0, 0.0)
+    if "telerank train fine-tune" not in systems:
+        begun = time.perf_counter()
+        tuned = tr.fine_tune(source, row.start, ours, epochs=epochs)
+        keep("telerank train fine-tune", str(tuned.model), tuned.step, begun)
+    updates = max(line.step for line in read_log(ours / LOG))
+    for name, with_negatives in (("in-batch negatives", False), ("the same hard negatives", True)):
+        if f"sentence-transformers, {name}" not in systems:
+            begun, target = time.perf_counter(), str(folder / name.replace(" ", "-"))
+            train_theirs(row, data, ours, updates, with_negatives).save(target)
+            keep(f"sentence-transformers, {name}", target, updates, begun)
+    return systems
 
 
 def list_rows(
@@ -170,7 +186,7 @@ def write_sample(source: str | Path, row: Row, folder: Path, options: argparse.N
 
 def write_folder(folder: Path, docs: Iterable[tr.Doc], queries: Iterable[tr.Query], judged: Judged) -> Path:
     """A collection in BEIR's files."""
-    (folder / "qrels").mkdir(parents=True)
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
     records = ({"_id": doc.docno, "title": doc.title, "text": doc.text} for doc in docs)
     asked = ({"_id": query.qid, "text": query.text} for query in queries)
     for name, lines in (("corpus", records), ("queries", asked)):

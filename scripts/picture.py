@@ -37,11 +37,11 @@ def read_times() -> dict[str, float]:
     return {engine: float(milliseconds) for engine, milliseconds in rows}
 
 
-def read_quality() -> dict[str, float]:
-    """AP@15 on PIAF's questions about articles that no model has learned from, by system."""
+def read_quality() -> tuple[dict[str, float], str]:
+    """AP@15 on PIAF's questions about articles that no model has learned from, by system; their number."""
     card = (ROOT / "src/telerank_e5/models/reranker-fr-en/README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| piaf \| (\S+) \| [\d,]+ \| ([\d.]+) ", card, re.MULTILINE)
-    return {SYSTEMS[name]: float(mean) for name, mean in rows if name in SYSTEMS}
+    rows = re.findall(r"^\| piaf \| (\S+) \| ([\d,]+) \| ([\d.]+) ", card, re.MULTILINE)
+    return {SYSTEMS[name]: float(mean) for name, _, mean in rows if name in SYSTEMS}, rows[0][1]
 
 
 def explain_score() -> tr.Explanation:
@@ -58,8 +58,9 @@ def draw() -> bytes:
         times = read_times()
         draw_bars(speed, times, "{:.2f}")
         speed.set_title("The exact first ten of a million\n[ms a query, BM25]", fontweight="bold")
-        draw_bars(quality, read_quality(), "{:.3f}")
-        quality.set_title("French questions, held out\n[AP@15]", fontweight="bold")
+        values, questions = read_quality()
+        draw_bars(quality, values, "{:.3f}")
+        quality.set_title(f"{questions} French questions, held out\n[AP@15]", fontweight="bold")
         draw_explanation(reasons, explain_score())
         return render_plot(figure)
 
