@@ -152,3 +152,20 @@ def test_rounding_of_weights_is_counted(benchmark, monkeypatch, tmp_path, masked
     assert first.startswith("15 documents, 1 queries, weights of files, in steps of 1/")
     assert [line.split(":")[0] for line in depths] == ["first 10", "first 1,000"]
     assert depths[0].endswith("0 of 10 documents are others")
+
+
+def test_each_variant_of_the_search_but_the_first_changes_it(benchmark, monkeypatch):
+    parts = benchmark("sparse_parts")
+    names = ("PART_BITS", "PARTS", "_MANY_TERMS", "MOST_TERMS", "_floor_of_best")
+    before = {name: getattr(parts.kernel, name) for name in names}
+    changed = []
+    for change in parts.VARIANTS.values():
+        for name, value in before.items():
+            monkeypatch.setattr(parts.kernel, name, value)
+        change()
+        changed.append({name for name, value in before.items() if getattr(parts.kernel, name) is not value})
+    assert changed == [
+        *(set(), {"PART_BITS", "PARTS"}, {"PART_BITS", "PARTS"}),
+        *({"_MANY_TERMS"}, {"_floor_of_best"}, {"MOST_TERMS"}),
+    ]
+    assert parts.show(1.5, 0.5) == ("1.500", "3.00")
