@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 import warnings
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -84,14 +85,12 @@ def test_an_updated_index_ranks_as_one_that_is_made_anew(models, files, tmp_path
 
 
 @contextmanager
-def later(*changes):
-    """Make changes while the watcher waits, one every second."""
-    timers = [threading.Timer(0.1 + number, change) for number, change in enumerate(changes)]
-    for timer in timers:
-        timer.start()
+def later(change):
+    """Make a change while the watcher waits."""
+    timer = threading.Timer(0.1, change)
+    timer.start()
     yield
-    for timer in timers:
-        timer.join()
+    timer.join()
 
 
 def follow(index: tr.Index, files: Path):
@@ -118,14 +117,22 @@ def test_a_watched_index_whose_weights_are_in_a_file_loses_documents_and_tells_t
     (tmp_path / "w.jsonl").write_text("".join(lines))
     index = tr.index(files, tmp_path / "idx", weights=tmp_path / "w.jsonl", workers=1, progress=False)
     new = files / "new.txt"
+
+    def add_until_told():
+        new.write_text("new")
+        until = time.monotonic() + 60
+        while not any(each.category is UpdateFailed for each in caught) and time.monotonic() < until:
+            time.sleep(0.05)
+        new.unlink()
+
     with warnings.catch_warnings(record=True) as caught, follow(index, files) as watched:
         warnings.simplefilter("always")
         next(watched)
         with later((files / "7.txt").unlink):
             assert next(watched).gone == ("7.txt",)
-        with later(lambda: new.write_text("new"), new.unlink):
+        with later(add_until_told):
             assert not next(watched).added  # it goes on when the new file is away
-    [said] = [str(each.message) for each in caught if each.category is UpdateFailed]
+    said = next(str(each.message) for each in caught if each.category is UpdateFailed)
     assert "give those of new documents, too" in said
     assert "\n" not in said
     found = tr.open(tmp_path / "idx").impact().search("x")
