@@ -171,9 +171,7 @@ def main() -> None:
     """Encode, build, compare and measure."""
     options = read_options()
     os.sched_setaffinity(0, {options.core})
-    encoding = load_sparse_encoder(locate(options.model), "cpu")
-    documents = read_documents(options, encoding)
-    queries = make_queries(options, encoding)
+    documents, queries = read_vectors(options)
     once = [(terms, np.ones_like(values)) for terms, values in queries]
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         folder = Path(scratch)
@@ -220,6 +218,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--documents", type=int, default=300_000)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/results/speed.md")
+
+
+def read_vectors(options: argparse.Namespace) -> tuple[csr_matrix, list[SparseQuery]]:
+    """The vectors of the passages and of the queries."""
+    encoding = load_sparse_encoder(locate(options.model), "cpu")
+    return read_documents(options, encoding), make_queries(options, encoding)
 
 
 def read_documents(options: argparse.Namespace, encoding: SparseEncoding) -> csr_matrix:

@@ -17,12 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from learned_sparse_speed import DEPTHS, SparseQuery, add_options, make_queries, read_documents
+from learned_sparse_speed import DEPTHS, SparseQuery, add_options, read_vectors
 from results_page import write
 from scipy.sparse import csc_matrix, csr_matrix
 
-from telerank.models.encoders.sparse import load_sparse_encoder
-from telerank.models.loading import locate
 from telerank.show.tables import Table, render_markdown
 
 BLOCK = 256
@@ -52,9 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[2])
     add_options(parser)
     options = parser.parse_args()
-    encoding = load_sparse_encoder(locate(options.model), "cpu")
-    documents = read_documents(options, encoding)
-    queries = make_queries(options, encoding)
+    documents, queries = read_vectors(options)
     draw = np.random.default_rng(0)
     orders = {
         "as they come": np.arange(documents.shape[0]),

@@ -22,16 +22,13 @@ from learned_sparse_speed import (
     DEPTHS,
     Telerank,
     add_options,
-    make_queries,
-    read_documents,
+    read_vectors,
     time_queries,
     write_index,
 )
 from results_page import write
 
 from telerank.compiled import compiled
-from telerank.models.encoders.sparse import load_sparse_encoder
-from telerank.models.loading import locate
 from telerank.show.tables import Table, render_markdown
 from telerank.sparse import kernel
 
@@ -72,9 +69,7 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    encoding = load_sparse_encoder(locate(options.model), "cpu")
-    documents = read_documents(options, encoding)
-    queries = make_queries(options, encoding)
+    documents, queries = read_vectors(options)
     with tempfile.TemporaryDirectory() as scratch:
         write_index(Path(scratch), documents, queries, queries)
         taken = take_turns(Path(scratch), len(queries), options.rounds)

@@ -139,7 +139,7 @@ def load_bi_encoder(
 
 
 def check_makes_vectors(name: str | Path) -> None:
-    """Raise ModelError if a model re-ranks or marks answers: its texts have vectors, which say little."""
+    """Raise ModelError if a model re-ranks or marks answers: it never learned to make vectors."""
     folder = locate(name)
     if (folder / MODULES).exists() or (folder / SETTINGS).exists():
         return
