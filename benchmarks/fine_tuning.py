@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300, help="most test queries")
     parser.add_argument("--documents", type=int, help="search in so many of a collection; default: all")
     parser.add_argument("--learn", type=int, default=1500, help="queries to learn from, with --documents")
-    parser.add_argument("--keep", type=Path, help="where models and vectors stay; they are not made again")
+    parser.add_argument("--keep", type=Path, help="where models stay; those that are there are not trained again")
     parser.add_argument("--write", action="store_true", help="put the table into docs/results/repbert.md")
     options = parser.parse_args()
     lines = []
@@ -104,7 +104,7 @@ def compare(row: Row, folder: Path, options: argparse.Namespace) -> Iterator[lis
     queries = [query for query in data.split_queries(row.test) if query.qid in kept]
     qrels = {qid: grades for qid, grades in judged.items() if qid in kept}
     systems = train(row, data, str(source), folder, options.epochs)
-    index = tr.index(data, folder / "index", analyzer=row.analyzer)
+    index = tr.index(data, folder / "index", analyzer=row.analyzer, overwrite=True)
     values = {}
     for number, (name, (model, _, _)) in enumerate(systems.items()):
         index.encode(model, name=f"vectors-{number}")
@@ -126,7 +126,7 @@ def train(
     systems[f"{row.start}, as it is"] = (row.start, 0, 0.0)
     if "telerank train fine-tune" not in systems:
         begun = time.perf_counter()
-        tuned = tr.fine_tune(source, row.start, ours, epochs=epochs)
+        tuned = tr.fine_tune(source, row.start, ours, resume=True, epochs=epochs)
         keep("telerank train fine-tune", str(tuned.model), tuned.step, begun)
     updates = max(line.step for line in read_log(ours / LOG))
     for name, with_negatives in (("in-batch negatives", False), ("the same hard negatives", True)):
