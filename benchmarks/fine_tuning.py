@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300, help="most test queries")
     parser.add_argument("--documents", type=int, help="search in so many of a collection; default: all")
     parser.add_argument("--learn", type=int, default=1500, help="queries to learn from, with --documents")
-    parser.add_argument("--keep", type=Path, help="where models stay; those that are there are not trained again")
+    parser.add_argument("--keep", type=Path, help="where models stay, and are taken from by later runs")
     parser.add_argument("--write", action="store_true", help="put the table into docs/results/repbert.md")
     options = parser.parse_args()
     lines = []

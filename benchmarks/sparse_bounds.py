@@ -61,7 +61,7 @@ def main() -> None:
     columns = ("blocks", "postings", "forward")
     heads = ["order", "bounds of", *(f"{column}, top-{k}" for k in DEPTHS for column in columns)]
     about = f"{documents.shape[0]:,} passages of {documents.nnz / documents.shape[0]:.0f} terms"
-    command = f"`python benchmarks/sparse_bounds.py --documents {options.documents}`"
+    command = f"`python benchmarks/sparse_bounds.py --vectors FOLDER --documents {options.documents}`"
     text = f"{command}: {about}, {len(queries)} queries.\n\n{render_markdown(Table.of(heads, rows))}"
     print(text)
     if options.write:

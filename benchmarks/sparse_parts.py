@@ -80,7 +80,7 @@ def main() -> None:
     ]
     heads = ["search", *(text for k in DEPTHS for text in (f"top-{k:,}, ms", "times"))]
     about = f"{documents.shape[0]:,} passages of {documents.nnz / documents.shape[0]:.0f} terms"
-    command = f"`python benchmarks/sparse_parts.py --documents {options.documents}`"
+    command = f"`python benchmarks/sparse_parts.py --vectors FOLDER --documents {options.documents}`"
     text = f"{command}: {about}, {len(queries)} queries.\n\n{render_markdown(Table.of(heads, rows))}"
     print(text)
     if options.write:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
+from commands import ok, refusal
 from telerank.corpus.formats import has_form_of_id, open_collection, open_id
 from telerank.errors import CollectionError, MissingExtra
 from telerank.types import Doc, Qrel, Query, Ranking
@@ -167,6 +169,24 @@ def test_a_failed_download_is_one_line(caplog):
     assert not caplog.records
     logger.warning("said elsewhere")
     assert len(caplog.records) == 1
+
+
+def test_the_command_writes_a_beir_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    judged = Dataset(DOCS, QUERIES, [Judgment("1", "b", 2)])
+    ids = package(my__marco=Dataset(DOCS), my__marco__dev__small=judged)
+    ids.__spec__ = ModuleSpec("ir_datasets", None)
+    monkeypatch.setitem(sys.modules, "ir_datasets", ids)
+    assert "3 documents" in ok("data get my/marco").stdout
+    assert [*open_collection("my-marco").split_qrels("dev-small")] == [Qrel("1", "b", 2)]
+
+    def no_docs():
+        raise ConnectionError("no route\nto the host")
+
+    judged.docs_iter = no_docs
+    said = refusal("data get my/marco/dev/small")
+    assert "ir_datasets cannot download or read its files: ConnectionError: 'no route to the host'" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["my-marco"]
 
 
 def test_the_package_itself_is_read(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -155,7 +156,10 @@ def test_the_language_of_a_task_chooses_the_analyzer_and_the_pipeline_its_name(s
     assert model.mteb_model_meta.name == "telerank/bm25-100-rerank-mine"
     model = search_model("bm25", name="me/mine")
     assert (model.mteb_model_meta.name, model.mteb_model_meta.model_type) == ("me/mine", ["sparse"])
-    assert search_model("dense", encoders=["e5-small"]).mteb_model_meta.model_type == ["dense"]
+    dense = search_model("dense", encoders=["e5-small"], analyzer="french", name=None).mteb_model_meta
+    assert (dense.name, dense.model_type) == ("telerank/dense-e5-small-french", ["dense"])
+    function = search_model(partial(tr.pipeline, "bm25"), weights_model="a/splade", name=None)
+    assert function.mteb_model_meta.name == "telerank/pipeline-a-splade"
     french = [{"id": "1", "text": "l'école des enfants"}]
     subsets = speaking(fr=["fra-Latn"], en=["eng-Latn"])
     for about, subset, found in (

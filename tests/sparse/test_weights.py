@@ -150,13 +150,27 @@ def test_counts_tables_filters_and_the_laws_of_stages(tmp_path):
     assert list(index.bm25().search("t1"))  # the counts are there, too
 
 
+def index_in_segments(folder):
+    """An index of 100 documents in two segments, two of which are deleted."""
+    old, new = draw(60, 5), draw(40, 6, 60)
+    index = tr.index(docs(old), folder / "idx", analyzer="none", weights=write(folder / "old.jsonl", old))
+    index.add(docs(new), weights=write(folder / "new.jsonl", new))
+    index.delete(["d1", "d70"])
+    assert len(index.sparse.segments) == 2
+    return index
+
+
+def test_vectors_of_queries_rank_the_same_in_threads_and_stand_in_the_text(tmp_path, queries):
+    index = index_in_segments(tmp_path)
+    stage = index.impact(queries=queries[0]) % 9
+    asked = [Query(qid, "") for qid in queries[1]]
+    assert list(stage.in_batches(4, threads=3).run(asked)) == [stage.search(query) for query in asked]
+    assert tr.pipeline(repr(stage), index) == stage
+
+
 def test_an_explanation_sums_to_the_score(tmp_path, queries):
     file, weighed = queries
-    vectors = draw(100, 5)
-    index = tr.index(
-        docs(vectors), tmp_path / "idx", analyzer="none", weights=write(tmp_path / "w.jsonl", vectors)
-    )
-    stage = index.impact(queries=file)
+    stage = index_in_segments(tmp_path).impact(queries=file)
     for qid in weighed:
         for docno, score in list(stage.search(Query(qid, "")))[:5]:
             explained = stage.explain(Query(qid, ""), docno)

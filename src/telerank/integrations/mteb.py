@@ -52,7 +52,8 @@ class SearchModel:
     :class:`~telerank.Index` to a stage. ``encoders`` make the vectors that it needs, of texts or of tokens,
     and ``weights_model`` the weights of terms for ``impact``. ``analyzer`` is by default that of the language
     of the task, or of its subset. ``name`` and ``revision`` name mteb's files of results, where a model with
-    ``encoders`` is ``dense``, another ``sparse``.
+    ``encoders`` is ``dense``, another ``sparse``. The default name has the other settings in it, as in
+    ``telerank/dense-e5-small``; functions need a name each.
     """
 
     def __init__(
@@ -71,9 +72,11 @@ class SearchModel:
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._indexes = 0
         self._stage: Stage | None = None
-        described = pipeline if isinstance(pipeline, str) else pipeline.__name__
+        described = pipeline if isinstance(pipeline, str) else getattr(pipeline, "__name__", "pipeline")
+        parts = (described, *encoders, weights_model, analyzer)
+        default = f"telerank/{_file_name(' '.join(filter(None, parts)))}"
         kind = "dense" if encoders else "sparse"
-        self.mteb_model_meta = describe_model(name or f"telerank/{_file_name(described)}", revision, kind)
+        self.mteb_model_meta = describe_model(name or default, revision, kind)
 
     def index(
         self,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -18,7 +17,7 @@ from telerank.sparse.index import IndexDocs, SparseIndex
 from telerank.sparse.kernel import STEP
 from telerank.sparse.similarities.base import Similarity
 from telerank.sparse.similarities.fields import BM25F
-from telerank.stage import Retriever, batch_queries, check_depth
+from telerank.stage import Retriever, batch_queries, check_depth, rank_in_threads
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 # The terms of each query, and the whole numbers that their contributions are multiplied by.
@@ -74,17 +73,8 @@ class SparseRetriever(Retriever):
             self.chosen.bind(self.index.columns)
 
     def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
-        if self.threads == 1:
-            yield from super().__call__(stream)
-            return
-        running: deque[Future[list[Ranking]]] = deque()
-        with ThreadPoolExecutor(self.threads) as pool:
-            for batch in batch_queries(stream, max(self.batch, _BATCH)):
-                running.append(pool.submit(self.rank_batch, batch))
-                if len(running) > self.threads:
-                    yield from running.popleft().result()
-            while running:
-                yield from running.popleft().result()
+        size = self.batch if self.threads == 1 else max(self.batch, _BATCH)
+        return rank_in_threads(batch_queries(stream, size), self.rank_batch, self.threads)
 
     def search(self, query: Query | str, *wrong: object, **named: object) -> Ranking:
         if type(query) is not Query or wrong or named:

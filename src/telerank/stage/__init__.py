@@ -27,7 +27,7 @@ from telerank.stage.algebra import (
 )
 from telerank.stage.around import StageAround
 from telerank.stage.parts import change_stages, find_docs, inner_stages, map_inner, walk_stages
-from telerank.stage.retriever import Retriever, batch_queries
+from telerank.stage.retriever import Retriever, batch_queries, rank_in_threads
 from telerank.stage.where import Where, where_text
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "inner_stages",
     "map_inner",
     "operand_text",
+    "rank_in_threads",
     "require_first",
     "walk_stages",
     "where_text",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Self
+from typing import Self, TypeVar
 
 from telerank.columns.filters import Filter
 from telerank.expressions import depth_text
 from telerank.stage.algebra import CALL, PRODUCT, Stage, check_depth
 from telerank.stage.where import Where, where_text
 from telerank.types import Query, Ranking
+
+T = TypeVar("T")
 
 
 class Retriever(Stage):
@@ -69,3 +73,20 @@ def batch_queries(stream: Iterable[Ranking], size: int) -> Iterator[list[Query]]
     """The queries of rankings, lazily, ``size`` at a time."""
     queries = (ranking.query for ranking in stream)
     return iter(lambda: list(itertools.islice(queries, size)), [])
+
+
+def rank_in_threads(
+    batches: Iterable[T], rank: Callable[[T], Iterable[Ranking]], threads: int
+) -> Iterator[Ranking]:
+    """The rankings of batches in their order, lazily; with several ``threads`` each ranks one at a time."""
+    if threads == 1:
+        yield from itertools.chain.from_iterable(map(rank, batches))
+        return
+    running: deque[Future[Iterable[Ranking]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for batch in batches:
+            running.append(pool.submit(rank, batch))
+            if len(running) > threads:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()

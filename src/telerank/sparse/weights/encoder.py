@@ -53,6 +53,11 @@ class TermEncoder:
         """The number of tokens at which a document is cut."""
         return self._loaded.longest
 
+    @property
+    def computes_on(self) -> str:
+        """The kind of its device, which decides the last digits of a weight: ``cpu``, ``cuda``."""
+        return self._loaded.device.type
+
     def require_analyzer(self, analyzer: Analyzer | None) -> Analyzer:
         """The analyzer whose words the model weighs; raises ModelError if there is none."""
         if analyzer is None:

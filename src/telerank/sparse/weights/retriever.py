@@ -6,7 +6,7 @@ two: their products and sums are exact, and the kernel adds them as any other co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log2
@@ -24,7 +24,7 @@ from telerank.sparse.similarities.base import Beside, Count, Floats, Reads, Simi
 from telerank.sparse.weights.encoder import TermEncoder
 from telerank.sparse.weights.entry import WeightsEntry
 from telerank.sparse.weights.vectors import read_table, read_vectors
-from telerank.stage import Retriever, check_depth
+from telerank.stage import Retriever, batch_queries, check_depth, rank_in_threads
 from telerank.types import Explanation, Phrase, Query, Ranking
 
 _QUERY_BITS = 19  # of the sum of a query's weights in steps
@@ -151,7 +151,8 @@ class ImpactRetriever(Retriever):
     """Ranks documents by the sum of query weight times stored weight over the terms that both hold.
 
     ``depth`` None keeps all documents that hold a term of the query. Documents that do not pass the filter
-    ``chosen`` are not there. Raises IndexFault if the index has no weights.
+    ``chosen`` are not there. With several ``threads``, each searches for a batch of queries; one weighs them.
+    Raises IndexFault if the index has no weights.
     """
 
     index: SparseIndex
@@ -186,6 +187,11 @@ class ImpactRetriever(Retriever):
     def sources(self) -> Mapping[str, object]:
         return {"index": self.index.identity}
 
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        batches = batch_queries(stream, self.batch)
+        weighed = ((queries, self._weigh(queries)) for queries in batches)
+        return rank_in_threads(weighed, lambda batch: self._rank_weighed(*batch), self.threads)
+
     def search(self, query: Query | str, *wrong: object, **named: object) -> Ranking:
         if type(query) is not Query or wrong or named:
             return super().search(query, *wrong, **named)  # which checks its arguments
@@ -193,7 +199,9 @@ class ImpactRetriever(Retriever):
         return ranking
 
     def rank_batch(self, queries: list[Query]) -> list[Ranking]:
-        weighed = self._weigh(queries)
+        return self._rank_weighed(queries, self._weigh(queries))
+
+    def _rank_weighed(self, queries: list[Query], weighed: Sequence[QuerySteps]) -> list[Ranking]:
         rankings = self._sums.rank_weighed(queries, [each.steps for each in weighed])
         units = [self._unit(each) for each in weighed]
         return [

@@ -70,7 +70,7 @@ def write_vectors(
     """
     name, encoder = model
     settings: dict[str, Any] = {"model": name, "fingerprint": encoder.fingerprint}
-    settings |= {"max_length": encoder.longest}
+    settings |= {"max_length": encoder.longest, "device": encoder.computes_on}
     if encoder.has_words:
         settings |= {"analyzer": str(encoder.require_analyzer(analyzer))}
     chain = analyzer or Analyzer.parse("none")  # of a model of pieces: not asked
