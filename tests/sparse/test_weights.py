@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -397,6 +398,26 @@ def test_a_writer_that_is_killed_leaves_the_index_as_it_was(tmp_path, at):
     assert len(segments) == 2
     assert {path.name for folder in segments for path in folder.rglob("*")} == named
     assert tr.open(tmp_path / "idx").impact().search("t1").docnos[0] == "new"
+
+
+def test_whole_weights_are_filtered_and_deleted_as_counts_are(tmp_path):
+    vectors = draw(60, 12, whole=True)
+    counted = [
+        Doc(docno, " ".join(" ".join([t] * int(w)) for t, w in own.items())) for docno, own in vectors.items()
+    ]
+    path = write(tmp_path / "w.jsonl", vectors)
+    found = []
+    for folder, texts, weights, over in (
+        ("counts", counted, None, ""),
+        ("weights", docs(vectors), path, ", over=weights"),
+    ):
+        halved = [replace(doc, columns={"half": number % 2}) for number, doc in enumerate(texts)]
+        index = tr.index(halved, tmp_path / folder, analyzer="none", weights=weights)
+        index.delete(["d3", "d41"])
+        found.append(tr.pipeline(f"where(bm25(k1=8, b=0.9{over}), 'half == 1')", index).search("t1 t2 t3"))
+    assert list(found[0]) == list(found[1])
+    assert {"d3", "d41"}.isdisjoint(found[0].docnos)
+    assert len(found[0]) > 5
 
 
 def test_models_of_counts_read_whole_weights_by_their_text_form(tmp_path):

@@ -39,7 +39,7 @@ train(config, Path(output), resume=bool(resume), report=report)
 """
 WEIGHTS = ("deepct", "unicoil", "deepimpact")
 KILLS = {
-    **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "late")},
+    **{name: (name, 7) for name in ("run", "ids", "texts", "splade", "splade of two", "late")},
     **{name: (name, 7) for name in ("monobert", "frozen", "reader", "mlm", "expander", *WEIGHTS[::2])},
     "frozen on triples": ("frozen on triples", 6),
     **{name: (name, 4) for name in ("monobert by dev loss", "frozen by dev loss")},

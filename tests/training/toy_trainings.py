@@ -88,6 +88,7 @@ def noisy_trainings(toys: Path) -> dict:
     return {
         **{name: (train_bi_encoder, config) for name, config in pairs.items()},
         "splade": (train_splade, _static_splade(toys)),
+        "splade of two": (train_splade, splade_training(toys / "pairs", model={"queries": "own"})),
         "late": (train_late, late_training(toys / "pairs", data=_hard(toys))),
         **{name: (train_reranker, config) for name, config in ranked.items()},
         "best": (
