@@ -11,11 +11,13 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from small_models import small_encoder
 from small_seq2seq import small_bart, small_t5
+from telerank.corpus.derived.kept import DocSource
 from telerank.errors import ArgumentError, ModelError
+from telerank.expansion import writing
 from telerank.expansion.generation import QueryWriter, Writing, _Choice
 from telerank.expansion.sampling import Sampling
 from telerank.models.seq2seq import fresh_seq2seq, load_seq2seq, save_seq2seq
-from telerank.types import Doc
+from telerank.types import Doc, silent
 
 DOCS = [Doc(f"d{n}", " ".join(f"d{n + m} x{m}" for m in range(n + 1))) for n in range(7)] + [Doc("e", " ")]
 KINDS = ("t5", "bart", "bert")
@@ -44,6 +46,30 @@ def test_queries_do_not_depend_on_batches_or_on_other_documents(models, kind, sa
     if sampling != "beam":
         assert write(models[kind], sampling, seed=1).predict(DOCS)[0] != queries
         assert len({query for each in queries for query in each}) > 15
+
+
+def test_a_model_that_was_stopped_goes_on_to_the_same_bytes(models, tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "WINDOW", 3)
+    source = DocSource("texts", len(DOCS), lambda: iter(DOCS))
+
+    def expand(name, predict=QueryWriter.predict):
+        model = write(models["t5"])
+        monkeypatch.setattr(QueryWriter, "predict", predict)
+        writing.write_expansion(source, tmp_path / name, model, None, silent)
+        return (tmp_path / name).read_bytes()
+
+    whole, predict = expand("whole"), QueryWriter.predict
+
+    def stop(model, docs):
+        if docs[0].docno != "d0":
+            raise KeyboardInterrupt
+        return predict(model, docs)
+
+    with pytest.raises(KeyboardInterrupt):
+        expand("stopped", stop)
+    windows = []
+    assert expand("stopped", lambda model, docs: windows.append(docs) or predict(model, docs)) == whole
+    assert [doc.docno for window in windows for doc in window] == [doc.docno for doc in DOCS[3:]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
