@@ -335,3 +335,22 @@ def test_packaged_trainings_are_read():
         tiny, paper = (find_training_kind(kind).read(find_training(name), {}) for name in own)
         assert paper.data.collection == "msmarco"
         assert getattr(tiny.model, "queries", None) == small
+
+
+@pytest.mark.parametrize("pooling", ["max", "sum"])
+def test_a_document_begins_with_so_many_terms(splading, tmp_path, pooling):
+    """Whatever number the logits of a head are apart, and alike for queries."""
+    few = {"steps": 1, "warm_up": 0, "learning_rate": 1e-9}
+    texts = [doc.full_text for doc in tr.collection(splading().data.collection).docs()]
+    assert len(texts) < 64
+    for terms in (3, 7):
+        model = {"start_terms": terms, "pooling": pooling, "queries": "own", "dropout": 0.0}
+        encoder = load_sparse_encoder(
+            train_splade(splading(model=model, optimisation=few), tmp_path / f"{terms}"), "cpu"
+        )
+        for queries in (True, False):
+            counts = [len(vector.numbers) for vector in encoder.encode(texts, queries=queries)]
+            assert sum(counts) == pytest.approx(terms * len(texts), abs=2)
+    many = splading(model={"start_terms": 10**6})
+    with pytest.raises(ModelError, match="start_terms: expected fewer than its"):
+        train_splade(many, tmp_path / "many")

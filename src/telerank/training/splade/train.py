@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ from telerank.training.splade.config import SpladeStart, SpladeTraining
 from telerank.training.splade.encoder import LearnedPieces, Regulariser, SparseLearner
 
 _DOCUMENTS = 1000  # tokenised at a time
+_FIRST = 64  # documents whose terms are counted
 
 
 def open_splade(config: SpladeTraining, begun: Path | None, context: EncoderContext) -> Learner:
@@ -50,6 +52,8 @@ def start_sides(start: SpladeStart, seed: int, context: EncoderContext) -> tuple
     with naming(Path(start.start)):
         if not isinstance(documents.model, SpladeEncoder):
             raise ModelError("expected an encoder of documents, got weights of pieces")
+        if start.start_terms is not None:
+            _leave_terms(documents, documents.model.model, start.start_terms, context)
         are_shared, documents = queries.model is documents.model, _pooled(documents, start)
         length = start.query_length or start.max_length
         if start.queries == "static":
@@ -66,6 +70,27 @@ def start_sides(start: SpladeStart, seed: int, context: EncoderContext) -> tuple
         check_length(own, length)
         _check_vocabularies(own, documents)
         return _pooled(with_length(own, length), start), documents
+
+
+def _leave_terms(side: SparseSide, model: Any, terms: int, context: EncoderContext) -> None:
+    """Move the bias of the head so that the first documents have so many terms on average.
+
+    A piece is a term of a text if its largest logit over the tokens is above 0, whatever the pooling.
+    """
+    bias = model.get_output_embeddings().bias
+    if bias is None:
+        raise ModelError("start_terms: the layer of its head has no bias")
+    if terms >= len(bias):
+        raise ModelError(f"start_terms: expected fewer than its {len(bias):,} pieces, got {terms:,}")
+
+    def count() -> Tensor:
+        docs = context.collection.read_docs("counting terms", context.progress)
+        ids, _ = side.tokenize([doc.full_text for doc in islice(docs, _FIRST)])
+        largest = torch.cat([model(input_ids=torch.tensor([own])).logits.amax(1) for own in ids])
+        return largest.flatten().topk(terms * len(ids) + 1).values[-1]
+
+    with torch.no_grad():
+        bias -= context.hardware.processes.alone(count, torch.zeros(()))
 
 
 def _pooled(side: SparseSide, start: SpladeStart) -> SparseSide:
