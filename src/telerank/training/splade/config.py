@@ -44,9 +44,9 @@ class SpladeStart(settings.CheckedSection):
     """`log`: ln(1 + max(x, 0)); `log-log`: ln(1 + ln(1 + max(x, 0))). By default that of `start`, or else
     `log`."""
     start_terms: PositiveInt | None = None
-    """Add one number to the logits of all pieces before the first update, so that the first 64 documents of
-    the collection have so many terms on average. A head that was trained for masks, or drawn, may give every
-    piece a logit above 0, since its softmax is the same whatever is added to all."""
+    """Add one number to all logits of `start` before the first update, so that the first 64 documents of the
+    collection have so many terms on average; `query_start` stays as it is. A head that was trained for masks,
+    or drawn, may give every piece a logit above 0, since its softmax is the same whatever is added to all."""
     max_length: PositiveInt = 256
     """Most tokens of a text, including special ones; the rest is cut off."""
     query_length: PositiveInt | None = None
