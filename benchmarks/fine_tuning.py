@@ -140,13 +140,14 @@ def train(
 def list_rows(
     row: Row, systems: Mapping[str, tuple[str, int, float]], values: Mapping[str, Evaluation]
 ) -> Iterator[list[str]]:
-    """A row a system, with the tests against the start and of telerank's against the others."""
+    """A row a system, with its tests against the start, and of sentence-transformers' against telerank's."""
     start, ours, *_ = systems
     against = compare_evaluations(values, [start, ours], measures=MEASURES)
     p = {(each.baseline, each.system, each.measure): each.p_holm for each in against.differences}
     for system, (_, updates, seconds) in systems.items():
         means = (f"{values[system].mean[name]:.3f}" for name in MEASURES)
-        tests = (p.get((baseline, system, "RR@10")) for baseline in (start, ours))
+        against_ours = None if system == start else ours
+        tests = (p.get((baseline, system, "RR@10")) for baseline in (start, against_ours))
         shown = ("–" if value is None else f"{value:.4f}" for value in tests)
         yield [row.collection, system, f"{updates}", *means, *shown, f"{seconds / 60:.1f}"]
 

@@ -41,6 +41,9 @@ def test_shipped_files_are_whole_small_licensed_and_measured(script):
             assert (card.parent / LEARNED).stat().st_size <= 13_000_000
             assert {"config", "data", "versions"} <= manifest.training.keys()
             assert "Not measured yet" not in text
+            assert f"{manifest.sha256}  {name}/{LEARNED}" in text
+            start = manifest.encoder.sha256 if name == READER else read_manifest(CARDS[READER].parent).sha256
+            assert start in text
 
 
 def test_a_sum_of_two_scores_is_of_scaled_ones(script):

@@ -124,7 +124,7 @@ def test_the_image_installs_extras_that_exist(instructions):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     run = " ".join(value for name, value in instructions if name == "RUN")
     extras = re.search(r'"\.\[([\w,]+)\]"', run)[1].split(",")
-    assert {"serve", "files", "neural"} == set(extras) <= set(project["optional-dependencies"])
+    assert {"serve", "files", "neural", "e5"} == set(extras) <= set(project["optional-dependencies"])
     [torch] = [name for name in project["optional-dependencies"]["neural"] if name.startswith("torch")]
     assert f'"{torch}"' in run
     [base] = {value.split()[0] for name, value in instructions if name == "FROM"}
