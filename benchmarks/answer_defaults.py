@@ -1,12 +1,11 @@
 """What answers over several texts are chosen by: the reader's weight, and the rule of no answer, on dev.
 
-The questions are those of PIAF and FQuAD about the articles of the part ``dev``, which the packaged training
-``piaf/answers`` does not learn from (it stops, and fits its threshold, on some of PIAF's); nothing is
-measured on the part ``test``. All paragraphs are ranked by BM25, and the first ones read. Each question is
+The questions are those of PIAF and FQuAD about the articles of the part ``dev``, which the reader that comes
+with telerank has not learned from (its training stopped, and its threshold was fitted, on some of PIAF's);
+nothing is measured on the part ``test``. All paragraphs are ranked by BM25, and the first ones read. Each question is
 asked a second time with the paragraphs of its own article left out: none of the others answers it.
 
-    telerank train reader piaf/answers --output reader
-    python benchmarks/answer_defaults.py --reader reader/model
+    python benchmarks/answer_defaults.py [--reader FOLDER] [--precision bfloat16]
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from telerank.answers.combine import MU, AnswerRules, ReadText, SpanTable, choos
 from telerank.answers.scorer import SpanReader
 from telerank.corpus.derived.articles import ArticleParts, article_name, write_parts
 from telerank.evaluation.answers.measures import GoldAnswers, measure_answers
+from telerank.model_names import READER
 from telerank.show.tables import Table, render_markdown
 from telerank.types import Query
 
@@ -146,7 +146,7 @@ def rules_table(pairs: Sequence[tuple[Asked, Asked]], rules: AnswerRules, mu: fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--reader", required=True, help="the folder of a reader with a threshold")
+    parser.add_argument("--reader", default=READER, help="the folder of a reader with a threshold")
     parser.add_argument("--documents", type=int, default=5, help="paragraphs that are read")
     parser.add_argument("--questions", type=int, help="the first questions alone")
     parser.add_argument("--precision", default="auto")

@@ -1,21 +1,25 @@
 """Measure the models that come with telerank on articles that no training saw, and write their cards.
 
 ``python scripts/measure_models.py [reader-fr-en] [reranker-fr-en] [--model NAME=FOLDER] [--questions N]
-[--keep FOLDER]``
+[--keep FOLDER] [--precision P]``
 
 The collections are those of ``TELERANK_DATA``; one that is not there has no row. ``--model`` measures another
 folder under a name, such as the weights before they were packed, and ``--questions`` only as many of each
 set; with either the cards stay as they are. ``--keep`` is a folder for indexes and vectors, which a second
-run takes from there.
+run takes from there; ``--precision`` is that of products of matrices while vectors and pairs are computed.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+from scipy.special import expit
 
 import telerank as tr
 from telerank.answers.scorer import SpanReader
@@ -49,9 +53,9 @@ RANKED = (
 WEIGHTS = [step / 10 for step in range(11)]
 
 
-def measure_reader(name: str, most: int | None) -> str:
+def measure_reader(name: str, most: int | None, precision: str) -> str:
     """The table of a reader."""
-    reader = SpanReader(name)
+    reader = SpanReader(name, precision=precision)
     rows = []
     for collection, part in SETS:
         source = QuestionSource(
@@ -94,7 +98,7 @@ def read_part(reader: SpanReader, questions: QuestionSet, part: Sequence[TextQue
     return read_sets(reader, [replace(questions, questions=tuple(part))])
 
 
-def measure_reranker(name: str, fewer: int | None, keep: Path) -> str:
+def measure_reranker(name: str, fewer: int | None, keep: Path, precision: str) -> str:
     """The table of a re-ranker; the weight is chosen on PIAF's dev."""
     names = ("set", "system", "questions", AP)
     rows: list[tuple[str, ...]] = []
@@ -108,18 +112,31 @@ def measure_reranker(name: str, fewer: int | None, keep: Path) -> str:
         queries, qrels = held_out(data, part, fewer or most)
         french = collection in ("piaf", "fquad")
         index = tr.index(data, keep / collection, analyzer="french" if french else "english")
-        tr.encode(index, model="e5-small")
-        found = evaluate(index, name, queries, qrels, [weight] if weight is not None else WEIGHTS)
+        tr.encode(index, model="e5-small", precision=precision)
+        stage = tr.rerank(name, index, precision=precision)
+        found = evaluate(index, stage, queries, qrels, [weight] if weight is not None else WEIGHTS)
         if weight is None:
-            weight = max(WEIGHTS, key=lambda own: found[f"fused {own}"].mean[AP])
+            weight = choose_weight({own: found[f"fused {own}"].values[AP] for own in WEIGHTS})
             continue
         rows += ranking_rows(collection, found, f"fused {weight}")
         print(table(names, rows), flush=True)
     note = (
         "\n\n† differs from the hybrid: p < 0.05 in a paired t-test, with Holm's correction. "
-        f"Fused: {weight} of the re-ranker's score."
+        f"Fused: {weight} of the re-ranker's probability, {round(1 - weight, 1)} of the hybrid's score."
     )
     return table(names, rows) + note
+
+
+def choose_weight(values: Mapping[float, np.ndarray]) -> float:
+    """The least weight whose mean is at most one standard error of the difference below the best mean.
+
+    Breiman and others' rule of one standard error (Classification and Regression Trees, 1984, section 3.4.3):
+    of weights that the questions do not tell apart, the one with the least of the re-ranker, which knows less
+    of other texts.
+    """
+    best = max(values.values(), key=np.mean)
+    below = {weight: best - own for weight, own in values.items()}
+    return min(weight for weight, own in below.items() if own.mean() <= own.std(ddof=1) / math.sqrt(len(own)))
 
 
 def held_out(data: tr.collection, part: str | None, most: int | None) -> tuple[list[Query], Qrels]:
@@ -136,13 +153,13 @@ def held_out(data: tr.collection, part: str | None, most: int | None) -> tuple[l
 
 
 def evaluate(
-    index: tr.Index, name: str, queries: Sequence[Query], qrels: Qrels, weights: Sequence[float]
+    index: tr.Index, reranker: tr.Stage, queries: Sequence[Query], qrels: Qrels, weights: Sequence[float]
 ) -> dict[str, Evaluation]:
     """The values of each system; the hybrid and the re-ranker's scores are computed once."""
     hybrid = tr.pipeline("0.5 * minmax(bm25 % 100) + 0.5 * minmax(dense % 100)", index) % DEEP
     systems = {"BM25": index.bm25() % DEEP, "e5-small": index.dense() % DEEP, "hybrid": hybrid}
     runs = {system: list(stage.run(queries)) for system, stage in systems.items()}
-    runs["re-ranked"] = list(tr.rerank(name, index)(iter(runs["hybrid"])))
+    runs["re-ranked"] = list(reranker(iter(runs["hybrid"])))
     before, after = runs["hybrid"], runs["re-ranked"]
     for weight in weights:
         runs[f"fused {weight}"] = [fuse(weight, *both) for both in zip(after, before, strict=True)]
@@ -150,14 +167,13 @@ def evaluate(
 
 
 def fuse(weight: float, first: tr.Ranking, second: tr.Ranking) -> tr.Ranking:
-    """The weighted sum of two rankings of the same documents, each scaled to [0, 1]."""
-    scaled = [
-        {docno: (score - min(own.scores)) / (max(own.scores) - min(own.scores) or 1) for docno, score in own}
-        for own in (first, second)
-    ]
-    docnos = list(scaled[0])
+    """``weight * prob(first) + (1 - weight) * minmax(second)``, of the same documents."""
+    least, most = min(second.scores), max(second.scores)
+    scaled = {docno: (score - least) / (most - least or 1) for docno, score in second}
+    probability = {docno: expit(score) for docno, score in first}
+    docnos = list(scaled)
     return tr.Ranking.ranked(
-        first.query, docnos, [weight * scaled[0][d] + (1 - weight) * scaled[1][d] for d in docnos]
+        first.query, docnos, [weight * probability[d] + (1 - weight) * scaled[d] for d in docnos]
     )
 
 
@@ -204,6 +220,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--questions", type=int, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    parser.add_argument("--precision", default="auto", metavar="P")
     options = parser.parse_args()
     folders = dict(pair.split("=", 1) for pair in options.model)
     if unknown := {*options.names, *folders} - SHIPPED.keys():
@@ -212,9 +229,10 @@ def main() -> None:
         for name in options.names or SHIPPED:
             model = folders.get(name, name)
             if name == READER:
-                text = measure_reader(model, options.questions)
+                text = measure_reader(model, options.questions, options.precision)
             else:
-                text = measure_reranker(model, options.questions, options.keep or Path(folder))
+                keep = options.keep or Path(folder)
+                text = measure_reranker(model, options.questions, keep, options.precision)
             print(f"{name}\n\n{text}\n")
             if not folders and options.questions is None:
                 write_card(SHIPPED[name].folder / "README.md", text)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from reader_place import squad_file
 
+import telerank as tr
 from documents import ROOT
 from small_models import small_encoder
 from small_service import save_models
@@ -46,13 +47,31 @@ def test_shipped_files_are_whole_small_licensed_and_measured(script):
             assert start in text
 
 
-def test_a_sum_of_two_scores_is_of_scaled_ones(script):
-    first, second = (
-        Ranking.ranked(Query("1", "q"), list("abc"), scores) for scores in ([3, 2, 1], [10, 10, 30])
+def test_a_sum_is_the_pipeline_of_the_card(script):
+    """Of a probability and a scaled score, as ``0.6 * prob(a) + 0.4 * minmax(b)`` has it."""
+    docnos, query = list("abc"), Query("1", "q")
+    first, second, flat = (
+        Ranking.ranked(query, docnos, scores) for scores in ([3, 0, -1000], [10, 10, 30], [5, 5, 5])
     )
-    assert dict(script.fuse(0.4, first, second)) == pytest.approx({"a": 0.4, "b": 0.2, "c": 0.6})
-    flat = Ranking.ranked(Query("1", "q"), list("abc"), [5, 5, 5])
+    expected = {"a": 0.6 / (1 + np.exp(-3)), "b": 0.3, "c": 0.4}
+    assert dict(script.fuse(0.6, first, second)) == pytest.approx(expected)
     assert script.fuse(0.5, first, flat).docnos == first.docnos
+    stages = [tr.retriever(lambda _query, _k, own=own: dict(own)) for own in (first, second)]
+    pipeline = 0.6 * tr.prob(stages[0]) + 0.4 * tr.minmax(stages[1])
+    assert dict(script.fuse(0.6, first, second)) == pytest.approx(dict(pipeline.search(query)))
+
+
+def test_the_weight_is_the_least_that_the_questions_do_not_tell_from_the_best(script):
+    values = {
+        0.0: [0, 0, 0, 0],
+        0.5: [1.0, 0.9, 1.0, 0.4],
+        0.7: [1.0, 1.0, 1.0, 0.6],
+        1.0: [0.5, 1.0, 0.9, 0.6],
+    }
+    arrays = {weight: np.array(own) for weight, own in values.items()}
+    assert script.choose_weight(arrays) == 0.7  # 0.5 is .075 below, with a standard error of .048
+    arrays[0.5][3] = 0.65
+    assert script.choose_weight(arrays) == 0.5  # .013 below, with a standard error of .032
 
 
 def test_the_script_measures_held_out_articles_and_writes_the_cards(script, tmp_path, monkeypatch):
