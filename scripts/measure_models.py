@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import softmax
 
 import telerank as tr
 from telerank.answers.scorer import SpanReader
@@ -30,6 +30,7 @@ from telerank.evaluation.answers.measures import measure_answers
 from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation, measure
 from telerank.evaluation.statistics import bootstrap_intervals
+from telerank.fusion import scale_scores
 from telerank.model_names import READER, SHIPPED
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.training.reader.questions import QuestionSet, TextQuestion, read_questions
@@ -121,8 +122,8 @@ def measure_reranker(name: str, fewer: int | None, keep: Path, precision: str) -
         rows += ranking_rows(collection, found, f"fused {weight}")
         print(table(names, rows), flush=True)
     note = (
-        "\n\n† differs from the hybrid: p < 0.05 in a paired t-test, with Holm's correction. "
-        f"Fused: {weight} of the re-ranker's probability, {round(1 - weight, 1)} of the hybrid's score."
+        "\n\n† differs from the hybrid: p < 0.05 in a paired t-test, with Holm's correction. Fused: "
+        f"`{weight} * softmax(H >> rerank) + {round(1 - weight, 1)} * minmax(H)`, where `H` is the hybrid."
     )
     return table(names, rows) + note
 
@@ -167,13 +168,12 @@ def evaluate(
 
 
 def fuse(weight: float, first: tr.Ranking, second: tr.Ranking) -> tr.Ranking:
-    """``weight * prob(first) + (1 - weight) * minmax(second)``, of the same documents."""
-    least, most = min(second.scores), max(second.scores)
-    scaled = {docno: (score - least) / (most - least or 1) for docno, score in second}
-    probability = {docno: expit(score) for docno, score in first}
+    """``weight * softmax(first) + (1 - weight) * minmax(second)``, of the same documents."""
+    shares = dict(zip(first.docnos, softmax(first.scores), strict=True))
+    scaled = dict(scale_scores(second))
     docnos = list(scaled)
     return tr.Ranking.ranked(
-        first.query, docnos, [weight * probability[d] + (1 - weight) * scaled[d] for d in docnos]
+        first.query, docnos, [weight * shares[d] + (1 - weight) * scaled[d] for d in docnos]
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from telerank.fusion import minmax as minmax
     from telerank.fusion import prob as prob
     from telerank.fusion import rrf as rrf
+    from telerank.fusion import softmax as softmax
     from telerank.pipelines.functions import pipeline as pipeline
     from telerank.retrieval.functions import retriever as retriever
     from telerank.retrieval.functions import scorer as scorer
@@ -75,7 +76,7 @@ _MODULES = {
     "errors": "TelerankError",
     "evaluation.own_measures": "measure",
     "feedback": "bo1 rm3 rocchio",
-    "fusion": "interleave minmax prob rrf",
+    "fusion": "interleave minmax prob rrf softmax",
     "pipelines.functions": "pipeline",
     "retrieval.functions": "retriever scorer",
     "retrieval.group": "group",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax as scipy_softmax
 
 from letters import ByLength, Letters
 from telerank.fusion import (
@@ -20,6 +21,7 @@ from telerank.fusion import (
     prob,
     rrf,
     scale_scores,
+    softmax,
     sum_rankings,
     sum_reciprocal_ranks,
     within,
@@ -42,6 +44,8 @@ STAGES = {
     "rrf with k 0": rrf(letters, -1 * letters, k=0),
     "minmax of a pipeline": minmax(letters % 4 >> ByLength()),
     "probabilities": prob(letters % 3),
+    "shares": softmax(letters % 3),
+    "a sum of shares": 0.5 * minmax(letters % 4) + 0.5 * softmax(letters % 4 >> ByLength()) % 2,
     "complementary": 0.6 * minmax(letters % 4) + 0.3 * prob(letters % 4 >> ByLength()),
     "within": within(letters, -1 * letters % 2),
     "fusions of fusions": interleave(minmax(letters), rrf(letters, letters % 1)) % 4 >> ByLength(),
@@ -53,6 +57,7 @@ OF_RERANKERS = {
     "interleave of re-rankers": letters % 4 >> interleave(ByLength(batch=3), -1 * ByLength()),
     "linear of a re-ranker": letters % 4 >> 0.4 * minmax(ByLength()) + 0.6 * minmax(letters),
     "prob": letters % 4 >> prob(ByLength()),
+    "softmax": letters % 4 >> softmax(ByLength()),
     "within": letters % 4 >> within(ByLength(), letters),
     "cut": letters % 4 >> minmax(ByLength()) % 2,
     "deep": letters >> (letters % 4 >> rrf(minmax(ByLength()), letters % 2)) % 3,
@@ -159,6 +164,30 @@ def test_equations_19_and_20_by_hand_scale_the_sparse_score_alone():
     said = prob(logits).explain(query, fused.docnos[0])
     assert (said.what, said.parts[0].value) == ("sigmoid of", outputs[fused.docnos[0]])
     assert said.value == pytest.approx(1 / (1 + math.exp(-outputs[fused.docnos[0]])))
+
+
+@given(rankings(), st.floats(-1e6, 1e6, width=32))
+def test_shares_are_the_softmax_whatever_is_added_to_all_scores(ranking, constant):
+    found = softmax(Fixed(ranking)).search(QUERY)
+    expected = scipy_softmax(ranking.scores) if len(ranking) else ()
+    assert dict(found) == pytest.approx(dict(zip(ranking.docnos, expected, strict=True)))
+    halves = Ranking.ranked(QUERY, ranking.docnos, ranking.scores / 1e5)
+    moved = Ranking.ranked(QUERY, halves.docnos, halves.scores + constant)
+    assert dict(softmax(Fixed(moved)).search(QUERY)) == pytest.approx(
+        dict(softmax(Fixed(halves)).search(QUERY)), abs=1e-6
+    )
+    assert not len(found) or sum(found.scores) == pytest.approx(1)
+    assert softmax(Fixed(Ranking(QUERY, ("b", "a"), [WIDEST, -WIDEST]))).search(QUERY).scores.tolist() == [
+        1,
+        0,
+    ]
+
+
+def test_a_share_is_explained_by_the_score_in_its_list():
+    found = (letters % 4).search(QUERY)
+    said = softmax(letters % 4).explain(QUERY, found.docnos[1])
+    assert (said.what, said.parts[0].value) == ("share of 4 scores, by softmax", found.scores[1])
+    assert said.value == pytest.approx(math.exp(found.scores[1]) / np.exp(found.scores).sum())
 
 
 def test_a_document_that_a_list_lacks_counts_0_there():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from letters import Letters
 from telerank.errors import CollectionError, ExpressionError
 from telerank.expressions import parse_expression, quote
-from telerank.fusion import interleave, minmax, prob, rrf
+from telerank.fusion import interleave, minmax, prob, rrf, softmax
 from telerank.pipelines.functions import pipeline, remove_pipeline, save_pipeline
 from telerank.pipelines.run_files import RunFile
 from telerank.retrieval.index import Index
@@ -59,7 +59,15 @@ def texts(draw: st.DrawFn) -> str:
                 text = f"{text} >> {draw(RETRIEVERS)}"
             case "f":
                 text = draw(
-                    st.sampled_from(["minmax({})", "rrf({}, bm25, k=10)", "prob({})", "interleave({}, dfr)"])
+                    st.sampled_from(
+                        [
+                            "minmax({})",
+                            "rrf({}, bm25, k=10)",
+                            "prob({})",
+                            "softmax({})",
+                            "interleave({}, dfr)",
+                        ]
+                    )
                 ).format(text)
             case _:
                 text = f"({text})"
@@ -87,6 +95,7 @@ def test_a_text_means_what_the_operators_mean(index):
     assert pipeline("rrf(bm25, dfr % 5)", index) == rrf(index.bm25(), dfr % 5)
     assert pipeline("interleave(bm25, dfr, depth=none)", index) == interleave(index.bm25(), dfr, depth=None)
     assert pipeline("prob(bm25)", index) == prob(index.bm25())
+    assert pipeline("softmax(bm25)", index) == softmax(index.bm25())
     assert repr(pipeline("(bm25 + dfr) % 3", index)).endswith(") % 3")
     assert pipeline(" lmjm( lambda = .2 ) ", index) == index.lm_jelinek_mercer(0.2)
 

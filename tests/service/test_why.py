@@ -32,6 +32,7 @@ PIPELINES = [
     "rrf(bm25 % 2, dense(encoder) % 6)",
     "interleave(bm25, dfi)",
     "prob(bm25)",
+    "softmax(bm25 % 3)",
     "bm25 % 3 >> maxp(rerank(mono), window=12)",
     "bm25 % 3 >> firstp(rerank(mono), window=12)",
     "bm25 % 3 >> meanp(rerank(mono), window=12)",

@@ -9,7 +9,8 @@ rankings                       stages                method
 :func:`sum_reciprocal_ranks`   :func:`rrf`           sum of 1 / (k + rank) (Cormack et al., 2009)
 =============================  ====================  =================================================
 
-A document that is not in a list gets 0 from it. :func:`within` ranks the documents of one stage by another.
+:func:`prob` and :func:`softmax` make probabilities of a re-ranker's scores. A document that is not in a list
+gets 0 from it. :func:`within` ranks the documents of one stage by another.
 :func:`join_runs` pairs the rankings of several runs.
 """
 
@@ -28,6 +29,7 @@ from telerank.fusion.stages import (
     minmax,
     prob,
     rrf,
+    softmax,
     within,
 )
 
@@ -42,6 +44,7 @@ __all__ = [
     "prob",
     "rrf",
     "scale_scores",
+    "softmax",
     "sum_rankings",
     "sum_reciprocal_ranks",
     "within",

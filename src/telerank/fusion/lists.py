@@ -208,6 +208,15 @@ def check_k(k: float) -> None:
         raise ArgumentError(f"k must be a number of at least 0, got {k!r}")
 
 
+def shares(scores: Scores) -> Scores:
+    """The softmax: exp(score), divided by the sum of all; what is added to every score changes nothing."""
+    if not len(scores):
+        return scores
+    with np.errstate(over="ignore"):  # further below than the widest number is no share, exp(-inf)
+        powers = np.exp(scores - scores.max())
+    return powers / powers.sum()
+
+
 def sigmoid(logits: Scores) -> Scores:
     """1 / (1 + exp(-logit)): with one logit a probability, with the difference of two that of the softmax."""
     small = np.exp(-np.abs(logits))  # between 0 and 1: nothing overflows

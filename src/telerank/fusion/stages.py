@@ -19,6 +19,7 @@ from telerank.fusion.lists import (
     check_weights,
     interleave_rankings,
     scale_scores,
+    shares,
     sigmoid,
     sum_reciprocal_ranks,
 )
@@ -172,6 +173,29 @@ class Probability(_OfStages):
 
 
 @dataclass(frozen=True, repr=False)
+class Softmax(_OfStages):
+    """The lists of the stage with the softmax of their scores: exp(score) divided by the sum over the list.
+
+    For a model that was trained by a softmax over groups, as ListNet (Cao et al., 2007): its scores have a
+    meaning up to a constant for each query. Where it tells nothing apart all have the same share, and in a
+    sum the other scores decide; :class:`MinMax` gives the best of every list 1.
+    """
+
+    stage: Stage
+    function = "softmax"
+
+    def __call__(self, stream: Iterable[Ranking]) -> Iterator[Ranking]:
+        for ranking in self.stage(stream):
+            yield Ranking.ranked(ranking.query, ranking.docnos, shares(ranking.scores))
+
+    def explanation(self, query: Query, docno: str) -> Explanation:
+        part = self.stage.explain(query, docno)
+        ranking = self.stage.search(query)
+        value = dict(zip(ranking.docnos, shares(ranking.scores), strict=True))[docno]
+        return Explanation(float(value), Phrase("share of {n} scores, by softmax", n=len(ranking)), (part,))
+
+
+@dataclass(frozen=True, repr=False)
 class Within(_OfStages):
     """The documents of the candidates with the scores of the stage; one that the stage lacks has 0."""
 
@@ -217,6 +241,11 @@ def within(candidates: Stage, stage: Stage) -> Within:
 def prob(stage: Stage) -> Probability:
     """The probabilities of a re-ranker's logits: ``minmax(bm25) + prob(bm25 >> rerank(monobert))``."""
     return Probability(stage)
+
+
+def softmax(stage: Stage) -> Softmax:
+    """The shares of a list's scores: ``0.5 * minmax(h) + 0.5 * softmax(h >> rerank(my_reranker))``."""
+    return Softmax(stage)
 
 
 def linear(*stages: Stage, weights: Sequence[float]) -> Sum:

@@ -17,7 +17,7 @@ from telerank.feedback import bo1, rm3, rocchio
 from telerank.feedback.given import GIVEN, GivenDocuments
 from telerank.feedback.like import LIKE, TERMS, Like
 from telerank.feedback.words import WordFeedback
-from telerank.fusion import interleave, minmax, prob, rrf, within
+from telerank.fusion import interleave, minmax, prob, rrf, softmax, within
 from telerank.model_names import READER, RERANKER
 from telerank.parameters import FieldsOf
 from telerank.pipelines.reader import Models, Names, PipelineReader
@@ -236,6 +236,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | str] = {
     "maxsim": maxsim,
     "minmax": minmax,
     "prob": prob,
+    "softmax": softmax,
     "within": within,
     "where": where,
     "interleave": interleave,

@@ -148,6 +148,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "scaled between the least ({least}) and the greatest ({most}) of {n} scores",
         "ramené entre le plus petit ({least}) et le plus grand ({most}) de {n} scores",
     ),
+    "share of {n} scores, by softmax": (
+        "as a share of the {n} scores there (softmax) of",
+        "en part des {n} scores de cette liste (softmax)~:",
+    ),
     "sigmoid of": ("as a probability: sigmoid of", "en probabilité~: sigmoïde de"),
     "the best of {n} passages of {file} in the ranking": (
         "the best of {n} passages of {file} in the ranking",
