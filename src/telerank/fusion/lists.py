@@ -214,7 +214,8 @@ def shares(scores: Scores) -> Scores:
         return scores
     with np.errstate(over="ignore"):  # further below than the widest number is no share, exp(-inf)
         powers = np.exp(scores - scores.max())
-    return powers / powers.sum()
+    result: Scores = powers / powers.sum()
+    return result
 
 
 def sigmoid(logits: Scores) -> Scores:
