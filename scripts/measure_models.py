@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import softmax
 
 import telerank as tr
 from telerank.answers.scorer import SpanReader
@@ -31,6 +30,7 @@ from telerank.evaluation.compare import compare_evaluations
 from telerank.evaluation.measures import Evaluation, measure
 from telerank.evaluation.statistics import bootstrap_intervals
 from telerank.fusion import scale_scores
+from telerank.fusion.lists import shares
 from telerank.model_names import READER, SHIPPED
 from telerank.training.reader.config import ArticleShares, QuestionSource
 from telerank.training.reader.questions import QuestionSet, TextQuestion, read_questions
@@ -118,6 +118,8 @@ def measure_reranker(name: str, fewer: int | None, keep: Path, precision: str) -
         found = evaluate(index, stage, queries, qrels, [weight] if weight is not None else WEIGHTS)
         if weight is None:
             weight = choose_weight({own: found[f"fused {own}"].values[AP] for own in WEIGHTS})
+            means = [(collection, system, show(own, AP, 1)) for system, own in found.items()]
+            print(table(("chosen on", "system", AP), means), flush=True)
             continue
         rows += ranking_rows(collection, found, f"fused {weight}")
         print(table(names, rows), flush=True)
@@ -169,11 +171,11 @@ def evaluate(
 
 def fuse(weight: float, first: tr.Ranking, second: tr.Ranking) -> tr.Ranking:
     """``weight * softmax(first) + (1 - weight) * minmax(second)``, of the same documents."""
-    shares = dict(zip(first.docnos, softmax(first.scores), strict=True))
+    share = dict(zip(first.docnos, shares(first.scores), strict=True))
     scaled = dict(scale_scores(second))
     docnos = list(scaled)
     return tr.Ranking.ranked(
-        first.query, docnos, [weight * shares[d] + (1 - weight) * scaled[d] for d in docnos]
+        first.query, docnos, [weight * share[d] + (1 - weight) * scaled[d] for d in docnos]
     )
 
 

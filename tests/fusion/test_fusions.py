@@ -171,10 +171,10 @@ def test_shares_are_the_softmax_whatever_is_added_to_all_scores(ranking, constan
     found = softmax(Fixed(ranking)).search(QUERY)
     expected = scipy_softmax(ranking.scores) if len(ranking) else ()
     assert dict(found) == pytest.approx(dict(zip(ranking.docnos, expected, strict=True)))
-    halves = Ranking.ranked(QUERY, ranking.docnos, ranking.scores / 1e5)
-    moved = Ranking.ranked(QUERY, halves.docnos, halves.scores + constant)
+    small = Ranking.ranked(QUERY, ranking.docnos, ranking.scores / 1e5)
+    moved = Ranking.ranked(QUERY, small.docnos, small.scores + constant)
     assert dict(softmax(Fixed(moved)).search(QUERY)) == pytest.approx(
-        dict(softmax(Fixed(halves)).search(QUERY)), abs=1e-6
+        dict(softmax(Fixed(small)).search(QUERY)), abs=1e-6
     )
     assert not len(found) or sum(found.scores) == pytest.approx(1)
     assert softmax(Fixed(Ranking(QUERY, ("b", "a"), [WIDEST, -WIDEST]))).search(QUERY).scores.tolist() == [
