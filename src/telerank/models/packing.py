@@ -162,4 +162,14 @@ def _fits_blocks(numbers: Floats) -> bool:
 def read_training(folder: Path) -> dict[str, Any]:
     """What a training's folder says of it: settings, counts, what was fitted, versions."""
     files = [folder / name for name in _OF_TRAINING if (folder / name).is_file()]
-    return {file.stem: read_yaml(file) for file in files}  # JSON is YAML
+    records = {file.stem: read_yaml(file) for file in files}  # JSON is YAML
+    return {name: drop_curves(own) for name, own in records.items()}
+
+
+def drop_curves(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record without curves of confidences, which have a number for each dev question."""
+    return {
+        name: drop_curves(own) if isinstance(own, dict) else own
+        for name, own in record.items()
+        if name not in ("coverage", "risk")
+    }

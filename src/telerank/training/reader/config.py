@@ -111,7 +111,8 @@ class ReaderOptimisation(settings.WindowOptimisation):
 class ReaderDev(settings.DevSettings):
     """Questions that decide which weights to keep, and when to stop; they are not learned from.
 
-    At the end they fit the threshold of no answer, if some of them have no answer, and the temperature.
+    At the end they fit the threshold of no answer, which makes the measure highest, if some of them have no
+    answer, and the temperature.
     """
 
     sets: Annotated[tuple[QuestionSource, ...], Field(min_length=1)]

@@ -136,9 +136,12 @@ class ReaderDevSet:
         return self.processes.first(evaluate)
 
     def fit(self, reader: Reader, progress: Progress = silent) -> tuple[Reader, ReaderFit]:
-        """The reader with the threshold and the temperature that fit the questions best."""
+        """The reader with the threshold and the temperature that fit the questions best.
+
+        The threshold makes the mean of the measure highest.
+        """
         read, rules = self.read(reader, progress), AnswerRules(language=reader.settings.language)
-        fitted = self.processes.first(lambda: fit_reader(read.questions, rules))
+        fitted = self.processes.first(lambda: fit_reader(read.questions, rules, self.measure))
         threshold, temperature = fitted.rules.threshold, float(np.float64(fitted.rules.temperature))
         return reader.with_settings(threshold=threshold, temperature=temperature), fitted
 
@@ -248,7 +251,7 @@ def train_reader(
         progress = progress if processes.leads else silent
         if processes.first((folder / FIT).exists):
             return model
-        if dev := _open_dev(config, device, processes, progress):
+        if dev := open_dev(config, device, processes, progress):
             reader, fit = dev.fit(load_reader(model), progress)
 
             def write() -> None:
@@ -290,13 +293,14 @@ def make_reader_task(
         write_counts({**counts, **windows.counts}, output)
         left_out = "".join(f"{line}\n" for line in describe_left_out(sets))
         replace_file(output / LEFT_OUT, left_out.encode())
-    dev_set = _open_dev(config, hardware.device, processes, progress)
+    dev_set = open_dev(config, hardware.device, processes, progress)
     return ReaderTask(config, reader, windows, dev_set, hardware)
 
 
-def _open_dev(
+def open_dev(
     config: ReaderTraining, device: torch.device, processes: Processes, progress: Progress
 ) -> ReaderDevSet | None:
+    """The dev questions of a training; None if it has none."""
     dev = config.dev
     if dev is None:
         return None
