@@ -116,6 +116,9 @@ def test_documents_are_encoded_once(index, judged):
     assert len(list(of_vectors)) == len(QUERIES)
     assert of_vectors.remarks == []
     assert tr.encode(judged, "v", model=model).seconds is None
+    tr.encode(judged, "rounded", model=model, precision="bfloat16")
+    again = tr.encode(judged, "rounded", model=model)
+    assert f"are in rounded already: 32 x float16 by {model} in bfloat16" in str(again)
     assert list(tr.search("v", QUERIES, k=2)) == list(tr.search(index, QUERIES, "dense(small-bert)", k=2))
     assert in_folder.record()["rows"] == 12
     with pytest.raises(CollectionError, match="give a folder for the vectors"):

@@ -77,12 +77,12 @@ class EncodedDocuments:
         size += f" of {', '.join(manifest.fields)}" if manifest.fields else ""
         count = rows if self.seconds is None else self.encoded
         label = f"{count_noun(count, 'document')} of {manifest.collection}"
+        computed = manifest.settings.get("precision", "float32")
+        by = manifest.model if computed == "float32" else f"{manifest.model} in {computed}"
         if self.seconds is None:
-            lines = [f"{label} are in {self.folder} already: {size} by {manifest.model}"]
+            lines = [f"{label} are in {self.folder} already: {size} by {by}"]
         else:
             rate = f"{self.seconds:.1f} s, {count / self.seconds:,.0f} a second"
-            computed = manifest.settings.get("precision", "float32")
-            by = manifest.model if computed == "float32" else f"{manifest.model} in {computed}"
             lines = [f"encoded {label} into {self.folder}: {size} by {by} ({rate})"]
             lines += [f"{count_noun(rows, 'document')} have vectors now"] if count < rows else []
         if manifest.cut:
