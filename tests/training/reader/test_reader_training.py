@@ -348,6 +348,7 @@ def test_dev_questions_choose_the_model_and_fit_it(asking, question_set, tmp_pat
     assert all(0 <= value <= 1 for value in measured.values())
     fit = json.loads((tmp_path / "out" / FIT).read_text())
     settings = load_reader(model).settings
+    assert fit["measure"] == "F1(fr)"
     assert settings.threshold == fit["threshold"] is not None
     assert settings.temperature == pytest.approx(fit["temperature"])
     assert train_reader(config, tmp_path / "out", resume=True) == model
