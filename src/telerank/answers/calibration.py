@@ -231,7 +231,7 @@ class ReaderFit(Report):
     fit: ThresholdFit
     before: Confidences
     after: Confidences
-    measure: str = "exact answers"
+    measure: str
 
     def tables(self) -> list[Table]:
         """What was fitted, then the confidences after it."""
