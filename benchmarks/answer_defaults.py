@@ -1,7 +1,7 @@
 """What answers over several texts are chosen by: the reader's weight, and the rule of no answer, on dev.
 
 The questions are those of PIAF and FQuAD about the articles of the part ``dev``, which the reader that comes
-with telerank has not learned from (its training stopped, and its threshold was fitted, on some of PIAF's);
+with telerank has not learned from (its last update was chosen, and its threshold fitted, on 300 of PIAF's);
 nothing is measured on the part ``test``. All paragraphs are ranked by BM25, and the first ones read. Each
 question is asked a second time with the paragraphs of its own article left out: none of the others answers
 it.

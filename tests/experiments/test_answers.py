@@ -153,6 +153,14 @@ def test_answers_end_to_end_have_both_denominators(outcome):
     assert record["all questions"]["EM"] <= record["where retrieved"]["EM"] or record["retrieved"] == 1
     # of two articles in each set, which are held out
     assert system.record["sources"]["LM"]["questions"] == len(outcome.data.judged.queries) == 24
+    assert "The reader is reader, of the first seed; it reads 3 documents." in system.notes
+
+
+def test_a_reader_that_is_given_is_named(place, outcome, tmp_path):
+    (own,) = (outcome.folder.parent / "readers").glob("reader-0-*/model")
+    spec = alone(place, 1)
+    (result,) = run(place, tmp_path, {**spec, "models": {"reader": str(own)}}).results
+    assert f"The reader is {own}; it reads 3 documents." in result.notes
 
 
 def test_what_a_system_finds_and_what_a_reader_answers_from_it_stand_in_one_table(outcome):

@@ -85,7 +85,7 @@ def analyse_end_to_end(bench: Bench, spec: EndToEndAnalysis) -> AnalysisResult:
     first = next(iter(readings.values()))
     tables += _example_tables(bench, first, rules, spec.examples, "with the first system")
     notes = [
-        f"The reader is {spec.reader}, of the first seed; it reads {count_noun(spec.documents, 'document')}."
+        f"The reader is {trainer.describe(spec.reader)}; it reads {count_noun(spec.documents, 'document')}."
     ]
     if lacking := trainer.lacking(spec.reader):
         notes.append(f"It was trained without {', '.join(lacking)}, which are not here.")

@@ -60,6 +60,11 @@ class ReaderTrainer:
         sets = (read_questions(own, config.articles, config.data_seed) for own in config.data.sets)
         return sum(own.counts["questions"] for own in sets)
 
+    def describe(self, name: str) -> str:
+        """Which reader the first of its folders is."""
+        model = self.spec.models.get(name)
+        return " or ".join(model.names) if isinstance(model, GivenModel) else f"{name}, of the first seed"
+
     def lacking(self, name: str) -> tuple[str, ...]:
         """The sets of a training that are not on this machine."""
         model = self.spec.models.get(name)
