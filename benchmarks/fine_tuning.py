@@ -1,6 +1,6 @@
 """An encoder made better by ``telerank train fine-tune``, beside sentence-transformers at the same updates.
 
-``python -m benchmarks.fine_tuning [--only piaf] [--epochs 0.2] [--documents 4000] [--keep FOLDER] [--write]``
+``python benchmarks/fine_tuning.py [--only piaf] [--epochs 0.2] [--documents 4000] [--keep FOLDER] [--write]``
 
 Of each collection (in TELERANK_DATA) the start, telerank's model and that of sentence-transformers rank all
 documents for the test queries. telerank learns by its defaults, for a part of an epoch; its dev queries may
