@@ -65,7 +65,7 @@ MASKS = (
     (re.compile(r"\d+(\.\d)? s\b"), "# s"),  # how long it took
     (re.compile(r"[\d,]+ a second"), "# a second"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "#"),  # when a file was changed
-    (re.compile(r" +[\d,]+\.\d\d$"), " #"),  # the column ms/query, of any width
+    (re.compile(r" +\d[\d,]*\.\d\d$"), " #"),  # the column ms/query, of any width
 )
 NUMBERS = ((re.compile(r"\d[\d.,]*†?|─+| +"), " "), (re.compile(r" +"), " "))
 """What differs between models."""

@@ -61,9 +61,10 @@ class ReaderTrainer:
         return sum(own.counts["questions"] for own in sets)
 
     def describe(self, name: str) -> str:
-        """Which reader the first of its folders is."""
-        model = self.spec.models.get(name)
-        return " or ".join(model.names) if isinstance(model, GivenModel) else f"{name}, of the first seed"
+        """Who reads: the name or folder of a reader that is given, or the first seed of a trained one."""
+        if isinstance(self.spec.models.get(name), GivenModel):
+            return str(self.folders(name)[0])
+        return f"{name}, of the first seed"
 
     def lacking(self, name: str) -> tuple[str, ...]:
         """The sets of a training that are not on this machine."""
